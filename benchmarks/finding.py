@@ -51,8 +51,8 @@ def _claude_records(number: int) -> Iterator[dict[str, Any]]:
             "message": ask,
         }
         usage = {"input_tokens": 10, "cache_read_input_tokens": 900 * (turn + 1) + number, "output_tokens": 50}
-        said = [{"type": "text", "text": "Done. " * 40}]
-        reply = {"id": f"m{turn}", "role": "assistant", "model": "claude-opus-4-5", "content": said, "usage": usage}
+        content = [{"type": "text", "text": "Done. " * 40}]
+        reply = {"id": f"m{turn}", "role": "assistant", "model": "claude-opus-4-5", "content": content, "usage": usage}
         yield {"type": "assistant", "uuid": f"a{turn}", "parentUuid": f"u{turn}", "message": reply}
 
 
@@ -62,8 +62,8 @@ def _codex(home: Path, rng: Random, number: int) -> Path:
     meta = {"id": name, "timestamp": stamp, "cwd": f"/home/dev/project-{number % 97}", "originator": "cli"}
     records = [{"timestamp": stamp, "type": "session_meta", "payload": meta}]
     for role, kind in (("user", "input_text"), ("assistant", "output_text")) * 4:
-        said = [{"type": kind, "text": f"Task {number}: " + "look at the build. " * 20}]
-        item = {"type": "message", "role": role, "content": said}
+        content = [{"type": kind, "text": f"Task {number}: " + "look at the build. " * 20}]
+        item = {"type": "message", "role": role, "content": content}
         records.append({"timestamp": stamp, "type": "response_item", "payload": item})
     folder = home / f".codex/sessions/2026/{day}"
     return _lines(folder / f"rollout-2026-01-01T00-00-00-{name}.jsonl", number, iter(records))
@@ -85,7 +85,9 @@ def _messages(number: int) -> list[dict[str, Any]]:
         ("user", [ask, "<environment_details>\n# Current Mode\n</environment_details>"]),
         ("assistant", ["Done. " * 40]),
     ]
-    return [{"role": role, "content": [{"type": "text", "text": each} for each in said]} for role, said in turn * 4]
+    return [
+        {"role": role, "content": [{"type": "text", "text": each} for each in content]} for role, content in turn * 4
+    ]
 
 
 def _openhands(home: Path, rng: Random, number: int) -> Path:
@@ -151,32 +153,32 @@ def home_with(count: int) -> Iterator[tuple[Path, dict[str, str], int]]:
 
 def looked_at(home: Path) -> float:
     """Seconds to find all files below a folder and ask for their sizes, with nothing kept of it."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     for folder, _, names in os.walk(home):
         for name in names:
             os.stat(os.path.join(folder, name))
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 def listed(environ: dict[str, str]) -> float:
     """Seconds of the processor that the command takes to list all sessions by their names, times and sizes."""
     argv, before = [COMMAND, "sessions", "--brief", "--limit", "0"], resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(argv, env=os.environ | COMPILED | environ, capture_output=True, check=True, text=True)
-    after, lines = resource.getrusage(resource.RUSAGE_CHILDREN), len(done.stdout.splitlines())
+    result = subprocess.run(argv, env=os.environ | COMPILED | environ, capture_output=True, check=True, text=True)
+    after, lines = resource.getrusage(resource.RUSAGE_CHILDREN), len(result.stdout.splitlines())
     assert lines > SESSIONS, f"{lines} lines for {SESSIONS} sessions"
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def appearing(environ: dict[str, str]) -> dict[str, InTurns]:
     """Seconds from the start until the picker is there, shows sessions, and shows all; against a bare list."""
-    shown = {text: InTurns([], []) for text in (HEADING, FIRST, ALL)}
+    times_by_text = {text: InTurns([], []) for text in (HEADING, FIRST, ALL)}
     for _ in range(5):
         nothing = paint([PYTHON, "-m", "benchmarks.bare"], TITLE)
         with Terminal([COMMAND], env=environ) as terminal:
-            for text, times in shown.items():
-                times.ours.append(terminal.wait_for(text))
+            for text, times in times_by_text.items():
+                times.inspector.append(terminal.wait_for(text))
                 times.bare.append(nothing)
-    return shown
+    return times_by_text
 
 
 def held(terminal: Terminal, other: Terminal, count: int) -> InTurns:
@@ -184,11 +186,11 @@ def held(terminal: Terminal, other: Terminal, count: int) -> InTurns:
     times = InTurns([], [])
     for number in range(count):
         to_and_fro = PAGE_UP if number % 2 else PAGE_DOWN  # the other list is short
-        for each, key, found in ((terminal, PAGE_DOWN, times.ours), (other, to_and_fro, times.bare)):
-            begun = time.perf_counter()
-            found.append(each.key(key))
-            while (left := HELD - (time.perf_counter() - begun)) > 0:
-                each.read(left)
+        for each, key, durations in ((terminal, PAGE_DOWN, times.inspector), (other, to_and_fro, times.bare)):
+            start = time.perf_counter()
+            durations.append(each.key(key))
+            while (remaining := HELD - (time.perf_counter() - start)) > 0:
+                each.read(remaining)
     return times
 
 
@@ -198,7 +200,7 @@ def typed(terminal: Terminal, other: Terminal) -> InTurns:
     times = InTurns([], [])
     for character in ("task 12" + "\x7f" * 7) * 3:
         terminal.settle(0.05, timeout=0.3)
-        times.ours.append(terminal.key(character))
+        times.inspector.append(terminal.key(character))
         other.settle(0.05, timeout=0.3)
         times.bare.append(other.key(DOWN))
     return times
@@ -208,7 +210,7 @@ def finding() -> list[Row]:
     """Ten thousand sessions of six agents: listed, shown in the picker, scrolled through and filtered."""
     with home_with(SESSIONS) as (home, environ, size):
         walked, seconds = best_of(3, lambda: looked_at(home)), best_of(3, lambda: listed(environ))
-        shown = appearing(environ)
+        times_by_text = appearing(environ)
         with bare() as other, Terminal([COMMAND], env=environ) as terminal:
             other.wait_for(TITLE)
             terminal.wait_for(FIRST)
@@ -220,19 +222,19 @@ def finding() -> list[Row]:
     detail = f"{SESSIONS:,} files of {size / 1e9:.1f} GB, {seconds / walked:.1f} × walk and stat: {walked:.2f} s"
     return [
         Row("list 10,000 sessions, processor", seconds, 1, "s", detail),
-        _since_start("first paint, 10,000 sessions", shown[HEADING], 0.5, 2),
-        _since_start("first sessions of 10,000", shown[FIRST], 0.5, 3),
-        _since_start("all of 10,000 sessions", shown[ALL], 1.5, 6),
+        _since_start("first paint, 10,000 sessions", times_by_text[HEADING], 0.5, 2),
+        _since_start("first sessions of 10,000", times_by_text[FIRST], 0.5, 3),
+        _since_start("all of 10,000 sessions", times_by_text[ALL], 1.5, 6),
         at_once.row("page down held, at once, p95", 50, p95),
         later.row("page down held p95, picker", 50, p95),
         filtered.row("filter key to paint p95, picker", 50, p95),
     ]
 
 
-def _since_start(what: str, times: InTurns, seconds: float, ratio: float) -> Row:
+def _since_start(name: str, times: InTurns, seconds: float, ratio: float) -> Row:
     """The ratio to a bare list; where that alone takes long, the seconds are the machine's."""
-    value = min(times.ours) / min(times.bare)
-    return Row(what, value, ratio, "× bare", f"{min(times.ours):.2f} s, on a quiet machine {seconds} s at most")
+    value = min(times.inspector) / min(times.bare)
+    return Row(name, value, ratio, "× bare", f"{min(times.inspector):.2f} s, on a quiet machine {seconds} s at most")
 
 
 if __name__ == "__main__":

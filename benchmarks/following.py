@@ -33,7 +33,7 @@ Record = dict[str, Any]
 SIZES = 1_000, 10_000
 LINES, TIMES = 20, 4
 """Lines whose median counts, and how often that is taken: the least of these is the work, not the neighbours."""
-BUDGETS = {"read": 2.0, "told": 13.0, "rows": 13.0}
+BUDGETS = {"read": 2.0, "report": 13.0, "rows": 13.0}
 """By how much ten times the session may make a line dearer: to read it on, not at all. To tell the size of the context,
 which here is all of the session, is linear in that; the columns of rows are copied for the screen.
 """
@@ -77,8 +77,8 @@ class ClaudeCode(Writer):
     def step(self, number: int) -> Iterator[Record]:
         usage = {"input_tokens": 3, "cache_read_input_tokens": 20_000 + number, "output_tokens": 40}
         call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": "make"}}
-        told = {"id": f"m{number}", "model": "claude-sonnet-4-5", "role": "assistant", "stop_reason": "tool_use"}
-        yield self._record("assistant", {**told, "content": [call], "usage": usage})
+        message = {"id": f"m{number}", "model": "claude-sonnet-4-5", "role": "assistant", "stop_reason": "tool_use"}
+        yield self._record("assistant", {**message, "content": [call], "usage": usage})
         result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "fine " * 40}
         yield self._record("user", {"role": "user", "content": [result]})
 
@@ -96,10 +96,10 @@ class Pi(Writer):
         self.count = itertools.count()
 
     def _record(self, role: str, content: Any, **more: Any) -> Record:
-        own, above = f"e{next(self.count)}", self.parent
-        self.parent = own
+        record_id, above = f"e{next(self.count)}", self.parent
+        self.parent = record_id
         message = {"role": role, "content": content, "timestamp": 1772359200000, **more}
-        return {"type": "message", "id": own, "parentId": above, "timestamp": WHEN, "message": message}
+        return {"type": "message", "id": record_id, "parentId": above, "timestamp": WHEN, "message": message}
 
     def typed(self, number: int) -> Iterator[Record]:
         self.before = self.parent
@@ -108,8 +108,8 @@ class Pi(Writer):
     def step(self, number: int) -> Iterator[Record]:
         usage = {"input": 30, "output": 5, "cacheRead": 400 + number, "cacheWrite": 20}
         call = {"type": "toolCall", "id": f"t{number}", "name": "bash", "arguments": {"command": "make"}}
-        told = {"api": "anthropic-messages", "provider": "anthropic", "model": "claude-sonnet-4-5"}
-        yield self._record("assistant", [call], **told, usage=usage, stopReason="toolUse")
+        message = {"api": "anthropic-messages", "provider": "anthropic", "model": "claude-sonnet-4-5"}
+        yield self._record("assistant", [call], **message, usage=usage, stopReason="toolUse")
         body = [{"type": "text", "text": "fine " * 40}]
         yield self._record("toolResult", body, toolCallId=f"t{number}", toolName="bash", isError=False)
 
@@ -155,12 +155,12 @@ class Gemini(Writer):
         yield {"id": self.before, "timestamp": WHEN, "type": "user", "content": f"go on {number}"}
 
     def step(self, number: int) -> Iterator[Record]:
-        own = f"t{number}"
-        answer = [{"functionResponse": {"id": own, "name": "read_file", "response": {"output": "fine " * 40}}}]
-        call = {"id": own, "name": "read_file", "args": {"path": "a"}, "status": "success", "result": answer}
+        record_id = f"t{number}"
+        answer = [{"functionResponse": {"id": record_id, "name": "read_file", "response": {"output": "fine " * 40}}}]
+        call = {"id": record_id, "name": "read_file", "args": {"path": "a"}, "status": "success", "result": answer}
         tokens = {"input": 900 + number, "output": 10, "cached": 600, "thoughts": 30, "tool": 5, "total": 945 + number}
-        told = {"id": f"m{number}", "timestamp": WHEN, "type": "gemini", "content": "", "model": "gemini-2.5-pro"}
-        yield {**told, "toolCalls": [call], "tokens": tokens}
+        message = {"id": f"m{number}", "timestamp": WHEN, "type": "gemini", "content": "", "model": "gemini-2.5-pro"}
+        yield {**message, "toolCalls": [call], "tokens": tokens}
 
     def rewind(self, number: int) -> Iterator[Record]:
         yield {"$rewindTo": self.before}
@@ -170,8 +170,8 @@ class Copilot(Writer):
     def __init__(self) -> None:
         self.before = ""
 
-    def _event(self, kind: str, own: str, **data: Any) -> Record:
-        return {"type": kind, "data": data, "id": own, "timestamp": WHEN, "parentId": None}
+    def _event(self, kind: str, record_id: str, **data: Any) -> Record:
+        return {"type": kind, "data": data, "id": record_id, "timestamp": WHEN, "parentId": None}
 
     @property
     def first(self) -> tuple[Record, ...]:  # type: ignore[override]
@@ -185,10 +185,12 @@ class Copilot(Writer):
 
     def step(self, number: int) -> Iterator[Record]:
         call = {"toolCallId": f"t{number}", "name": "bash", "arguments": {"command": "make"}}
-        own = f"m{number}"
-        yield self._event("assistant.message", own, messageId=own, model="gpt-5.3", content="", toolRequests=[call])
-        told = {"toolCallId": f"t{number}", "success": True, "result": {"content": "fine " * 40}}
-        yield self._event("tool.execution_complete", f"d{number}", **told)
+        record_id = f"m{number}"
+        yield self._event(
+            "assistant.message", record_id, messageId=record_id, model="gpt-5.3", content="", toolRequests=[call]
+        )
+        message = {"toolCallId": f"t{number}", "success": True, "result": {"content": "fine " * 40}}
+        yield self._event("tool.execution_complete", f"d{number}", **message)
 
     def rewind(self, number: int) -> Iterator[Record]:
         yield self._event("session.snapshot_rewind", f"r{number}", upToEventId=self.before, eventsRemoved=3)
@@ -215,19 +217,20 @@ def records(writer: Writer, rewinds: bool) -> Iterator[Record]:
 
 
 class Cost(NamedTuple):
-    """Milliseconds of processor time for a line: to read it on, to tell it as ``inspect --follow`` does, and to bring
-    the rows of the screen up to date.
+    """Milliseconds of processor time for a line: to read it, to report it as ``inspect --follow`` does, and to update
+    the rows of the screen.
     """
 
     read: float
-    told: float
+    report: float
     rows: float
 
 
 def columns(facts: Facts) -> dict[str, Any]:
-    """All that was measured, to be compared."""
-    own = {name: value for name, value in vars(facts).items() if name[0] != "_" and not name.endswith("_known")}
-    return {name: [*value] if isinstance(value, array) else value for name, value in own.items()}
+    """Return the facts for a comparison, without the results of searches, which are computed on first use."""
+    columns = {name: value for name, value in vars(facts).items() if name[0] != "_" and not name.endswith("_known")}
+    del columns["peak_search"]
+    return {name: [*value] if isinstance(value, array) else value for name, value in columns.items()}
 
 
 def cost(name: str, size: int, rewinds: bool) -> Cost:
@@ -249,19 +252,19 @@ def cost(name: str, size: int, rewinds: bool) -> Cost:
                 growing.advance()
             assert bool(session.facts.branches) == rewinds
             rows.grow(session)
-            for look in (None, tell, show):  # one after the other: each leaves the processor's caches as it likes
+            for action in (None, tell, show):  # one after the other: each leaves the processor's caches as it likes
                 medians = []
                 for _ in range(TIMES):
                     spent = []
                     for _ in range(LINES):
                         file.write(next(lines))
-                        begun = time.process_time()
+                        start = time.process_time()
                         revised = growing.advance().revised_from
                         session = growing.session()
-                        if look:
-                            begun = time.process_time()
-                            look(session, rows, revised)
-                        spent.append(time.process_time() - begun)
+                        if action:
+                            start = time.process_time()
+                            action(session, rows, revised)
+                        spent.append(time.process_time() - start)
                     medians.append(median(spent))
                 times.append(1000 * min(medians))
         fresh = scan(make_scanner(growing.info))
@@ -283,12 +286,12 @@ def show(session: Session, rows: TimelineRows, revised: int | None) -> None:
 
 def following() -> list[Row]:
     """A row for each kind of file and each thing that is done with a line."""
-    found = []
+    rows = []
     for name in WRITERS:
         for rewinds in (False, True):
             costs = [cost(name, size, rewinds) for size in SIZES]
-            for what, small, large in zip(Cost._fields, *costs, strict=True):
+            for step, small, large in zip(Cost._fields, *costs, strict=True):
                 detail = f"{small:.2f} ms at {SIZES[0]:,} messages, {large:.2f} ms at {SIZES[1]:,}"
-                title = f"{what} {name}{', rewinds' * rewinds}"
-                found.append(Row(title, large / small, BUDGETS[what], "times", detail))
-    return found
+                title = f"{step} {name}{', rewinds' * rewinds}"
+                rows.append(Row(title, large / small, BUDGETS[step], "times", detail))
+    return rows

@@ -83,8 +83,8 @@ class Recorder:
         self.messages += 1
         record = self.record(self.size(20, 900), type="user", message={"role": "user", "content": text})
         snapshot = {"messageId": record["uuid"], "trackedFileBackups": {}, "timestamp": record["timestamp"]}
-        rest = {"messageId": record["uuid"], "snapshot": snapshot, "isSnapshotUpdate": False}
-        yield {"type": "file-history-snapshot"} | rest
+        snapshot_fields = {"messageId": record["uuid"], "snapshot": snapshot, "isSnapshotUpdate": False}
+        yield {"type": "file-history-snapshot"} | snapshot_fields
         yield record
 
     def answer(self, blocks: list[Record]) -> Iterator[Record]:
@@ -117,54 +117,60 @@ class Recorder:
         name = self.rng.choices(("Read", "Bash", "Edit", "Grep"), (45, 30, 15, 10))[0]
         path, first, count = self.rng.choice(self.files)
         plain, numbered = self.text.file(first, count)
-        given: Record
-        shown: Any
+        tool_input: Record
+        tool_result: Any
         if name == "Read":
-            given, told = {"file_path": path}, numbered
+            tool_input, result_text = {"file_path": path}, numbered
             file = {"filePath": path, "content": plain, "numLines": count, "startLine": 1, "totalLines": count}
-            shown = {"type": "text", "file": file}
+            tool_result = {"type": "text", "file": file}
         elif name == "Bash":
-            told = self.text.cut(self.rng, self.size(40, 9000))
-            given = {"command": f"pytest -q {path} 2>&1 | tail -50", "description": "Run the tests of one module"}
-            shown = {"stdout": told, "stderr": "", "interrupted": False, "isImage": False}
+            result_text = self.text.cut(self.rng, self.size(40, 9000))
+            tool_input = {"command": f"pytest -q {path} 2>&1 | tail -50", "description": "Run the tests of one module"}
+            tool_result = {"stdout": result_text, "stderr": "", "interrupted": False, "isImage": False}
         elif name == "Edit":
             old, new = plain[: self.size(40, 1200)], self.text.cut(self.rng, self.size(40, 1500))
-            given = {"replace_all": False, "file_path": path, "old_string": old, "new_string": new}
-            told = f"The file {path} has been updated successfully."
-            shown = {"filePath": path, "oldString": old, "newString": new, "originalFile": plain}
+            tool_input = {"replace_all": False, "file_path": path, "old_string": old, "new_string": new}
+            result_text = f"The file {path} has been updated successfully."
+            tool_result = {"filePath": path, "oldString": old, "newString": new, "originalFile": plain}
             hunk = {"oldStart": 1, "oldLines": 3, "newStart": 1, "newLines": 4, "lines": new.splitlines()[:20]}
-            shown |= {"structuredPatch": [hunk], "userModified": False, "replaceAll": False}
+            tool_result |= {"structuredPatch": [hunk], "userModified": False, "replaceAll": False}
         else:
-            found = enumerate(self.text.lines[first : first + 30], 1)
-            told = "".join(f"{path}:{number}:{line}" for number, line in found)
-            given = {"pattern": self.rng.choice(self.text.lines).strip()[:20], "path": path, "output_mode": "content"}
-            shown = {"mode": "content", "numFiles": 0, "filenames": [], "content": told, "numLines": 30}
-        return {"type": "tool_use", "id": self.id("toolu"), "name": name, "input": given}, told, shown
+            matches = enumerate(self.text.lines[first : first + 30], 1)
+            result_text = "".join(f"{path}:{number}:{line}" for number, line in matches)
+            tool_input = {
+                "pattern": self.rng.choice(self.text.lines).strip()[:20],
+                "path": path,
+                "output_mode": "content",
+            }
+            tool_result = {"mode": "content", "numFiles": 0, "filenames": [], "content": result_text, "numLines": 30}
+        return {"type": "tool_use", "id": self.id("toolu"), "name": name, "input": tool_input}, result_text, tool_result
 
     def step(self) -> Iterator[Record]:
         """The model thinks, says something, calls a tool or three; the results come back."""
         blocks: list[Record] = []
         if self.rng.random() < 0.25:
-            thought = self.text.cut(self.rng, self.size(80, 3000))
-            blocks.append({"type": "thinking", "thinking": thought, "signature": "EqQBCkYIBxgCIkAx" * 30})
+            thinking = self.text.cut(self.rng, self.size(80, 3000))
+            blocks.append({"type": "thinking", "thinking": thinking, "signature": "EqQBCkYIBxgCIkAx" * 30})
         if self.rng.random() < 0.5:
             blocks.append({"type": "text", "text": self.text.cut(self.rng, self.size(40, 800))})
         calls = [self.call() for _ in range(self.rng.choices((1, 2, 3), (80, 14, 6))[0])]
-        asked: dict[str, str] = {}
+        call_ids: dict[str, str] = {}
         for record in self.answer(blocks + [block for block, _, _ in calls]):
-            asked[record["message"]["content"][0].get("id", "")] = record["uuid"]
+            call_ids[record["message"]["content"][0].get("id", "")] = record["uuid"]
             yield record
-        for block, told, shown in calls:
+        for block, result_text, tool_result in calls:
             if block["name"] == "Bash" and self.rng.random() < 0.1:
                 data = {"type": "bash_progress", "output": "", "fullOutput": "", "elapsedTimeSeconds": 2}
                 yield self.record(type="progress", data=data, toolUseID="bash-progress-0", parentToolUseID=block["id"])
-            result: Record = {"tool_use_id": block["id"], "type": "tool_result", "content": told}
+            result: Record = {"tool_use_id": block["id"], "type": "tool_result", "content": result_text}
             if block["name"] == "Bash":
                 result["is_error"] = False
             message = {"role": "user", "content": [result]}
-            source = asked[block["id"]]
-            yield self.record(4, type="user", message=message, toolUseResult=shown, sourceToolAssistantUUID=source)
-            self.add(told)
+            source = call_ids[block["id"]]
+            yield self.record(
+                4, type="user", message=message, toolUseResult=tool_result, sourceToolAssistantUUID=source
+            )
+            self.add(result_text)
         self.messages += 1
         if self.rng.random() < 0.02:
             attachment = {"type": "task_reminder", "content": [], "itemCount": 0}
@@ -187,14 +193,14 @@ class Recorder:
 
     def turn(self) -> Iterator[Record]:
         """One prompt and all that the model does about it."""
-        begun = self.now
+        start = self.now
         yield from self.prompt()
         for _ in range(self.size(1, 40)):
             if self.context > COMPACTS_AT:
                 yield from self.compaction()
             yield from self.step()
         yield from self.answer([{"type": "text", "text": self.text.cut(self.rng, self.size(100, 2500))}])
-        duration = int((self.now - begun).total_seconds() * 1000)
+        duration = int((self.now - start).total_seconds() * 1000)
         yield self.record(type="system", subtype="turn_duration", durationMs=duration, isMeta=False)
 
 
@@ -227,9 +233,9 @@ def main() -> None:
     amount.add_argument("--bytes", type=parse_size, metavar="SIZE", help="for example 500MB")
     amount.add_argument("--messages", type=int, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    messages = generate(given.out, size=given.bytes, messages=given.messages, seed=given.seed)
-    print(f"{given.out}: {messages:,} messages, {given.out.stat().st_size:,} bytes")
+    options = parser.parse_args()
+    messages = generate(options.out, size=options.bytes, messages=options.messages, seed=options.seed)
+    print(f"{options.out}: {messages:,} messages, {options.out.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

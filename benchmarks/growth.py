@@ -88,12 +88,12 @@ def seconds(fresh: Fresh, least: int) -> float:
         work = fresh()
         gc.collect()
         gc.disable()  # its passes come in steps of many objects, which a ratio would take for growth
-        begun = time.process_time()
-        kept = work()
-        taken = time.process_time() - begun
-        del kept
+        start = time.process_time()
+        result = work()
+        duration = time.process_time() - start
+        del result
         gc.enable()
-        best, spent, runs = min(best, taken), spent + taken, runs + 1
+        best, spent, runs = min(best, duration), spent + duration, runs + 1
     return best
 
 
@@ -103,8 +103,8 @@ def megabytes(fresh: Fresh) -> float:
     gc.collect()
     tracemalloc.start()
     try:
-        kept = work()
-        del kept
+        result = work()
+        del result
         return tracemalloc.get_traced_memory()[1] / 1e6
     finally:
         tracemalloc.stop()
@@ -112,13 +112,13 @@ def megabytes(fresh: Fresh) -> float:
 
 def measure(shape: Shape) -> tuple[float, float]:
     """What the shape takes at its size and at ten times that: seconds, or megabytes."""
-    found = []
+    rows = []
     for size, least in ((shape.size, 5), (shape.size * FACTOR, 2)):
         with tempfile.TemporaryDirectory(prefix="context-tui-growth-") as name:
             fresh = shape.make(size, Path(name))
             with patience():
-                found.append(megabytes(fresh) if shape.memory else seconds(fresh, least))
-    return found[0], found[1]
+                rows.append(megabytes(fresh) if shape.memory else seconds(fresh, least))
+    return rows[0], rows[1]
 
 
 def linear(lasting: float) -> float:
@@ -141,30 +141,30 @@ def linear(lasting: float) -> float:
 
 def row(shape: Shape) -> tuple[str, bool]:
     """A line of the table, and whether its budget holds."""
-    what = f"{shape.name + (', memory' if shape.memory else ''):<58}{shape.size:>7,}{shape.size * FACTOR:>9,}"
+    label = f"{shape.name + (', memory' if shape.memory else ''):<58}{shape.size:>7,}{shape.size * FACTOR:>9,}"
     try:
         small, large = measure(shape)
         if large > BUDGET * small:  # a neighbour can make a ratio worse, but hardly twice
             small, large = min((small, large), measure(shape), key=lambda both: both[1] / both[0])
     except TooLong:
-        return f"{what}   given up after {PATIENCE_S} s", False
+        return f"{label}   given up after {PATIENCE_S} s", False
     except Exception as error:  # one that fails says so, and the others still run
-        return f"{what}   failed: {type(error).__name__}: {error}"[:160], False
+        return f"{label}   failed: {type(error).__name__}: {error}"[:160], False
     unit, scale, ratio = ("MB", 1, large / small) if shape.memory else ("ms", 1000, large / small)
-    good, beside = ratio <= BUDGET, ""
+    good, suffix = ratio <= BUDGET, ""
     if not good and not shape.memory and ratio < 2 * BUDGET:
         plain_work = linear(small)
-        good, beside = ratio * FACTOR / max(plain_work, FACTOR) <= BUDGET, f"  (plain linear work {plain_work:.1f})"
+        good, suffix = ratio * FACTOR / max(plain_work, FACTOR) <= BUDGET, f"  (plain linear work {plain_work:.1f})"
     verdict = "ok" if good else "over"
-    return f"{what}{small * scale:>10,.1f}{large * scale:>11,.1f} {unit}{ratio:>8.1f}  {verdict}{beside}", good
+    return f"{label}{small * scale:>10,.1f}{large * scale:>11,.1f} {unit}{ratio:>8.1f}  {verdict}{suffix}", good
 
 
 # -- what is done with a session
 
 
-def same(work: Callable[..., object], *given: Any) -> Fresh:
+def same(work: Callable[..., object], *arguments: Any) -> Fresh:
     """Work that needs nothing made ready."""
-    return lambda: lambda: work(*given)
+    return lambda: lambda: work(*arguments)
 
 
 def inspect(path: Path) -> Fresh:
@@ -179,12 +179,12 @@ def inspect(path: Path) -> Fresh:
     return same(work)
 
 
-def steps(path: Path, *of: Callable[[Session], object]) -> Fresh:
+def steps(path: Path, *functions: Callable[[Session], object]) -> Fresh:
     """Something done with a session that was just opened."""
 
     def fresh() -> Work:
         session = open_session(path)
-        return lambda: [each(session) for each in of]
+        return lambda: [each(session) for each in functions]
 
     return fresh
 
@@ -205,9 +205,9 @@ def trying(name: str, **params: Any) -> Callable[[Session], object]:
     """A plan of a policy with all that can be asked of it, and what is left when it is carried out."""
 
     def work(session: Session) -> object:
-        made = ct.plan(session, name, force=True, **params)
-        list(made.iterate_verdicts()), made.edits, made.tokens_after, made.messages_to_summarise, made.previous_summary
-        return ct.apply(session, made, summary="what was done" if made.needs_summary else None)
+        plan = ct.plan(session, name, force=True, **params)
+        list(plan.iterate_verdicts()), plan.edits, plan.tokens_after, plan.messages_to_summarise, plan.previous_summary
+        return ct.apply(session, plan, summary="what was done" if plan.needs_summary else None)
 
     return work
 
@@ -229,16 +229,16 @@ def replaying(name: str) -> Callable[[Session], object]:
     return lambda session: replay(session, name, **EVERY_CALL[name])
 
 
-def exported(path: Path, to: str, policy: str = "") -> Fresh:
+def exported(path: Path, format_name: str, policy: str = "") -> Fresh:
     """Writing a session in a format, compacted where a policy is named."""
 
     def fresh() -> Work:
         session = open_session(path)
         if policy:
-            made = ct.plan(session, policy, force=True)
-            session = ct.apply(session, made, summary="what was done" if made.needs_summary else None)
-        out = path.with_name(f"out-{to}")
-        return lambda: export(session, out, to, force=True)
+            plan = ct.plan(session, policy, force=True)
+            session = ct.apply(session, plan, summary="what was done" if plan.needs_summary else None)
+        out = path.with_name(f"out-{format_name}")
+        return lambda: export(session, out, format_name, force=True)
 
     return fresh
 
@@ -274,15 +274,15 @@ def agents_beside(n: int, at: Path) -> Fresh:
 
 def agents_below(n: int, at: Path) -> Fresh:
     for number in range(n):
-        own = at / f"s{number}" / "subagents"
-        own.mkdir(parents=True)
+        folder = at / f"s{number}" / "subagents"
+        folder.mkdir(parents=True)
         chain = Chain(f"s{number}")
         chain.typed()
         chain.write(at / f"s{number}.jsonl")
         for agent in range(5):
             side = Chain(f"s{number}", f"a{number}-{agent}")
             side.typed()
-            side.write(own / f"agent-a{number}-{agent}.jsonl")
+            side.write(folder / f"agent-a{number}-{agent}.jsonl")
     return same(sessions_in, at)
 
 
@@ -302,8 +302,8 @@ def discovered(n: int, at: Path) -> Fresh:
     folder(n, project)
 
     def work() -> object:
-        found = find_recorded_sessions({"CLAUDE_CONFIG_DIR": str(at)}, at)
-        return [find_title(entry.info) for entry in found], build_entries(entry.info for entry in found)
+        sessions = find_recorded_sessions({"CLAUDE_CONFIG_DIR": str(at)}, at)
+        return [find_title(entry.info) for entry in sessions], build_entries(entry.info for entry in sessions)
 
     return same(work)
 
@@ -374,8 +374,8 @@ def reads(n: int, at: Path, apart: bool) -> Path:
     chain = Chain()
     chain.typed()
     for number in range(n):
-        given = {"offset": 1 + number * (20 if apart else 5), "limit": 10}
-        chain.reply(call(f"t{number}", "/a.py", **given))
+        tool_input = {"offset": 1 + number * (20 if apart else 5), "limit": 10}
+        chain.reply(call(f"t{number}", "/a.py", **tool_input))
         chain.results(f"t{number}")
     return chain.write(at / "s.jsonl")
 
@@ -572,15 +572,15 @@ def plain(n: int, at: Path) -> Path:
 
 
 def messages(n: int) -> list[Record]:
-    found: list[Record] = []
+    records: list[Record] = []
     for number in range(n // 4):
-        found += [
+        records += [
             {"role": "user", "content": f"prompt {number}"},
             {"role": "assistant", "content": [call(f"t{number}", f"/{number % 50}.py")]},
             {"role": "user", "content": [result(f"t{number}", "x" * 3_000)]},
             {"role": "assistant", "content": "done"},
         ]
-    return found
+    return records
 
 
 def runs(n: int, at: Path) -> Path:
@@ -625,12 +625,14 @@ def every_koda_session(n: int, at: Path) -> Fresh:
 
 
 def reads_apart(n: int, at: Path) -> Fresh:
-    found = [FileRead(100, 1 + 20 * ((number * 7919) % n), 10, True) for number in range(n)]
-    return same(count_wasted, found)
+    file_reads = [FileRead(100, 1 + 20 * ((number * 7919) % n), 10, True) for number in range(n)]
+    return same(count_wasted, file_reads)
 
 
-def paired(of: Callable[[list[Record]], object], made: Callable[[int], list[Record]]) -> Callable[[int, Path], Fresh]:
-    return lambda n, at: same(of, made(n))
+def paired(
+    function: Callable[[list[Record]], object], make_records: Callable[[int], list[Record]]
+) -> Callable[[int, Path], Fresh]:
+    return lambda n, at: same(function, make_records(n))
 
 
 def alike(n: int) -> list[Record]:
@@ -652,8 +654,8 @@ def alike_in_one(n: int) -> list[Record]:
 
 def numbered_before(n: int) -> list[Record]:
     """Ids that those of repeated calls would get are taken."""
-    taken = [call(f"same-{number}") for number in range(2, n)]
-    return [{"role": "assistant", "content": [*[call("same")] * n, *taken]}]
+    duration = [call(f"same-{number}") for number in range(2, n)]
+    return [{"role": "assistant", "content": [*[call("same")] * n, *duration]}]
 
 
 def backwards(n: int) -> list[Record]:
@@ -683,24 +685,24 @@ def orphans(n: int) -> list[Record]:
 
 
 def orphans_apart(n: int) -> list[Record]:
-    found: list[Record] = []
+    records: list[Record] = []
     for number in range(n):
-        found.append({"role": "assistant", "content": [call(f"t{number}")]})
-        found.append({"role": "user", "content": [result(f"x{number}")]})
-    return found
+        records.append({"role": "assistant", "content": [call(f"t{number}")]})
+        records.append({"role": "user", "content": [result(f"x{number}")]})
+    return records
 
 
-def only_orphans(found: list[Record]) -> object:
-    pairs = find_unpaired(found)
-    return repair_orphans(found, (*pairs.orphan_calls, *pairs.orphan_results))
+def only_orphans(records: list[Record]) -> object:
+    pairs = find_unpaired(records)
+    return repair_orphans(records, (*pairs.orphan_calls, *pairs.orphan_results))
 
 
 Making = Callable[[int, Path], Path]
 
 
-def on(work: Callable[..., Fresh], made: Making, *given: Any) -> Callable[[int, Path], Fresh]:
+def on(work: Callable[..., Fresh], making: Making, *given: Any) -> Callable[[int, Path], Fresh]:
     """Some work on a session of a shape."""
-    return lambda n, at: work(made(n, at), *given)
+    return lambda n, at: work(making(n, at), *given)
 
 
 def document(n: int, at: Path) -> Path:
@@ -709,12 +711,14 @@ def document(n: int, at: Path) -> Path:
     return path
 
 
-def inside(of: Callable[[list[Record]], object], made: Callable[[int], list[Record]]) -> Callable[[int, Path], Fresh]:
+def inside(
+    function: Callable[[list[Record]], object], make_records: Callable[[int], list[Record]]
+) -> Callable[[int, Path], Fresh]:
     """Something done with a session of messages."""
 
     def make(n: int, at: Path) -> Fresh:
-        found = made(n)
-        return lambda: lambda: of(found)
+        records = make_records(n)
+        return lambda: lambda: function(records)
 
     return make
 
@@ -741,13 +745,13 @@ def shapes() -> Iterator[Shape]:
     yield Shape("list sessions with 5 agents each below them", 100, agents_below)
     yield Shape("list agents inside a file", 1_600, agents_inside)
     yield Shape("list what is on this machine, with titles", 400, discovered)
-    for name, size, made in SESSIONS:
-        yield Shape(f"inspect: {name}", size, on(inspect, made))
+    for name, size, making in SESSIONS:
+        yield Shape(f"inspect: {name}", size, on(inspect, making))
     yield Shape("inspect: preserved segments", 400, on(inspect, segments), memory=True)
     yield Shape("inspect: koda summaries", 100, on(inspect, koda_summaries), memory=True)
-    for name, size, made in SESSIONS:
+    for name, size, making in SESSIONS:
         if name in TRIGGERED:
-            yield Shape(f"where triggers fire: {name}", size, on(steps, made, every_trigger))
+            yield Shape(f"where triggers fire: {name}", size, on(steps, making, every_trigger))
     yield Shape("read in steps: many records on one line", 1_600, on(opened, one_line))
     yield Shape("read in steps: koda rows", 1_600, on(opened, koda_plain))
     yield Shape("read in steps: turns of a few steps", 1_600, on(opened, plain))
@@ -756,8 +760,8 @@ def shapes() -> Iterator[Shape]:
     yield Shape("open every koda session", 100, every_koda_session)
     yield Shape("reads of one path, apart", 400, reads_apart)
     for name, pairs in PAIRS.items():
-        for of in (assign_unique_ids, find_unpaired, repair, repair_minimally, only_orphans):
-            yield Shape(f"pairs: {of.__name__}, {name}", 800, paired(of, pairs))
+        for function in (assign_unique_ids, find_unpaired, repair, repair_minimally, only_orphans):
+            yield Shape(f"pairs: {function.__name__}, {name}", 800, paired(function, pairs))
     for policy in (*LISTED_POLICIES, *OF_PARTS):
         if policy != "manual":
             yield Shape(f"plan and apply: {policy}", 400, on(steps, plain, trying(policy)))
@@ -765,12 +769,18 @@ def shapes() -> Iterator[Shape]:
     yield Shape("plan and apply: manual, n marks", 400, marked)
     for policy in EVERY_CALL:
         yield Shape(f"replay: {policy}", 400, on(steps, plain, replaying(policy)))
-    for to in list_writable_formats():
-        yield Shape(f"export to {to}: turns of a few steps", 200, on(exported, plain, to))
-        yield Shape(f"export to {to}: microcompacted", 200, on(exported, plain, to, "defect-microcompact"))
-        yield Shape(f"export to {to}: a line for each result", 200, on(exported, lines_of_one, to, "agent-sdk-prune"))
-        yield Shape(f"export to {to}: nothing answered", 200, on(exported, unanswered, to))
-        yield Shape(f"export to {to}: a document", 800, on(exported, document, to))
+    for format_name in list_writable_formats():
+        yield Shape(f"export to {format_name}: turns of a few steps", 200, on(exported, plain, format_name))
+        yield Shape(
+            f"export to {format_name}: microcompacted", 200, on(exported, plain, format_name, "defect-microcompact")
+        )
+        yield Shape(
+            f"export to {format_name}: a line for each result",
+            200,
+            on(exported, lines_of_one, format_name, "agent-sdk-prune"),
+        )
+        yield Shape(f"export to {format_name}: nothing answered", 200, on(exported, unanswered, format_name))
+        yield Shape(f"export to {format_name}: a document", 800, on(exported, document, format_name))
 
 
 SESSIONS: tuple[tuple[str, int, Making], ...] = (
@@ -820,12 +830,12 @@ PAIRS: dict[str, Callable[[int], list[Record]]] = {
 }
 
 
-def table(words: Sequence[str] = ()) -> bool:
+def table(names: Sequence[str] = ()) -> bool:
     """Print the rows, or those with one of some words in their name; whether all are within the budget."""
     print(f"{'':<58}{'n':>7}{'10 n':>9}{'n':>10}{'10 n':>11}{'ratio':>11}  budget {BUDGET}")
     good = True
     for shape in shapes():
-        if not words or any(word in shape.name for word in words):
+        if not names or any(word in shape.name for word in names):
             line, ok = row(shape)
             print(line, flush=True)
             good = good and ok

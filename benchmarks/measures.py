@@ -37,7 +37,7 @@ class Row:
     the budget is left above that, what is over the budget is the machine's.
     """
 
-    what: str
+    name: str
     value: float
     budget: float
     unit: str
@@ -70,9 +70,9 @@ def best_of(count: int, action: Callable[[], float]) -> float:
 
 def run_time(*argv: str) -> float:
     """Seconds that a command takes from start to end."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 def p95(times: list[float]) -> float:
@@ -99,9 +99,9 @@ class Work:
     anonymous: int
 
 
-def watched(what: str, path: Path) -> Work:
+def watched(task: str, path: Path) -> Work:
     """Run ``benchmarks.work`` in a process of its own and watch its memory from here."""
-    argv = [PYTHON, "-m", "benchmarks.work", what, str(path)]
+    argv = [PYTHON, "-m", "benchmarks.work", task, str(path)]
     child = subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.PIPE)
     assert child.stdin and child.stdout
     child.stdout.readline()  # it has imported what it needs
@@ -111,8 +111,8 @@ def watched(what: str, path: Path) -> Work:
     while child.poll() is None:
         peak = max(peak, anonymous_memory(child.pid))
         time.sleep(0.02)
-    done = json.loads(child.stdout.read())
-    return Work(done["seconds"], peak - before)
+    result = json.loads(child.stdout.read())
+    return Work(result["seconds"], peak - before)
 
 
 def anonymous_memory(pid: int) -> int:
@@ -128,8 +128,8 @@ def scan() -> list[Row]:
     """Opening a large session, against decoding each of its lines and keeping nothing."""
     path = session(LARGE_BYTES)
     size = path.stat().st_size
-    done = [(watched("decode", path), watched("open", path)) for _ in range(5)]  # in turns: a machine has its moods
-    decode, opened = (min(works, key=lambda work: work.seconds) for works in zip(*done, strict=True))
+    results = [(watched("decode", path), watched("open", path)) for _ in range(5)]  # in turns: a machine has its moods
+    decode, opened = (min(works, key=lambda work: work.seconds) for works in zip(*results, strict=True))
     times = f"{opened.seconds:.2f} s, decode {decode.seconds:.2f} s"
     memory = f"{opened.anonymous / MB:.0f} MB, decode {decode.anonymous / MB:.0f} MB"
     return [
@@ -151,20 +151,20 @@ class InTurns:
     What the machine does meanwhile slows both, so that the ratio is the cost, and the spread of the other the noise.
     """
 
-    ours: list[float]
+    inspector: list[float]
     bare: list[float]
 
-    def row(self, what: str, budget: float, of: Callable[[list[float]], float]) -> Row:
+    def row(self, name: str, budget: float, statistic: Callable[[list[float]], float]) -> Row:
         """The row of a figure, in milliseconds."""
-        return Row(what, of(self.ours) * 1000, budget, "ms", self.detail(of), of(self.bare) * 1000)
+        return Row(
+            name, statistic(self.inspector) * 1000, budget, "ms", self.detail(statistic), statistic(self.bare) * 1000
+        )
 
-    def detail(self, of: Callable[[list[float]], float]) -> str:
+    def detail(self, statistic: Callable[[list[float]], float]) -> str:
         """The ratio, and what the bare application took: its own figure, and between what half of its times were."""
         low, _, high = (each * 1000 for each in statistics.quantiles(self.bare, n=4, method="inclusive"))
-        bare = of(self.bare)
-        return (
-            f"{of(self.ours) / bare:.1f} × a bare list: {bare * 1000:.0f} ms, half of its times {low:.0f} to {high:.0f}"
-        )
+        bare, ratio = statistic(self.bare), statistic(self.inspector) / statistic(self.bare)
+        return f"{ratio:.1f} × a bare list: {bare * 1000:.0f} ms, half of its times {low:.0f} to {high:.0f}"
 
 
 def bare() -> Terminal:
@@ -177,15 +177,15 @@ def first_paint() -> list[Row]:
     small, times = session(100_000), InTurns([], [])
     for _ in range(7):
         times.bare.append(paint([PYTHON, "-m", "benchmarks.bare"], TITLE))
-        times.ours.append(paint([COMMAND, str(small)], small.name))
-    ours = min(times.ours)
+        times.inspector.append(paint([COMMAND, str(small)], small.name))
+    fastest = min(times.inspector)
     return [
         Row(
             "first paint, small session",
-            ours / min(times.bare),
+            fastest / min(times.bare),
             2,
             "× bare",
-            f"{ours * 1000:.0f} ms: {times.detail(min)}",
+            f"{fastest * 1000:.0f} ms: {times.detail(min)}",
         )
     ]
 
@@ -213,7 +213,7 @@ def keys(terminal: Terminal, other: Terminal, count: int) -> InTurns:
     times = InTurns([], [])
     for number in range(count):
         key = PAGE_DOWN if number % 10 == 9 else DOWN
-        times.ours.append(terminal.key(key))
+        times.inspector.append(terminal.key(key))
         terminal.settle(0.03)
         times.bare.append(other.key(key))
         other.settle(0.03)
@@ -250,7 +250,7 @@ def quitting() -> list[Row]:
         times = InTurns([], [])
         for _ in range(5):
             times.bare.append(ended([PYTHON, "-m", "benchmarks.bare"], TITLE, quiet))
-            times.ours.append(ended([COMMAND, str(path)], path.name, quiet))
+            times.inspector.append(ended([COMMAND, str(path)], path.name, quiet))
         rows.append(times.row(f"quit, {name}", 300, statistics.median))
     return rows
 
@@ -259,17 +259,17 @@ def messages(count: int) -> list[dict[str, Any]]:
     """A conversation of ``count`` messages in one context: prompts, calls with results, answers."""
     rng = random.Random(0)
     text = Text.make(rng, 5_000)
-    made: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     for number in range(count // 4):
-        call, given = f"call-{number}", {"file_path": f"src/module_{number % 200}.py"}
+        call, tool_input = f"call-{number}", {"file_path": f"src/module_{number % 200}.py"}
         result = {"type": "tool_result", "tool_use_id": call, "content": text.cut(rng, rng.randrange(40, 12_000))}
-        made += [
+        records += [
             {"role": "user", "content": text.cut(rng, 80)},
-            {"role": "assistant", "content": [{"type": "tool_use", "id": call, "name": "Read", "input": given}]},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": call, "name": "Read", "input": tool_input}]},
             {"role": "user", "content": [result]},
             {"role": "assistant", "content": text.cut(rng, 300)},
         ]
-    return made
+    return records
 
 
 def parameters() -> list[Row]:
@@ -284,25 +284,25 @@ def parameters() -> list[Row]:
     gc.freeze()  # the messages are at hand here only because they were never in a file
     change, curve = Row("", 0, 0, ""), Row("", 0, 0, "")
     for name, policy in LISTED_POLICIES.items():
-        begun = time.process_time()
+        start = time.process_time()
         policy.plan(context, policy.Params(), state)
-        first = (time.process_time() - begun) * 1000
+        first = (time.process_time() - start) * 1000
         for key, values in settings_of(policy, len(opened)).items():
             times = []
             for value in values:
-                begun = time.process_time()
+                start = time.process_time()
                 plan = ct.plan(opened, name, force=True, **{key: value})
-                shown = [plan.find_verdict(message) for message in range(50_000, 50_040)]
+                verdicts = [plan.find_verdict(message) for message in range(50_000, 50_040)]
                 counts = (plan.tokens_before, plan.tokens_after, len(plan.changes), plan.messages_dropped)
-                times.append(time.process_time() - begun)
-                assert len(shown) == 40 and min(counts) >= 0
+                times.append(time.process_time() - start)
+                assert len(verdicts) == 40 and min(counts) >= 0
             detail = f"the slowest: {name} {key}; the first time ever {first:.0f} ms"
             change = max(change, Row("parameter change p95", p95(times) * 1000, 16, "ms", detail), key=by_value)
             if name == "chain":  # a curve is over a number, and it has none of its own
                 continue
-            begun = time.process_time()
+            start = time.process_time()
             policy.curve(context, policy.Params(), state, key, values)
-            seconds = time.process_time() - begun
+            seconds = time.process_time() - start
             detail = f"the slowest: {name} {key}"
             curve = max(curve, Row("curve of 60 values", seconds * 1000, 150, "ms", detail), key=by_value)
     gc.unfreeze()
@@ -328,28 +328,30 @@ def along() -> list[Row]:
             opened.facts.add_request(message, Usage(fresh=10, cache_read=size, output=20))
         size += sum(opened.facts.size[block] for block in opened.facts.blocks_of(message)) // 4
     opened = opened.with_window(200_000)
-    found = Row("", 0, 0, "")
+    slowest = Row("", 0, 0, "")
     for name, key in (("defect-microcompact", "microcompact_ratio"), ("defect-compact", "compact_ratio")):
         comparison = Comparison(View(opened, policy=name))
         comparison.set_recording(Recording(opened))
         assert comparison.recording is not None and comparison.call_count == 1_000
         times, fired = [], set()
         for value in range(95, 55, -1):
-            begun = time.process_time()
+            start = time.process_time()
             comparison.set_param(name, key, value / 100)
-            wanted = comparison.choose_replay_task()
-            assert wanted is not None
-            state = wanted.lane.view.runtime_state
-            made = run_replay(comparison.recording, POLICIES[name], wanted.params, StudySettings(), state)
-            comparison.update(wanted, made)
+            task = comparison.choose_replay_task()
+            assert task is not None
+            state = task.lane.view.runtime_state
+            replay = run_replay(comparison.recording, POLICIES[name], task.params, StudySettings(), state)
+            comparison.update(task, replay)
             draw_charts(comparison, 0, 158, 30)
             formatting.format_call_line(comparison, 158)
             formatting.format_policy_table(comparison, 96, 6)
-            times.append(time.process_time() - begun)
-            fired.add(len(made.replay.firings))
+            times.append(time.process_time() - start)
+            fired.add(len(replay.replay.firings))
         detail = f"the slowest: {name}, {min(fired)} to {max(fired)} firings"
-        found = max(found, Row("threshold along 1,000 requests p95", p95(times) * 1000, 50, "ms", detail), key=by_value)
-    return [found]
+        slowest = max(
+            slowest, Row("threshold along 1,000 requests p95", p95(times) * 1000, 50, "ms", detail), key=by_value
+        )
+    return [slowest]
 
 
 def settings_of(policy: Any, length: int) -> dict[str, list[Any]]:
@@ -359,16 +361,16 @@ def settings_of(policy: Any, length: int) -> dict[str, list[Any]]:
         return {"options": micro}
     if policy.name == "manual":
         return {"cut": [length * step // 60 for step in range(1, 61)]}
-    found: dict[str, list[Any]] = {}
+    values: dict[str, list[Any]] = {}
     for key, default in policy.Params().model_dump().items():
         if key == "threshold":
             default = 100_000
         highest = next((limit.le for limit in policy.Params.model_fields[key].metadata if hasattr(limit, "le")), None)
         if isinstance(default, float):
-            found[key] = [step / 60 for step in range(1, 61)]
+            values[key] = [step / 60 for step in range(1, 61)]
         elif isinstance(default, int) and not isinstance(default, bool):
-            found[key] = [max(1, min(highest or 2 * default, default * step // 30)) for step in range(1, 61)]
-    return found
+            values[key] = [max(1, min(highest or 2 * default, default * step // 30)) for step in range(1, 61)]
+    return values
 
 
 def masking() -> list[Row]:
@@ -376,9 +378,9 @@ def masking() -> list[Row]:
     from context_tui.summarizer.secrets import find_secrets
 
     def seconds(text: str) -> float:
-        begun = time.process_time()
+        start = time.process_time()
         find_secrets(text)
-        return time.process_time() - begun
+        return time.process_time() - start
 
     prose = Text.make(random.Random(0), 40_000).plain[: int(MB)]
     plain = best_of(3, lambda: seconds(prose))

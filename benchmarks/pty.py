@@ -32,9 +32,9 @@ class Terminal:
         self.output = b""
         self.status: int | None = None
         self.begun = time.perf_counter()
-        outer = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        environ = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
-        variables = {**outer, **terminal, **COMPILED, "CONTEXT_TUI_STATE": "", "CONTEXT_TUI_CACHE": "", **(env or {})}
+        variables = {**environ, **terminal, **COMPILED, "CONTEXT_TUI_STATE": "", "CONTEXT_TUI_CACHE": "", **(env or {})}
         self.pid, self.fd = pty.fork()
         if self.pid == 0:  # the child, until it becomes the program
             fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -67,11 +67,11 @@ class Terminal:
 
     def wait_for(self, text: str, timeout: float = 60.0) -> float:
         """Seconds from the start of the program until ``text`` had been printed."""
-        wanted, deadline = text.encode(), time.perf_counter() + timeout
-        while wanted not in self.output:
+        expected, deadline = text.encode(), time.perf_counter() + timeout
+        while expected not in self.output:
             if not self.read(deadline - time.perf_counter()):
-                how = "" if self.alive() else f", and the program ended with {self.status}"
-                raise TimeoutError(f"{text!r} did not appear{how}; the end of what did: {self.output[-500:]!r}")
+                ending = "" if self.alive() else f", and the program ended with {self.status}"
+                raise TimeoutError(f"{text!r} did not appear{ending}; the end of what did: {self.output[-500:]!r}")
         return time.perf_counter() - self.begun
 
     def settle(self, quiet: float = 0.3, timeout: float = 60.0) -> None:
@@ -88,11 +88,11 @@ class Terminal:
         """Press keys; return the seconds until the program printed something."""
         while self.read(0):  # what was printed before is no answer
             pass
-        begun = time.perf_counter()
+        start = time.perf_counter()
         self.send(keys)
         if not self.read(timeout):
             raise TimeoutError(f"no answer to {keys!r} within {timeout} s")
-        return time.perf_counter() - begun
+        return time.perf_counter() - start
 
     def alive(self) -> bool:
         """Whether the program still runs."""
@@ -104,10 +104,10 @@ class Terminal:
 
     def quit(self, keys: str, timeout: float = 10.0) -> float:
         """Press keys that end the program; return the seconds until it has ended."""
-        begun = time.perf_counter()
+        start = time.perf_counter()
         self.send(keys)
         while self.alive():
-            if time.perf_counter() - begun > timeout:
+            if time.perf_counter() - start > timeout:
                 raise TimeoutError(f"still running {timeout} s after {keys!r}")
             self.read(0.005)
-        return time.perf_counter() - begun
+        return time.perf_counter() - start

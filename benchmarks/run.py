@@ -22,20 +22,20 @@ MEASURES = {**SCREENS, "picker": finding, "following": following, "replays": rep
 
 def line(row: Row) -> str:
     """A row of the table."""
-    return f"{row.what:<32}{row.value:>9.2f}{row.budget:>9g}  {row.unit:<9} {row.verdict:<6}{row.detail}".rstrip()
+    return f"{row.name:<32}{row.value:>9.2f}{row.budget:>9g}  {row.unit:<9} {row.verdict:<6}{row.detail}".rstrip()
 
 
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="Measure the budgets.")
     parser.add_argument("measure", nargs="*", help=f"one or more of: {', '.join(MEASURES)}")
-    given = parser.parse_args().measure
-    chosen = given or list(MEASURES)
-    if unknown := set(chosen) - set(MEASURES):
+    names = parser.parse_args().measure
+    measures = names or list(MEASURES)
+    if unknown := set(measures) - set(MEASURES):
         parser.error(f"unknown measure {', '.join(sorted(unknown))}; available: {', '.join(MEASURES)}")
     print(f"{'':<32}{'measured':>9}{'budget':>9}")
     good = True
-    for name in chosen:
+    for name in measures:
         try:
             rows = MEASURES[name]()
         except Exception as error:  # one that fails says so, and the others still run
@@ -44,7 +44,7 @@ def main() -> int:
             continue
         print(*map(line, rows), sep="\n", flush=True)
         good = good and all(row.verdict != "over" for row in rows)
-    if not given:
+    if not names:
         good = growth.table() and good
     return 0 if good else 1
 

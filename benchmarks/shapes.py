@@ -26,9 +26,14 @@ class Chain:
     def add(self, kind: str, *, parent: str | None = None, **rest: Any) -> str:
         """Add a record below the one before, or below *parent*; returns its uuid."""
         number = len(self.records)
-        uuid, below = f"{self.agent}u{number}", parent if parent is not None else self.parent
+        uuid, parent_id = f"{self.agent}u{number}", parent if parent is not None else self.parent
         time = stamp(number)
-        record = {"parentUuid": below, "isSidechain": bool(self.agent), "sessionId": self.session, "version": "2.1.62"}
+        record = {
+            "parentUuid": parent_id,
+            "isSidechain": bool(self.agent),
+            "sessionId": self.session,
+            "version": "2.1.62",
+        }
         record |= {"type": kind, "uuid": uuid, "timestamp": time}
         self.records.append(record | ({"agentId": self.agent} if self.agent else {}) | rest)
         self.parent = uuid
@@ -93,15 +98,15 @@ def result(call_id: str, text: str = "fine") -> Record:
 def database(path: Path, rows: Iterable[tuple[Any, ...]]) -> Path:
     """A koda database; a row is session, role, content, calls, id of the call, when archived, tokens."""
     columns = "session_id, role, content, tool_calls, tool_call_id, compacted_at, prompt_tokens"
-    with closing(sqlite3.connect(path)) as made, made:
-        made.execute(
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
             "CREATE TABLE messages (id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content TEXT, tool_calls TEXT,"
             " tool_call_id TEXT, compacted_at TEXT, prompt_tokens INTEGER, created_at TEXT DEFAULT '2026-01-01')"
         )
-        made.execute("CREATE TABLE sessions (id TEXT PRIMARY KEY, title TEXT)")
-        made.execute("CREATE TABLE session_metadata (session_id TEXT, key TEXT, value TEXT)")
-        made.execute("CREATE INDEX by_session ON messages(session_id)")
-        made.executemany(f"INSERT INTO messages ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.execute("CREATE TABLE sessions (id TEXT PRIMARY KEY, title TEXT)")
+        connection.execute("CREATE TABLE session_metadata (session_id TEXT, key TEXT, value TEXT)")
+        connection.execute("CREATE INDEX by_session ON messages(session_id)")
+        connection.executemany(f"INSERT INTO messages ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
     return path
 
 

@@ -35,18 +35,20 @@ def naive(recording: Recording, policy: Policy, params: Params) -> tuple[list[in
     """
     facts = recording.session.facts
     calls = {call.message: number for number, call in enumerate(recording.calls)}
-    own: dict[int, Body] = {}
+    replacements: dict[int, Body] = {}
     sizes: list[int] = []
     firings, forgot, reply, reported = 0, 0, -1, 0
     for at, phases in recording.checkpoints:
         if "before_call" not in phases:
             continue
         now = context_at(facts, at)
-        there = set(now.order)
-        held = {
-            row: body for row, body in own.items() if facts.block_message[row] in there and row not in now.replacements
+        messages = set(now.order)
+        remaining = {
+            row: body
+            for row, body in replacements.items()
+            if facts.block_message[row] in messages and row not in now.replacements
         }
-        context = Context(facts, at, now.order, now.epoch_start, {**now.replacements, **held})
+        context = Context(facts, at, now.order, now.epoch_start, {**now.replacements, **remaining})
         knows = reply >= max(now.epoch_start, now.last_rewrite, forgot)
         since = sum(count_message_tokens(facts, message) for message in now.order if message >= reply)
         believed = reported + since if knows else count_context_tokens(context)
@@ -69,12 +71,12 @@ def naive(recording: Recording, policy: Policy, params: Params) -> tuple[list[in
         plan = policy.plan(context, params, state)
         if plan.trigger.fires and plan.has_changes:
             new = collect_bodies(plan.changes)
-            own.update(new)
-            held.update(new)
+            replacements.update(new)
+            remaining.update(new)
             firings, forgot = firings + 1, at
         if at in calls:
             call = recording.calls[calls[at]]
-            replaced = {**now.replacements, **held}
+            replaced = {**now.replacements, **remaining}
             more = subtract_amounts(
                 recording.compute_amount(now.order, replaced), recording.compute_amount(now.order, now.replacements)
             )
@@ -82,14 +84,14 @@ def naive(recording: Recording, policy: Policy, params: Params) -> tuple[list[in
             sizes.append(size)
             if recording.recorded_sizes[calls[at]] is not None:
                 reply, reported = at, size
-    return sizes, firings, len(own)
+    return sizes, firings, len(replacements)
 
 
 def timed(action: Any) -> tuple[float, Any]:
     """Seconds that something takes, and what it gives."""
-    begun = time.perf_counter()
-    found = action()
-    return time.perf_counter() - begun, found
+    start = time.perf_counter()
+    result = action()
+    return time.perf_counter() - start, result
 
 
 def grid() -> list[DefectMicrocompactParams]:
@@ -111,35 +113,35 @@ def replaying() -> list[Row]:
     recording = Recording(ct.open_session(session(REQUESTS_BYTES)))
     settings = grid()
     tried = [settings[number] for number in (0, 3_333, 6_112, 9_999)]
-    plain, ours = 0.0, 0.0
+    plain, replay_seconds = 0.0, 0.0
     for params in tried:
         seconds, (sizes, firings, cleared) = timed(partial(naive, recording, DefectMicrocompact(), params))
         plain += seconds / len(tried)
-        made = replay_recording(recording, DefectMicrocompact(), params)
-        assert (made.sizes, len(made.firings), len(made.removed_by_policy)) == (sizes, firings, cleared), (
+        replay = replay_recording(recording, DefectMicrocompact(), params)
+        assert (replay.sizes, len(replay.firings), len(replay.removed_by_policy)) == (sizes, firings, cleared), (
             "other numbers"
         )
         replayed = partial(replay_recording, recording, DefectMicrocompact(), params)
-        ours += min(timed(replayed)[0] for _ in range(5)) / len(tried)
+        replay_seconds += min(timed(replayed)[0] for _ in range(5)) / len(tried)
     policy = DefectMicrocompact()
     rules = [policy.clearing_rule(params) for params in settings]
     all_at_once, outcomes = timed(lambda: compute_outcomes(SweepTrack(recording, rules[0]), rules))
     for number in range(0, len(settings), 997):
         if outcomes.is_known[number]:
-            made = replay_recording(recording, DefectMicrocompact(), settings[number])
-            there = (
-                made.totals.sent,
-                made.totals.peak,
-                made.totals.overflows,
-                len(made.firings),
-                len(made.removed_by_policy),
+            replay = replay_recording(recording, DefectMicrocompact(), settings[number])
+            figures = (
+                replay.totals.sent,
+                replay.totals.peak,
+                replay.totals.overflows,
+                len(replay.firings),
+                len(replay.removed_by_policy),
             )
-            assert there == tuple(int(column[number]) for column in outcomes[1:6]), "other numbers"
+            assert figures == tuple(int(column[number]) for column in outcomes[1:6]), "other numbers"
     calls = f"{len(recording.calls):,} requests; a naive loop {plain * 1000:.0f} ms; equal numbers"
     share = f"{all_at_once:.2f} s, {float(outcomes.is_known.mean()):.0%} of the settings; equal numbers"
     return [
-        Row("replay of 1,000 requests", ours * 1000, 50, "ms", calls),
-        Row("the same", ours / plain, 0.2, "× naive"),
+        Row("replay of 1,000 requests", replay_seconds * 1000, 50, "ms", calls),
+        Row("the same", replay_seconds / plain, 0.2, "× naive"),
         *(row for name in EVERY_CALL for row in _every_call(recording, name)),
         Row("10,000 settings on it", all_at_once / plain, 1, "× naive", f"of one setting; {share}"),
     ]
@@ -152,14 +154,16 @@ def _every_call(recording: Recording, name: str) -> list[Row]:
     policy = find_policy(name)
     params = policy.Params()
     plain, (sizes, firings, cleared) = timed(partial(naive, recording, policy, params))
-    made = replay_recording(recording, policy, params)
-    assert (made.sizes, len(made.firings), len(made.removed_by_policy)) == (sizes, firings, cleared), "other numbers"
-    ours = best_of(5, lambda: timed(lambda: replay_recording(recording, policy, params))[0])
+    replay = replay_recording(recording, policy, params)
+    assert (replay.sizes, len(replay.firings), len(replay.removed_by_policy)) == (sizes, firings, cleared), (
+        "other numbers"
+    )
+    replay_seconds = best_of(5, lambda: timed(lambda: replay_recording(recording, policy, params))[0])
     plain = min(plain, timed(partial(naive, recording, policy, params))[0])
     detail = f"{firings:,} firings; a naive loop {plain * 1000:.0f} ms; equal numbers"
     return [
-        Row(f"replay of 1,000 requests: {name}", ours * 1000, 50, "ms", detail),
-        Row("the same", ours / plain, 0.3, "× naive"),  # each call is planned, carried out and told
+        Row(f"replay of 1,000 requests: {name}", replay_seconds * 1000, 50, "ms", detail),
+        Row("the same", replay_seconds / plain, 0.3, "× naive"),  # each call is planned, carried out and told
     ]
 
 
@@ -175,9 +179,9 @@ def sweeping() -> list[Row]:
     track = SweepTrack(recording, rules[0])  # reads the results once
     outcomes = compute_outcomes(track, rules)
     seconds = best_of(3, lambda: timed(lambda: compute_outcomes(track, rules))[0])
-    made = replay_recording(recording, DefectMicrocompact(), settings[6_112])
+    replay = replay_recording(recording, DefectMicrocompact(), settings[6_112])
     alone = best_of(3, lambda: timed(lambda: replay_recording(recording, DefectMicrocompact(), settings[6_112]))[0])
-    assert int(outcomes.sent[6_112]) == made.totals.sent and outcomes.is_known[6_112], "other numbers"
+    assert int(outcomes.sent[6_112]) == replay.totals.sent and outcomes.is_known[6_112], "other numbers"
     results = sum(kind == Kind.TOOL_RESULT for kind in opened.facts.kind)
     detail = f"{len(recording.calls):,} requests, {results:,} results, {len(opened.facts.compactions):,} compactions"
     return [

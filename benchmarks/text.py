@@ -56,5 +56,5 @@ class Text:
         )
 
 
-def _line(rng: random.Random, words: list[str]) -> str:
-    return "    " * rng.randrange(4) + " ".join(rng.choices(words, k=rng.randrange(1, 12))) + "\n"
+def _line(rng: random.Random, vocabulary: list[str]) -> str:
+    return "    " * rng.randrange(4) + " ".join(rng.choices(vocabulary, k=rng.randrange(1, 12))) + "\n"

@@ -38,16 +38,16 @@ def open_session(path: Path) -> object:
 
 def main() -> None:
     """Do one piece of work when told to."""
-    what, path = sys.argv[1], Path(sys.argv[2])
-    work = {"decode": decode, "open": open_session}[what]
+    task, path = sys.argv[1], Path(sys.argv[2])
+    work = {"decode": decode, "open": open_session}[task]
     work(SMALL)  # what it imports is there, and Python has seen the code
     print("ready", flush=True)
     sys.stdin.readline()
-    begun = time.process_time()
-    kept = work(path)
-    seconds = time.process_time() - begun
+    start = time.process_time()
+    result = work(path)
+    seconds = time.process_time() - start
     time.sleep(0.1)  # to be looked at
-    print(json.dumps({"seconds": seconds, "kept": kept is not None}))
+    print(json.dumps({"seconds": seconds, "kept": result is not None}))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Every file of a folder of recordings, format by format: what was read, what was not, and how far estimates are off.
+"""Read every file of a folder of recordings, and report by format which were read and the errors of the estimates.
 
-``python scripts/agreement.py FOLDER`` prints it, ``--write`` puts it into ``docs/agreement.md``. Figures only: no text
-of a recording is in it, and no names but those of files.
+``python scripts/agreement.py FOLDER`` prints the page, ``--write`` writes ``docs/agreement.md``. The page contains
+figures and file names only, and no text of a recording.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ PAGE = ROOT / "docs" / "agreement.md"
 
 @dataclass(frozen=True)
 class Read:
-    """A session that was read.
+    """Figures of a session.
 
     Attributes:
-        name: of the file in the folder, with the session's id.
-        format: the reader.
-        records, messages, problems: how many; records are message records, metadata and problems.
-        turns, requests, compactions: how many; requests are those with a recorded size.
-        recorded: recorded tokens of the last request; None where none is recorded.
+        name: path of the file in the folder, with the id of the session.
+        format: name of the format.
+        records, messages, problems: counts; records are message records, metadata and problems.
+        turns, requests, compactions: counts; requests are those with a recorded size.
+        recorded: recorded tokens of the last request; None if none are recorded.
         estimated: ``bytes/4`` of the context of that request, as far as it is in the file.
-        error: median held-out error of calibrated sizes, and that of ``bytes/4``; None where that cannot be tested.
+        error: median held-out error of calibrated sizes, and that of ``bytes/4``; None if it cannot be tested.
     """
 
     name: str
@@ -59,31 +59,33 @@ class Read:
 
 @dataclass(frozen=True)
 class Refused:
-    """A file that holds nothing to read, and why."""
+    """File that cannot be read, and the reason."""
 
     name: str
     why: str
 
 
-def read(folder: Path) -> Iterator[Read | Refused]:
-    """Every session of every file below *folder*, by name; what several files list is told once."""
-    known = set[str]()
+def read_sessions(folder: Path) -> Iterator[Read | Refused]:
+    """Yield the sessions of the files below *folder*, by name; a session listed by several files is yielded once."""
+    known_names = set[str]()
     for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         name = path.relative_to(folder).as_posix()
         try:
             infos = sessions_in(path)
             for info in infos:
-                if f"{info.path}#{info.id}" in known:
+                if f"{info.path}#{info.id}" in known_names:
                     continue
-                known.add(f"{info.path}#{info.id}")
+                known_names.add(f"{info.path}#{info.id}")
                 session = scan(make_scanner(info))
-                own = Path(info.path).relative_to(folder).as_posix() if Path(info.path).is_relative_to(folder) else name
-                yield _read(f"{own}#{info.id}" if info.id else own, info.format, session)
+                own_name = (
+                    Path(info.path).relative_to(folder).as_posix() if Path(info.path).is_relative_to(folder) else name
+                )
+                yield _build_report(f"{own_name}#{info.id}" if info.id else own_name, info.format, session)
         except Error as error:
             yield Refused(name, str(error).removeprefix(f"{path}: ").replace(str(folder), ""))
 
 
-def _read(name: str, form: str, session: Session) -> Read:
+def _build_report(name: str, form: str, session: Session) -> Read:
     facts = session.facts
     at = facts.request_message[-1] if facts.requests else len(session)
     context = session.context_at(min(at, len(session)))
@@ -109,31 +111,32 @@ def _read(name: str, form: str, session: Session) -> Read:
     )
 
 
-def page(found: Sequence[Read | Refused]) -> str:
-    """The page as Markdown."""
-    rows = sorted((each for each in found if isinstance(each, Read)), key=lambda each: (each.format, each.name))
-    refused = [each for each in found if isinstance(each, Refused)]
+def format_page(reports: Sequence[Read | Refused]) -> str:
+    """Format the page as Markdown."""
+    rows = sorted((each for each in reports if isinstance(each, Read)), key=lambda each: (each.format, each.name))
+    refused = [each for each in reports if isinstance(each, Refused)]
     lines = [
         "# Real recordings, format by format",
         "",
-        f"{_files(rows):,} files with {len(rows):,} sessions were read, and {len(refused):,} files refused with "
-        "a reason. Made by `make agreement`; figures only.",
+        f"{_count_files(rows):,} files with {len(rows):,} sessions were read, and {len(refused):,} files were refused. "
+        "`make agreement` computes this page; it contains figures only.",
         "",
-        "*Recorded* is the size of the last request as the provider reported it, *estimated* bytes / 4 of its context,",
-        "as far as it is in the file: system prompts and tools mostly are not, nor is hidden thinking. *Off* is the",
-        "median error of the sizes of requests, over the half of a session that the factors were not fitted on:",
-        "calibrated, and by bytes / 4 with what is not in the file.",
+        "- **recorded**: the size of the last request, as reported by the provider.",
+        "- **estimated**: bytes / 4 of the context of that request, as far as it is in the file. Hidden thinking is",
+        "  never in a file, and system prompts and tools rarely are. *Ratio* is estimated / recorded.",
+        "- **off**: the median error of request sizes over the half of a session that the calibration was not fitted",
+        "  on; for calibrated sizes, and for bytes / 4 plus the tokens that are not in the file.",
         "",
         "| format | files | sessions | records | messages | problems | turns | requests | compactions "
         "| off, calibrated | off, bytes / 4 |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for form, group in groupby(rows, key=lambda each: each.format):
-        own = list(group)
-        sums = [sum(getattr(row, name) for row in own) for name in _SUMS]
-        errors = [row.error for row in own if row.error]
+        group_rows = list(group)
+        sums = [sum(getattr(row, name) for row in group_rows) for name in _SUMS]
+        errors = [row.error for row in group_rows if row.error]
         off = [f"{median(error[at] for error in errors):.1%}" if errors else "not tested" for at in (0, 1)]
-        lines.append(_row([form, _files(own), len(own), *sums, *off]))
+        lines.append(_format_row([form, _count_files(group_rows), len(group_rows), *sums, *off]))
     lines += ["", "## Each session", ""]
     lines.append("| session | format | records | messages | problems | requests | recorded | estimated | ratio | off |")
     lines.append("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
@@ -142,26 +145,26 @@ def page(found: Sequence[Read | Refused]) -> str:
         recorded = each.recorded if each.recorded is not None else "none"
         error = f"{each.error[0]:.1%}" if each.error else ""
         sizes = [each.records, each.messages, each.problems, each.requests, recorded, each.estimated, ratio, error]
-        lines.append(_row([_shown(each.name), each.format, *sizes]))
-    lines += ["", "## Refused", "", "| files | why |", "|--:|---|"]
+        lines.append(_format_row([_shorten_name(each.name), each.format, *sizes]))
+    lines += ["", "## Refused", "", "| files | reason |", "|--:|---|"]
     why = Counter(each.why for each in refused)
-    lines += [_row([count, text]) for text, count in sorted(why.items(), key=lambda item: -item[1])]
+    lines += [_format_row([count, text]) for text, count in sorted(why.items(), key=lambda item: -item[1])]
     return "\n".join(lines) + "\n"
 
 
-def _files(rows: Sequence[Read]) -> int:
+def _count_files(rows: Sequence[Read]) -> int:
     return len({row.name.partition("#")[0] for row in rows})
 
 
 _SUMS = ("records", "messages", "problems", "turns", "requests", "compactions")
 
 
-def _row(cells: Sequence[object]) -> str:
+def _format_row(cells: Sequence[object]) -> str:
     return f"| {' | '.join(f'{cell:,}' if isinstance(cell, int) else str(cell) for cell in cells)} |"
 
 
-def _shown(name: str) -> str:
-    """A name that leaves room for the numbers: of long parts their beginning."""
+def _shorten_name(name: str) -> str:
+    """Shorten the long parts of a name, so that there is room for the numbers."""
     return "/".join(part if len(part) <= 44 else f"{part[:40]}…" for part in name.split("/")[-2:]).replace("|", "/")
 
 
@@ -169,9 +172,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="a folder of recordings")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
-    given = parser.parse_args()
-    text = page(list(read(given.folder)))
-    if given.write:
+    options = parser.parse_args()
+    text = format_page(list(read_sessions(options.folder)))
+    if options.write:
         PAGE.write_text(text, "utf-8")
     else:
         print(text, end="")

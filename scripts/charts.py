@@ -96,8 +96,8 @@ def chart(title: str, x: Axis, y: Axis, series: Sequence[Series]) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _text(across: float, down: float, words: str, anchor: str) -> str:
-    return f'<text x="{across:.1f}" y="{down:.1f}" text-anchor="{anchor}" {TEXT}>{escape(words)}</text>'
+def _text(across: float, down: float, content: str, anchor: str) -> str:
+    return f'<text x="{across:.1f}" y="{down:.1f}" text-anchor="{anchor}" {TEXT}>{escape(content)}</text>'
 
 
 def _mark(across: float, down: float, colour: str, number: int) -> str:

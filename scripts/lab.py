@@ -1,7 +1,7 @@
-"""The tuning lab over real recordings: how true its numbers are, and what policies would have saved and cost there.
+"""Measure the tuning lab on real recordings: the accuracy of its numbers, and what policies would have saved and cost.
 
-``python scripts/lab.py FOLDER`` prints the page, ``--write`` puts it into ``docs/lab.md`` with its pictures. Figures
-only: no text of a recording is in it.
+``python scripts/lab.py FOLDER`` prints the page, ``--write`` writes ``docs/lab.md`` and its pictures. The page
+contains figures only, and no text of a recording.
 """
 
 from __future__ import annotations
@@ -21,75 +21,75 @@ sys.path.insert(0, str(ROOT))
 from context_tui.errors import Error  # noqa: E402
 from context_tui.formats.opening import open_session, sessions_in  # noqa: E402
 from context_tui.lab.price.pricing import price_replay  # noqa: E402
-from context_tui.lab.replay.backtest import BacktestResult, PolicyBacktest, find_explaining_threshold, run_backtests  # noqa: E402  # noqa: E402
+from context_tui.lab.replay.backtest import BacktestResult, PolicyBacktest, find_explaining_threshold, run_backtests  # noqa: E402
 from context_tui.lab.study import Lab, StudySettings  # noqa: E402
 from context_tui.policies.parameter_space import build_params  # noqa: E402
 from context_tui.policies.registry import POLICIES  # noqa: E402
 from scripts.charts import Axis, Series, chart  # noqa: E402
 
 PAGE, PICTURES = ROOT / "docs" / "lab.md", ROOT / "docs" / "lab"
-LEAST_CALLS = 10
-"""Calls from which on there is something to replay."""
-LEAST_DRAWN = -0.5
-"""The least share of the cost that a policy saves for it to be in the picture: others would leave no room in it."""
+MIN_CALLS = 10
+"""Minimum number of calls of a session for a replay."""
+MIN_SAVING_DRAWN = -0.5
+"""Minimum share of the cost saved by a policy in the picture: lower ones would leave no room for the others."""
 
 COMPARED = (
     *("none", "defect", "koda", "agent-sdk", "claude-code-auto", "claude-code-micro", "anthropic-clear-tool-uses"),
     *("codex", "opencode-prune", "gemini-masking", "langchain-clear", "openhands-masking", "swe-agent-last-n"),
 )
-"""Policies that are replayed at their defaults."""
+"""Policies to replay with their defaults."""
 SWEPT = {
     "keep_recent_turns": (1, 2, 3, 5),
     "min_clear_tokens": (256, 512, 1_024, 4_096),
     "microcompact_ratio": (0.3, 0.45, 0.6, 0.75),
 }
-"""Settings of defect-microcompact that are replayed against each other."""
-UNDONE = StudySettings(recorded="ignore")
-"""Each policy in place of what the recorded agent did itself."""
+"""Settings of defect-microcompact to compare."""
+UNDO_RECORDED = StudySettings(recorded="ignore")
+"""Settings that undo the recorded compactions."""
 
 
 class Named(NamedTuple):
-    """A session in the lab, under the name that the page gives it."""
+    """Session in the lab, and its name on the page."""
 
     name: str
     lab: Lab
 
 
 @dataclass(frozen=True)
-class Sums:
-    """A policy over all sessions: tokens without it and with it, and what it dropped.
+class Totals:
+    """Totals of a policy over all sessions: tokens without it and with it, and the content that it dropped.
 
-    The costs are of the ``priced`` sessions, those whose models have prices in USD. ``cost_anywhere`` is the cost if
-    changed prompts were read from the cache up to their first change.
+    The costs are those of the ``priced`` sessions, whose models have prices in USD. ``cost_anywhere`` is the cost if
+    changed prompts are read from the cache up to their first change.
     """
 
     name: str
     firings: int
     without: int
-    sent: int
+    tokens_sent: int
     overflows: int
     priced: int
     cost_without: float
     cost: float
     cost_anywhere: float
     dropped: int
-    used: int
+    used_later: int
     tokens_dropped: int
-    tokens_used: int
+    tokens_used_later: int
 
     @property
     def saved(self) -> float:
-        """The share of all tokens that were not sent."""
-        return 1 - self.sent / self.without if self.without else 0.0
+        """Share of all tokens that were not sent."""
+        return 1 - self.tokens_sent / self.without if self.without else 0.0
 
     @property
     def cheaper(self) -> float:
-        """The share of the cost that was saved."""
+        """Share of the cost that was saved."""
         return self._cheaper(self.cost)
 
     @property
     def cheaper_anywhere(self) -> float:
-        """The same where changed prompts are read up to their first change."""
+        """Share of the cost that was saved if changed prompts are read up to their first change."""
         return self._cheaper(self.cost_anywhere)
 
     def _cheaper(self, cost: float) -> float:
@@ -97,87 +97,88 @@ class Sums:
 
     @property
     def regret(self) -> float:
-        """The share of the dropped tokens that were used later."""
-        return self.tokens_used / self.tokens_dropped if self.tokens_dropped else 0.0
+        """Share of the dropped tokens that were used later."""
+        return self.tokens_used_later / self.tokens_dropped if self.tokens_dropped else 0.0
 
 
-def sessions(folder: Path) -> Iterator[Named]:
-    """Every session below *folder* whose calls recorded their sizes, by name of the file."""
+def find_sessions(folder: Path) -> Iterator[Named]:
+    """Yield the sessions below *folder* whose calls recorded their sizes, by file name."""
     for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         try:
             infos = sessions_in(path)
             for info in infos:
                 lab = Lab(open_session(f"{path}#{info.id}" if info.id else path))
-                if len(lab.recording.calls) >= LEAST_CALLS and any(lab.recording.recorded_sizes):
+                if len(lab.recording.calls) >= MIN_CALLS and any(lab.recording.recorded_sizes):
                     name = path.relative_to(folder).as_posix()
                     yield Named(f"{name}#{info.id}" if info.id else name, lab)
         except Error:
             continue
 
 
-def measured(labs: Sequence[Named], policy: str, label: str, **given: Any) -> Sums:
-    """A policy with these parameters over all sessions, with recorded compactions undone."""
-    chosen = POLICIES[policy]
-    params = build_params(chosen, given)
-    found = [each.lab.run_study(chosen, params, UNDONE) for each in labs]
-    priced = [(named, each) for named, each in zip(labs, found, strict=True) if each.price.rate_table.unit == "USD"]
-    return Sums(
+def measure_policy(labs: Sequence[Named], policy: str, label: str, **params: Any) -> Totals:
+    """Run a policy with these parameters over all sessions, with recorded compactions undone."""
+    policy_object = POLICIES[policy]
+    values = build_params(policy_object, params)
+    studies = [each.lab.run_study(policy_object, values, UNDO_RECORDED) for each in labs]
+    pairs = zip(labs, studies, strict=True)
+    priced_studies = [(session_lab, each) for session_lab, each in pairs if each.price.rate_table.unit == "USD"]
+    return Totals(
         label,
-        sum(len(each.replay.firings) for each in found),
-        sum(sum(each.replay.baseline) for each in found),
-        sum(each.replay.totals.sent for each in found),
-        sum(each.replay.totals.overflows for each in found),
-        len(priced),
-        sum(each.price.baseline_cost for _, each in priced),
-        sum(each.price.cost for _, each in priced),
+        sum(len(each.replay.firings) for each in studies),
+        sum(sum(each.replay.baseline) for each in studies),
+        sum(each.replay.totals.sent for each in studies),
+        sum(each.replay.totals.overflows for each in studies),
+        len(priced_studies),
+        sum(each.price.baseline_cost for _, each in priced_studies),
+        sum(each.price.cost for _, each in priced_studies),
         sum(
-            price_replay(each.replay, recorded=named.lab.recorded_calls, reuse="anywhere").cost
-            for named, each in priced
+            price_replay(each.replay, recorded=session_lab.lab.recorded_calls, reuse="anywhere").cost
+            for session_lab, each in priced_studies
         ),
-        sum(each.regret.dropped for each in found),
-        sum(each.regret.used_later for each in found),
-        sum(each.regret.tokens_dropped for each in found),
-        sum(each.regret.tokens_used_later for each in found),
+        sum(each.regret.dropped for each in studies),
+        sum(each.regret.used_later for each in studies),
+        sum(each.regret.tokens_dropped for each in studies),
+        sum(each.regret.tokens_used_later for each in studies),
     )
 
 
-def frontier(sums: Sequence[Sums]) -> list[Sums]:
-    """Those that no other beats in both money and regret, by what they save."""
-    ordered = sorted(sums, key=lambda each: (-each.cheaper, each.tokens_used))
-    found: list[Sums] = []
+def find_frontier(totals: Sequence[Totals]) -> list[Totals]:
+    """Return the totals that no other beats in both money and regret, by what they save."""
+    ordered = sorted(totals, key=lambda each: (-each.cheaper, each.tokens_used_later))
+    frontier: list[Totals] = []
     for each in ordered:
-        if not found or each.tokens_used < found[-1].tokens_used:
-            found.append(each)
-    return found
+        if not frontier or each.tokens_used_later < frontier[-1].tokens_used_later:
+            frontier.append(each)
+    return frontier
 
 
 # The page
 
 
-def page(labs: Sequence[Named]) -> tuple[str, dict[str, str]]:
-    """The page as Markdown, and its pictures by file name."""
-    policies = [measured(labs, name, name) for name in COMPARED if name in POLICIES]
+def build_page(labs: Sequence[Named]) -> tuple[str, dict[str, str]]:
+    """Build the page as Markdown, and its pictures by file name."""
+    policies = [measure_policy(labs, name, name) for name in COMPARED if name in POLICIES]
     settings = [
-        measured(labs, "defect-microcompact", _setting(values), **dict(zip(SWEPT, values, strict=True)))
+        measure_policy(labs, "defect-microcompact", _format_setting(values), **dict(zip(SWEPT, values, strict=True)))
         for values in product(*SWEPT.values())
     ]
     parts = [
         _HEAD.format(files=len(labs), calls=sum(len(each.lab.recording.calls) for each in labs)),
-        *_calibration(labs),
-        *_backtest(labs),
-        *_prices(labs),
-        *_policies(policies),
-        *_settings(settings),
+        *_format_calibration(labs),
+        *_format_backtest(labs),
+        *_format_prices(labs),
+        *_format_policies(policies),
+        *_format_settings(settings),
     ]
     pictures = {
-        "calibration.svg": _calibration_chart(labs),
-        "policies.svg": _policies_chart(policies),
-        "settings.svg": _settings_chart(settings),
+        "calibration.svg": _draw_calibration(labs),
+        "policies.svg": _draw_policies(policies),
+        "settings.svg": _draw_settings(settings),
     }
     return "\n".join(parts) + "\n", pictures
 
 
-def _setting(values: Sequence[Any]) -> str:
+def _format_setting(values: Sequence[Any]) -> str:
     turns, tokens, ratio = values
     return f"{turns} turns, {tokens:,} tokens, {ratio:.0%}"
 
@@ -185,137 +186,151 @@ def _setting(values: Sequence[Any]) -> str:
 _HEAD = """\
 # The tuning lab over real recordings
 
-{files} recorded sessions with {calls:,} calls to a model, by `make lab`. Figures only; no text of a session is in it.
+{files} recorded sessions with {calls:,} model calls. `make lab` computes this page; it contains no session text.
 
-A replay shows what a policy would have dropped, and whether the recorded run used it later. It does not show what an
-agent with that context would have done: it would have gone other ways, and fetched again what it missed.
+A replay shows what a policy would have dropped and whether the recorded run used it later. It cannot show what an agent
+with that context would have done: it would have made other decisions and fetched missing content again.
 """
 
 
-def _errors(labs: Sequence[Named]) -> list[tuple[str, Any]]:
-    """The calibrations that have been tested, by session and model."""
-    return [(each.name, found) for each in labs for found in each.lab.recording.calibrations if found.error]
+def _list_tested_calibrations(labs: Sequence[Named]) -> list[tuple[str, Any]]:
+    """Return the tested calibrations with the names of their sessions."""
+    return [
+        (each.name, calibration)
+        for each in labs
+        for calibration in each.lab.recording.calibrations
+        if calibration.error
+    ]
 
 
-def _calibration(labs: Sequence[Named]) -> list[str]:
-    tested = _errors(labs)
-    untested = sum(not each.error for named in labs for each in named.lab.recording.calibrations)
-    ours, plain = ([_of(each, which) for _, each in tested] for which in ("error", "error_bytes4"))
-    scaled = [scale.all for named in labs for scale in named.lab.recording.scales.values()]
+def _format_calibration(labs: Sequence[Named]) -> list[str]:
+    tested = _list_tested_calibrations(labs)
+    untested = sum(not each.error for session_lab in labs for each in session_lab.lab.recording.calibrations)
+    calibrated, plain = (
+        [_get_median(each, attribute) for _, each in tested] for attribute in ("error", "error_bytes4")
+    )
+    scaled = [scale.all for session_lab in labs for scale in session_lab.lab.recording.scales.values()]
+    low, high = min(scaled, default=1), max(scaled, default=1)
     lines = [
-        "## Calibration: how far sizes that are computed are from recorded ones",
+        "## Calibration: computed sizes compared with recorded ones",
         "",
-        "Tokens per byte by kind of content, fitted on the first half of a model's requests; its error on the second",
-        "half, which it was not fitted on, as a share of the recorded size.",
+        "The tokens per byte of each kind of content are fitted on the first half of a model's requests. The error is",
+        "measured on the second half, as a share of the recorded size.",
         "",
         "![Errors of calibrated sizes and of bytes / 4, session by session](lab/calibration.svg)",
         "",
         "| token measure | median of the sessions' medians | their 95th percentile |",
         "|---|--:|--:|",
-        f"| calibrated | {median(ours):.1%} | {_p95(ours):.1%} |",
-        f"| bytes / 4 | {median(plain):.1%} | {_p95(plain):.1%} |",
+        f"| calibrated | {median(calibrated):.1%} | {_compute_p95(calibrated):.1%} |",
+        f"| bytes / 4 | {median(plain):.1%} | {_compute_p95(plain):.1%} |",
         "",
-        f"{len(tested)} models of sessions were tested; {untested} have too few requests to be.",
-        f"Of {len(scaled)}, the recorded prompts are smaller than what they hold by the factors: along a run these are",
-        f"taken at {min(scaled, default=1):.0%} to {max(scaled, default=1):.0%}, and no more goes than was recorded.",
+        f"{len(tested)} models of sessions were tested; {untested} have too few requests for a test. For {len(scaled)}",
+        "models, the recorded prompts are smaller than the calibrated sizes of their content: a replay takes",
+        f"{low:.0%} to {high:.0%} of these sizes, and never removes more than was recorded.",
         "",
-        "| session | requests | median error | 95 % | bytes / 4: median | 95 % | not usable, because |",
+        "| session | requests | median error | 95 % | bytes / 4: median | 95 % | why it is not used |",
         "|---|--:|--:|--:|--:|--:|---|",
     ]
     for name, each in tested:
         errors = (each.error.median, each.error.p95, each.error_bytes4.median, each.error_bytes4.p95)
-        told = " | ".join(f"{error:.1%}" for error in errors)
-        lines.append(f"| {name} | {each.requests} | {told} | {each.reason} |")
+        errors_text = " | ".join(f"{error:.1%}" for error in errors)
+        lines.append(f"| {name} | {each.requests} | {errors_text} | {each.reason} |")
     return [*lines, ""]
 
 
-def _of(calibration: Any, which: str) -> float:
-    return float(getattr(calibration, which).median)
+def _get_median(calibration: Any, attribute: str) -> float:
+    return float(getattr(calibration, attribute).median)
 
 
-def _p95(values: Sequence[float]) -> float:
+def _compute_p95(values: Sequence[float]) -> float:
     return sorted(values)[min(int(0.95 * len(values)), len(values) - 1)]
 
 
-def _calibration_chart(labs: Sequence[Named]) -> str:
-    tested = _errors(labs)
+def _draw_calibration(labs: Sequence[Named]) -> str:
+    tested = _list_tested_calibrations(labs)
     shares = {
-        "calibrated": sorted(_of(each, "error") for _, each in tested),
-        "bytes / 4": sorted(_of(each, "error_bytes4") for _, each in tested),
+        "calibrated": sorted(_get_median(each, "error") for _, each in tested),
+        "bytes / 4": sorted(_get_median(each, "error_bytes4") for _, each in tested),
     }
     series = [
         Series(name, [(at / max(len(values) - 1, 1), value) for at, value in enumerate(values)], line=True)
         for name, values in shares.items()
     ]
     high = max((value for values in shares.values() for value in values), default=0.1)
-    x = Axis("sessions, the best first", 0.0, 1.0, percent=True)
+    x = Axis("sessions, best first", 0.0, 1.0, percent=True)
     return chart(
         "Median error of computed sizes", x, Axis("share of the recorded size", 0.0, high, percent=True), series
     )
 
 
-def _backtest(labs: Sequence[Named]) -> list[str]:
+def _format_backtest(labs: Sequence[Named]) -> list[str]:
     lines = [
-        "## Back-test: the agent's own policy against the compactions that are recorded",
+        "## Back-test: each agent's own policy against its recorded compactions",
         "",
-        "Off by: calls by which the policy fires earlier, as it was in the version that the file names; *fitted* is",
-        "with the threshold that explains most of the session's compactions, which then lies within the interval.",
+        "*Off by* is the number of calls from the recorded compaction to the call at which the policy fires, with the",
+        "settings of the agent version named in the file; it is negative if the policy fires earlier. *Fitted* is the",
+        "same with the threshold that explains most of the session's compactions; *threshold* is the range of it.",
         "",
         "| session | message | kind | tokens then | off by | fitted | threshold | why |",
         "|---|--:|---|--:|--:|--:|---|---|",
     ]
     hits = fits = testable = 0
     every: dict[str, list[BacktestResult]] = {}
-    for named in labs:
-        for back in run_backtests(named.lab.recording):
-            if back.results[0].kind == "full":
-                session = named.lab.session
-                whole = f"{session.info.format} with a window of {session.window.model_tokens:,}"
-                every.setdefault(whole, []).extend(back.results)
-            for each, fitted in zip(back.results, back.fitted_results or back.results, strict=True):
+    for session_lab in labs:
+        for backtest in run_backtests(session_lab.lab.recording):
+            if backtest.results[0].kind == "full":
+                session = session_lab.lab.session
+                agent = f"{session.info.format} with a window of {session.window.model_tokens:,}"
+                every.setdefault(agent, []).extend(backtest.results)
+            for each, fitted in zip(backtest.results, backtest.fitted_results or backtest.results, strict=True):
                 testable += each.testable
                 hits += each.is_hit
                 fits += fitted.is_hit
                 recorded = f"{each.recorded:,}" if each.recorded is not None else "unknown"
-                off = _off(each.off_by, testable=each.testable), _off(fitted.off_by, testable=fitted.testable)
-                span = _span(back)
+                off = (
+                    _format_calls_off(each.off_by, testable=each.testable),
+                    _format_calls_off(fitted.off_by, testable=fitted.testable),
+                )
+                span = _format_range(backtest)
                 lines.append(
-                    f"| {named.name} | {each.message} | {each.kind} | {recorded} | {off[0]} | {off[1]} | {span} "
+                    f"| {session_lab.name} | {each.message} | {each.kind} | {recorded} | {off[0]} | {off[1]} | {span} "
                     f"| {each.why} |"
                 )
-    told = [
-        f"{hits} of {testable} testable compactions came within one call of where the policy fires by its own",
-        f"threshold, and {fits} of where it does by the fitted one, which always explains the only one of a session.",
-        "Codex counts the encrypted reasoning of ended turns once more; where a file leaves that out, 1.3 tokens for a",
-        "recorded one stand in its place: what it comes to in files that have both.",
+    sentences = [
+        f"{hits} of {testable} testable compactions are within one call of a firing of the policy with its own",
+        f"threshold, and {fits} with the fitted one. A fitted threshold always explains a session's only compaction.",
+        "",
+        "Codex counts the encrypted reasoning of ended turns again. If a file does not record this count, 1.3 tokens",
+        "are added for each recorded reasoning token, which is the ratio in files that record both.",
+        "",
     ]
     for name, tested in every.items():
         if (best := find_explaining_threshold(tested)) is not None:
-            told.append(
-                f"One threshold for all sessions of {name}, above {best.above:,} up to {best.most:,}, explains "
-                f"{best.explains} of {best.of}."
+            sentences.append(
+                f"- {name}: a single threshold, above {best.above:,} and up to {best.most:,}, explains "
+                f"{best.explains} of {best.of} full compactions."
             )
-    return [*lines, "", *told, ""]
+    return [*lines, "", *sentences, ""]
 
 
-def _off(by: int | None, *, testable: bool) -> str:
-    return "not testable" if not testable else "–" if by is None else str(by)
+def _format_calls_off(off_by: int | None, *, testable: bool) -> str:
+    return "not testable" if not testable else "–" if off_by is None else str(off_by)
 
 
-def _span(back: PolicyBacktest) -> str:
-    best = back.threshold
-    return f"{best.above:,} to {best.most:,}" if best else ""
+def _format_range(backtest: PolicyBacktest) -> str:
+    threshold = backtest.threshold
+    return f"{threshold.above:,} to {threshold.most:,}" if threshold else ""
 
 
-def _prices(labs: Sequence[Named]) -> list[str]:
+def _format_prices(labs: Sequence[Named]) -> list[str]:
     models = [(each.name, each.lab.price_model) for each in labs]
     read = [(name, model) for name, model in models if model.read_recorded]
     recorded = sum(model.read_recorded for _, model in read)
     predicted = sum(model.read_predicted for _, model in read)
     lines = [
-        "## Price: the model of the prompt cache against what was recorded",
+        "## Prices: the model of the prompt cache compared with recorded cache reads",
         "",
-        "Tokens that the unchanged calls read from the cache. Call by call: the sum of how far each call is off.",
+        "Tokens that the recorded calls read from the cache. *Call by call* adds up the absolute errors of the calls.",
         "",
         "| session | recorded | predicted | off | call by call | calls not explained |",
         "|---|--:|--:|--:|--:|--:|",
@@ -326,119 +341,129 @@ def _prices(labs: Sequence[Named]) -> list[str]:
             f"| {len(model.unexplained)} |"
         )
     off = abs(predicted - recorded) / recorded if recorded else 0.0
-    return [*lines, "", f"In all {recorded:,} recorded and {predicted:,} predicted: {off:.2%} off.", ""]
+    return [*lines, "", f"In total, {recorded:,} tokens were recorded and {predicted:,} predicted: {off:.2%} off.", ""]
 
 
-_SUMS = (
+_TOTALS_HEAD = (
     "| policy | firings | tokens sent | saved | calls over the window | cost | saved | saved, read up to the change "
     "| blocks dropped | used later | tokens dropped | used later |"
 )
 
 
-def _policies(policies: Sequence[Sums]) -> list[str]:
+def _format_policies(policies: Sequence[Totals]) -> list[str]:
     priced = policies[0].priced if policies else 0
     return [
-        "## Policies at their defaults, in place of what the recorded agents did",
+        "## Policies at their defaults, in place of the recorded compactions",
         "",
-        "Recorded compactions are undone; without a policy contexts then grow past their windows. Costs are of prompts",
-        f"and summaries at cache prices, in USD, of the {priced} sessions whose models have a price. *Used later* is",
-        "the regret: content that went and that the recorded run fetched again, edited or referred to.",
+        "Recorded compactions are undone: without a policy, contexts grow past their windows. Costs are those of",
+        f"prompts and summaries at cache prices, for the {priced} sessions whose models have a price in USD. *Used",
+        "later* is the regret: dropped content that the recorded run fetched again, edited or referred to.",
         "",
-        "Where caches do not fill themselves, a call whose prompt a policy changed is priced as recorded calls did",
-        "after a change: it reads up to the end of an earlier call before the change, else the system prompt, and",
-        "writes the rest again. That is dear for policies that change a little at every call. *Read up to the change*",
-        "is what a harness pays that sets a breakpoint of the cache before what it clears.",
+        "Without automatic caching, a call whose prompt a policy changed is priced like recorded calls after a change:",
+        "it reads the cache up to the end of an earlier call before the change, or else only the system prompt, and",
+        "writes the rest again. This is expensive for policies that change a little at every call. *Read up to the",
+        "change* is the saving of a harness that sets a cache breakpoint before the content that it clears.",
         "",
-        *_beyond(policies),
+        *_format_omissions(policies),
         "![Money saved against regret, by policy](lab/policies.svg)",
         "",
-        _SUMS,
+        _TOTALS_HEAD,
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
-        *(_sums_row(each) for each in policies),
+        *(_format_totals(each) for each in policies),
         "",
     ]
 
 
-def _settings(settings: Sequence[Sums]) -> list[str]:
-    best = frontier(settings)
-    default = next((each for each in settings if each.name == _setting((3, 512, 0.6))), None)
+def _format_settings(settings: Sequence[Totals]) -> list[str]:
+    best = find_frontier(settings)
+    default = next((each for each in settings if each.name == _format_setting((3, 512, 0.6))), None)
     lines = [
         f"## {len(settings)} settings of defect-microcompact",
         "",
-        "Turns that are kept, tokens that a result must have to be cleared, and share of the window at which it acts.",
-        "Listed are the settings that no other beats in both money and regret, and the default.",
+        "A setting consists of the number of turns kept, the size above which a result is cleared, and the share of",
+        "the window at which the policy acts. The table has the settings that no other beats in both money and regret,",
+        "and the default.",
         "",
         "![Money saved against regret, by setting](lab/settings.svg)",
         "",
-        _SUMS,
+        _TOTALS_HEAD,
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
-        *(_sums_row(each) for each in best),
+        *(_format_totals(each) for each in best),
     ]
     if default is not None:
-        lines.append(_sums_row(default, "default: "))
+        lines.append(_format_totals(default, "default: "))
     return [*lines, ""]
 
 
-def _sums_row(sums: Sums, before: str = "") -> str:
+def _format_totals(totals: Totals, before: str = "") -> str:
     cells = (
-        before + sums.name,
-        f"{sums.firings:,}",
-        f"{sums.sent:,}",
-        f"{sums.saved:.1%}",
-        f"{sums.overflows:,}",
-        f"{sums.cost:,.2f}",
-        f"{sums.cheaper:.1%}",
-        f"{sums.cheaper_anywhere:.1%}",
-        f"{sums.dropped:,}",
-        f"{sums.used:,}",
-        f"{sums.tokens_dropped:,}",
-        f"{sums.tokens_used:,} ({sums.regret:.0%})",
+        before + totals.name,
+        f"{totals.firings:,}",
+        f"{totals.tokens_sent:,}",
+        f"{totals.saved:.1%}",
+        f"{totals.overflows:,}",
+        f"{totals.cost:,.2f}",
+        f"{totals.cheaper:.1%}",
+        f"{totals.cheaper_anywhere:.1%}",
+        f"{totals.dropped:,}",
+        f"{totals.used_later:,}",
+        f"{totals.tokens_dropped:,}",
+        f"{totals.tokens_used_later:,} ({totals.regret:.0%})",
     )
     return f"| {' | '.join(cells)} |"
 
 
-def _money_and_regret(title: str, series: Sequence[Series]) -> str:
+def _draw_money_and_regret(title: str, series: Sequence[Series]) -> str:
     points = [point for each in series for point in each.points]
     low, high = min((x for x, _ in points), default=0.0), max((x for x, _ in points), default=0.1)
-    x = Axis("share of the cost that is saved", min(low, 0.0), high * 1.05, percent=True)
+    x = Axis("share of the cost saved", min(low, 0.0), high * 1.05, percent=True)
     most = max((y for _, y in points), default=1.0) * 1.1 or 1.0
     return chart(title, x, Axis("dropped tokens that were used later", 0.0, most), series)
 
 
-def _beyond(policies: Sequence[Sums]) -> list[str]:
-    """The policies that are not in the picture."""
-    names = [each.name for each in policies if each.cheaper < LEAST_DRAWN]
+def _format_omissions(policies: Sequence[Totals]) -> list[str]:
+    """List the policies that are not in the picture."""
+    names = [each.name for each in policies if each.cheaper < MIN_SAVING_DRAWN]
     return (
-        [f"Not in the picture, as they cost over {1 - LEAST_DRAWN:.1f} times as much: {', '.join(names)}.", ""]
+        [
+            f"Not in the picture, because they cost over {1 - MIN_SAVING_DRAWN:.1f} times as much: {', '.join(names)}.",
+            "",
+        ]
         if names
         else []
     )
 
 
-def _policies_chart(policies: Sequence[Sums]) -> str:
-    shown = [each for each in policies if each.firings and each.cheaper >= LEAST_DRAWN]
-    return _money_and_regret("Policies", [Series(each.name, [(each.cheaper, each.tokens_used)]) for each in shown])
+def _draw_policies(policies: Sequence[Totals]) -> str:
+    selection = [each for each in policies if each.firings and each.cheaper >= MIN_SAVING_DRAWN]
+    return _draw_money_and_regret(
+        "Policies", [Series(each.name, [(each.cheaper, each.tokens_used_later)]) for each in selection]
+    )
 
 
-def _settings_chart(settings: Sequence[Sums]) -> str:
-    every = Series("a setting", [(each.cheaper, each.tokens_used) for each in settings])
-    best = Series("beaten by none", sorted((each.cheaper, each.tokens_used) for each in frontier(settings)), line=True)
-    return _money_and_regret("Settings of defect-microcompact", [every, best])
+def _draw_settings(settings: Sequence[Totals]) -> str:
+    every = Series("a setting", [(each.cheaper, each.tokens_used_later) for each in settings])
+    best = Series(
+        "beaten by no other",
+        sorted((each.cheaper, each.tokens_used_later) for each in find_frontier(settings)),
+        line=True,
+    )
+    return _draw_money_and_regret("Settings of defect-microcompact", [every, best])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="a folder of recordings")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)} and its pictures")
-    given = parser.parse_args()
-    text, pictures = page(list(sessions(given.folder)))
-    if not given.write:
+    options = parser.parse_args()
+    text, pictures = build_page(list(find_sessions(options.folder)))
+    if not options.write:
         print(text)
         return 0
     PAGE.write_text(text, encoding="utf-8")
     PICTURES.mkdir(exist_ok=True)
-    for name, drawn in pictures.items():
-        (PICTURES / name).write_text(drawn, encoding="utf-8")
+    for name, picture in pictures.items():
+        (PICTURES / name).write_text(picture, encoding="utf-8")
     return 0
 
 

@@ -28,24 +28,24 @@ _PART = re.compile(r"<!-- (?P<what>run: .*?|keys|policies|formats) -->\n.*?<!-- 
 
 def list_parts(text: str) -> list[str]:
     """List the generated parts of a page: ``run: COMMAND``, or the name of a table."""
-    return [found["what"] for found in _PART.finditer(text)]
+    return [match["what"] for match in _PART.finditer(text)]
 
 
 def rewrite_page(text: str) -> str:
     """Replace each generated part of a page by its current text."""
-    return _PART.sub(lambda found: f"<!-- {found['what']} -->\n{build_part(found['what'])}\n<!-- end -->", text)
+    return _PART.sub(lambda match: f"<!-- {match['what']} -->\n{build_part(match['what'])}\n<!-- end -->", text)
 
 
-def build_part(what: str) -> str:
+def build_part(command: str) -> str:
     """Build a generated part by its name."""
     tables: dict[str, Callable[[], str]] = {"keys": keys, "policies": policies, "formats": formats}
-    return tables[what]() if what in tables else console(what.removeprefix("run: "))
+    return tables[command]() if command in tables else console(command.removeprefix("run: "))
 
 
 def console(command: str) -> str:
     """Run a command without a terminal, and return it with its output, 80 columns wide."""
-    done = run(command, ROOT)
-    return f"```console\n$ {command}\n{done.stdout.rstrip()}\n```"
+    process = run(command, ROOT)
+    return f"```console\n$ {command}\n{process.stdout.rstrip()}\n```"
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -67,15 +67,15 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 def policies() -> str:
     """Each policy and its parameters."""
-    found = []
+    tables = []
     for name, policy in LISTED_POLICIES.items():
         rows = [
             (f"`{p['name']}`", shown(p["default"]), ranged(p["min"], p["max"], p["unit"]), p["about"])
             for p in build_parameter_reports(policy)
         ]
         about = policy.about
-        found.append(f"**`{name}`**: {about}\n\n" + table(("parameter", "default", "range", "meaning"), rows))
-    return "\n\n".join(["", *found, ""]).strip("\n")
+        tables.append(f"**`{name}`**: {about}\n\n" + table(("parameter", "default", "range", "meaning"), rows))
+    return "\n\n".join(["", *tables, ""]).strip("\n")
 
 
 def shown(value: object) -> str:
@@ -117,7 +117,7 @@ def keys() -> str:
                 about = f"{place}{about[0].lower()}{about[1:]}" if place else about
                 rows.setdefault(key_names(binding), (about, f"`{binding.id}`"))
     policies = {f"`1` to `{len(LISTED_POLICIES)}`": ("Plan with another policy, in the order of the list below", "")}
-    return table(("key", "what it does", "name"), ((keys, *rest) for keys, rest in (policies | rows).items()))
+    return table(("key", "what it does", "name"), ((keys, *cells) for keys, cells in (policies | rows).items()))
 
 
 def key_names(binding: Binding) -> str:

@@ -1,7 +1,7 @@
-"""A table of real Claude Code recordings: how far our numbers are from what they recorded, and why.
+"""Compare our numbers with the recorded ones of real Claude Code files, and explain the differences.
 
-``python scripts/recordings.py FOLDER`` prints it, ``--write`` puts it into ``docs/recordings.md``. Figures only: no
-text of a recording is in it.
+``python scripts/recordings.py FOLDER`` prints the table, ``--write`` writes ``docs/recordings.md``. The table contains
+figures only, and no text of a recording.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from context_tui.tokens.estimate_check import EstimateCheck, check_estimate  # n
 
 PAGE = ROOT / "docs" / "recordings.md"
 FAR = 0.1
-"""Share of the recorded size from which on a request that is off is explained one by one."""
+"""Error of a request, as a share of its recorded size, above which it is listed."""
 USUAL_RATIO = 2.0
-"""Recorded tokens per estimated one that tokenizers were seen to make of any content, at most."""
+"""Maximum of the recorded tokens per estimated token that tokenizers were observed to need."""
 
 
 @dataclass(frozen=True)
 class Off:
-    """A request whose recorded size differs from what was believed before it: ``share`` is of the recorded size."""
+    """Believed and recorded size of a request, and the reason why they differ."""
 
     message: int
     believed: int
@@ -47,7 +47,7 @@ class Off:
 
 @dataclass(frozen=True)
 class Row:
-    """What the table says of a file. ``unbased`` are requests before which nothing recorded holds."""
+    """Row of a file. ``unbased`` counts the requests without an earlier recorded size in their context."""
 
     file: str
     requests: int
@@ -59,35 +59,35 @@ class Row:
 
     @property
     def median(self) -> float | None:
-        """Median over the requests of how far the belief was off."""
+        """Median error over the requests."""
         return median(off.share for off in self.offs) if self.offs else None
 
     @property
     def p95(self) -> float | None:
-        """95th percentile of the same."""
+        """95th percentile of the error over the requests."""
         shares = sorted(off.share for off in self.offs)
         return shares[min(len(shares) - 1, int(0.95 * len(shares)))] if shares else None
 
     @property
     def far(self) -> list[Off]:
-        """The requests that are far off."""
+        """Requests whose error is above ``FAR``."""
         return [off for off in self.offs if off.share > FAR]
 
 
-def rows(folder: Path) -> Iterator[Row]:
-    """A row for each Claude Code file below *folder*, in the order of their names."""
+def find_rows(folder: Path) -> Iterator[Row]:
+    """Yield a row for each Claude Code file below *folder*, by name."""
     for path in sorted(folder.rglob("*.jsonl")):
         try:
             if detect_format(path).name == "claude-code":
-                yield row_of(path.relative_to(folder).as_posix(), open_session(path))
+                yield build_row(path.relative_to(folder).as_posix(), open_session(path))
         except UnreadableSession:
             continue
 
 
-def row_of(name: str, session: Session) -> Row:
-    """What the table says of a session."""
+def build_row(name: str, session: Session) -> Row:
+    """Build the row of a session."""
     facts = session.facts
-    offs, unbased = _offs(session)
+    offs, unbased = _find_errors(session)
     return Row(
         name,
         len(facts.requests),
@@ -99,8 +99,8 @@ def row_of(name: str, session: Session) -> Row:
     )
 
 
-def _offs(session: Session) -> tuple[list[Off], int]:
-    """Every request that has something recorded before it, and how many have not."""
+def _find_errors(session: Session) -> tuple[list[Off], int]:
+    """Return the errors of the requests with an earlier recorded size, and the number of other requests."""
     facts, offs, unbased = session.facts, [], 0
     row_at = {message: row for row, message in enumerate(facts.request_message)}
     for state in iterate_runtime_states(session, frozenset({"before_call"})):
@@ -112,13 +112,18 @@ def _offs(session: Session) -> tuple[list[Off], int]:
             continue
         recorded = facts.requests[row].context
         offs.append(
-            Off(state.at, state.believed_tokens, recorded, _why(session, row, state.believed_tokens - recorded))
+            Off(
+                state.at,
+                state.believed_tokens,
+                recorded,
+                _explain_error(session, row, state.believed_tokens - recorded),
+            )
         )
     return offs, unbased
 
 
-def _why(session: Session, row: int, off: int) -> str:
-    """What a request is off by, as far as what came between it and the one before says."""
+def _explain_error(session: Session, row: int, off: int) -> str:
+    """Explain an error by the content between a request and the one before it."""
     facts, message = session.facts, session.facts.request_message[row]
     drop = next((drop for drop in session.drops if drop.message == message), None)
     if drop is not None:
@@ -134,54 +139,57 @@ def _why(session: Session, row: int, off: int) -> str:
     return "tokenizer" if ratio >= 0.5 else "less was sent than the file holds"
 
 
-def table(found: Iterable[Row]) -> str:
-    """The page: what the columns are, the table, and the sums under it."""
-    listed = list(found)
+def format_page(reports: Iterable[Row]) -> str:
+    """Format the page: a description of the columns, the table, and totals."""
+    file_rows = list(reports)
     lines = [_HEAD, _COLUMNS, "|---|--:|---|---|--:|---|---|"]
-    for row in listed:
+    for row in file_rows:
         off = f"{row.median:.2%}, {row.p95:.2%}" if row.offs else "–"
         far = ", ".join(f"{each.message}: {each.believed:,} for {each.recorded:,}, {each.why}" for each in row.far[:5])
         more = f" and {len(row.far) - 5} more" if len(row.far) > 5 else ""
-        cells = (row.file, row.requests, row.epochs, row.drops, off, far + more, _fit(row.fit))
+        cells = (row.file, row.requests, row.epochs, row.drops, off, far + more, _format_fit(row.fit))
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    medians = [row.median for row in listed if row.median is not None]
-    requests, based = sum(row.requests for row in listed), sum(len(row.offs) for row in listed)
-    lines += ["", f"{len(listed)} files, {requests:,} requests, {based:,} of them with something recorded before them."]
+    medians = [row.median for row in file_rows if row.median is not None]
+    requests, based = sum(row.requests for row in file_rows), sum(len(row.offs) for row in file_rows)
+    lines += [
+        "",
+        f"{len(file_rows)} files, {requests:,} requests, {based:,} of them after a recorded size in the same context.",
+    ]
     if medians:
-        lines.append(f"Median over the sessions of how far the belief was off: {median(medians):.2%}.")
+        lines.append(f"Median of the sessions' median errors: {median(medians):.2%}.")
     return "\n".join(lines) + "\n"
 
 
-def _fit(fit: EstimateCheck | None) -> str:
+def _format_fit(fit: EstimateCheck | None) -> str:
     if fit is None:
         return "nothing recorded"
     return f"{fit.relative_error:+.0%}" + (f": {fit.causes_text}" if fit.causes_text else "")
 
 
-_HEAD = """# Our numbers beside recorded ones
+_HEAD = """# Our numbers compared with recorded ones
 
-Every Claude Code file of a folder of real recordings, by `make recordings`. Figures only.
+All Claude Code files of a folder of real recordings. `make recordings` computes this page; it contains figures only.
 
-- **contexts begin**: at which messages, and why.
-- **drops**: where the recorded context fell by 2,000 tokens or more between two requests of one context, by how much,
-  and what that is explained by. An explanation is only given where its size is that of what went.
-- **believed off**: |believed − recorded| / recorded before each request that has something recorded before it in its
-  context, median and 95th percentile. Believed is the last recorded size and bytes / 4 of what came since.
-- **far off**: the requests at which that is more than 10 %, each with the reason that its numbers bear.
-- **fit**: how far estimated + not in the file is from the last recorded size, with its causes from 15 % on. Each cause
-  is sized by itself from recorded differences, and what they leave over is said to be unexplained.
+- **contexts begin**: the messages at which a context begins, each with the reason.
+- **drops**: the messages at which the recorded context fell by 2,000 tokens or more between two requests of one
+  context, each with the size of the drop and its explanation. An explanation is given only if it accounts for the size.
+- **believed off**: the median and the 95th percentile of |believed − recorded| / recorded, over the requests with an
+  earlier recorded size in their context. The believed size is that earlier size plus bytes / 4 of the content since.
+- **far off**: the requests at which this error is above 10 %, each with the likely reason.
+- **fit**: the difference of estimated + not in the file from the last recorded size; from 15 % on with its causes. The
+  size of each cause is computed independently, from recorded differences; *unattributed* is the remainder.
 """
 _COLUMNS = "| file | requests | contexts begin | drops | believed off | far off | fit |"
 
 
 def main() -> int:
     """Print the table, or write it."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("folder", type=Path)
-    options.add_argument("--write", action="store_true", help=f"into {PAGE.relative_to(ROOT)}")
-    given = options.parse_args()
-    text = table(rows(given.folder))
-    if given.write:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--write", action="store_true", help=f"into {PAGE.relative_to(ROOT)}")
+    arguments = parser.parse_args()
+    text = format_page(find_rows(arguments.folder))
+    if arguments.write:
         PAGE.parent.mkdir(exist_ok=True)
         PAGE.write_text(text, encoding="utf-8")
     else:

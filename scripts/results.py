@@ -88,8 +88,8 @@ def record_all(folder: Path, paths: list[Path], jobs: int, only: str) -> int:
     names = sorted({name for path in paths for name in session_names(path) if only in name}, key=size_of, reverse=True)
     start = time.monotonic()
     with ProcessPoolExecutor(jobs) as pool:
-        for done, _ in enumerate(pool.map(record_session, names, [folder] * len(names)), 1):
-            print(f"\r{done} of {len(names)}, {time.monotonic() - start:.0f} s", end="", file=sys.stderr)
+        for count, _ in enumerate(pool.map(record_session, names, [folder] * len(names)), 1):
+            print(f"\r{count} of {len(names)}, {time.monotonic() - start:.0f} s", end="", file=sys.stderr)
     print(file=sys.stderr)
     write_document(folder, "policies", run_json("policies", "--json"))
     write_document(folder, "formats", run_json("formats", "--json"))
@@ -140,8 +140,8 @@ def results_of(name: str) -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"plan {policy} at {at}", partial(plan_facts, session, policy, at)
     for policy in ("defect-microcompact", "claude-code-auto", "chain", "koda-microcompact"):
         yield f"plan --json {policy}", partial(run_json, "plan", name, "-P", policy, "--json")
-    chosen = [word for policy in policies if policy != "manual" for word in ("-P", policy)]
-    yield "replay", lambda: run_json("replay", name, *chosen, "--json")
+    arguments = [word for policy in policies if policy != "manual" for word in ("-P", policy)]
+    yield "replay", lambda: run_json("replay", name, *arguments, "--json")
     ignore = ("-P", "claude-code-auto", "-P", "codex", "--recorded", "ignore")
     yield "replay --recorded ignore", lambda: run_json("replay", name, *ignore, "--json")
     grid = ("-P", "defect-microcompact", "-p", "keep_recent_turns=1..4", "-P", "claude-code-auto", "--jobs", "1")
@@ -205,7 +205,7 @@ def digest_file(path: Path) -> str | None:
         with contextlib.closing(sqlite3.connect(path)) as database:
             content = "\n".join(database.iterdump()).encode()
     numbers: dict[bytes, bytes] = {}
-    content = UUID_TEXT.sub(lambda found: numbers.setdefault(found[0], b"uuid %d" % len(numbers)), content)
+    content = UUID_TEXT.sub(lambda match: numbers.setdefault(match[0], b"uuid %d" % len(numbers)), content)
     today = time.strftime("%Y[-/]%m[-/]%d", time.gmtime()).encode()
     content = re.sub(today + rb"([T ][0-9:.]+Z?)?", b"today", content)
     content = re.sub(rb"\b%s[0-9]{8}\b" % str(int(time.time()))[:5].encode(), b"now", content)
@@ -251,12 +251,12 @@ def compare_records(before: Path, after: Path) -> int:
     differing = 0
     for name in names:
         documents = [read_document(folder / name) for folder in (before, after)]
-        found = list(differences(documents[0], documents[1], ""))
-        differing += bool(found)
-        for line in found[:6]:
+        changes = list(differences(documents[0], documents[1], ""))
+        differing += bool(changes)
+        for line in changes[:6]:
             print(f"{name}: {line}")
-        if len(found) > 6:
-            print(f"{name}: {len(found) - 6} more")
+        if len(changes) > 6:
+            print(f"{name}: {len(changes) - 6} more")
     print(f"{len(names)} documents, {differing} differ")
     return 1 if differing else 0
 
@@ -269,16 +269,16 @@ def read_document(path: Path) -> Any:
         return json.load(file)
 
 
-def differences(before: Any, after: Any, where: str) -> Iterator[str]:
+def differences(before: Any, after: Any, place: str) -> Iterator[str]:
     """List the places where two documents differ."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted({*before, *after}):
-            yield from differences(before.get(key), after.get(key), f"{where}/{key}")
+            yield from differences(before.get(key), after.get(key), f"{place}/{key}")
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
-            yield from differences(old, new, f"{where}/{index}")
+            yield from differences(old, new, f"{place}/{index}")
     elif before != after:
-        yield f"{where}: {str(before)[:60]} → {str(after)[:60]}"
+        yield f"{place}: {str(before)[:60]} → {str(after)[:60]}"
 
 
 if __name__ == "__main__":

@@ -73,8 +73,10 @@ def entries() -> list[SessionEntry]:
     from context_tui.library.discovery import find_samples
 
     now = time.time()
-    found = [(entry, replace(entry.info, path=str(SAMPLES / Path(entry.info.path).name))) for entry in find_samples()]
-    return [replace(entry, info=replace(info, time=now - age)) for (entry, info), age in zip(found, AGES, strict=True)]
+    samples = [(entry, replace(entry.info, path=str(SAMPLES / Path(entry.info.path).name))) for entry in find_samples()]
+    return [
+        replace(entry, info=replace(info, time=now - age)) for (entry, info), age in zip(samples, AGES, strict=True)
+    ]
 
 
 def app_of(picture: Picture) -> ContextTuiApp:
@@ -83,13 +85,13 @@ def app_of(picture: Picture) -> ContextTuiApp:
     from context_tui.library import discovery
     from context_tui.tui.app import ContextTuiApp
 
-    what: SessionInfo | list[SessionInfo] = []
+    sessions: SessionInfo | list[SessionInfo] = []
     if picture.sample:
-        what = choose_session(SAMPLES / picture.sample)
+        sessions = choose_session(SAMPLES / picture.sample)
     else:
-        found = entries()
-        discovery.find_samples, discovery.find_recorded_sessions = lambda: found, lambda *_: []
-    return ContextTuiApp(what, theme=picture.theme, demo=picture.demo)
+        samples = entries()
+        discovery.find_samples, discovery.find_recorded_sessions = lambda: samples, lambda *_: []
+    return ContextTuiApp(sessions, theme=picture.theme, demo=picture.demo)
 
 
 async def settled(pilot: Pilot[Any]) -> None:
@@ -127,8 +129,8 @@ def tidy(svg: str) -> str:
     return re.sub(r'<text ([^>]*?)x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*)>([^<]*)</text>', _text, svg)
 
 
-def _text(found: re.Match[str]) -> str:
-    head, x, y, length, rest, content = found.groups()
+def _text(match: re.Match[str]) -> str:
+    head, x, y, length, attributes, content = match.groups()
     cells = content.replace("&#160;", "\u00a0")
     cells = re.sub(r"&\w+;|&#\d+;", "?", cells)
     bare = cells.strip("\u00a0")
@@ -138,7 +140,7 @@ def _text(found: re.Match[str]) -> str:
     before, after = len(cells) - len(cells.lstrip("\u00a0")), len(cells) - len(cells.rstrip("\u00a0"))
     begin, wide = float(x) + cell * before, float(length) - cell * (before + after)
     content = re.sub(r"^(?:&#160;)+|(?:&#160;)+$", "", content)
-    return f'<text {head}x="{begin:.1f}" y="{y}" textLength="{wide:.1f}"{rest}>{content}</text>'
+    return f'<text {head}x="{begin:.1f}" y="{y}" textLength="{wide:.1f}"{attributes}>{content}</text>'
 
 
 def main(names: list[str]) -> int:

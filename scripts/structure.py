@@ -71,8 +71,8 @@ class Structure:
         for name, targets in self.imports.items():
             child = _child(name, folder, depth)
             if child:
-                found = {_child(target, folder, depth) for target in targets}
-                graph.setdefault(child, set()).update(found - {"", child})
+                children = {_child(target, folder, depth) for target in targets}
+                graph.setdefault(child, set()).update(children - {"", child})
         return graph
 
     @property
@@ -156,7 +156,7 @@ def _floors(graph: Graph) -> dict[str, int]:
     """Return by room its floor: one above the highest that it imports, from 1."""
     floors: dict[str, int] = {}
     for room in TopologicalSorter(graph).static_order():
-        floors[room] = 1 + max((floors[below] for below in graph.get(room, ())), default=0)
+        floors[room] = 1 + max((floors[target] for target in graph.get(room, ())), default=0)
     return floors
 
 
@@ -164,11 +164,11 @@ def _direct(graph: Graph) -> dict[str, set[str]]:
     """Return the arrows that no longer way implies."""
     reach: dict[str, set[str]] = {}
     for room in TopologicalSorter(graph).static_order():
-        below = graph.get(room, set())
-        reach[room] = below.union(*(reach[each] for each in below))
+        targets = graph.get(room, set())
+        reach[room] = targets.union(*(reach[each] for each in targets))
     return {
-        room: {each for each in below if not any(each in reach[other] for other in below - {each})}
-        for room, below in graph.items()
+        room: {each for each in targets if not any(each in reach[other] for other in targets - {each})}
+        for room, targets in graph.items()
     }
 
 
@@ -218,15 +218,15 @@ def _arrows(graph: Graph, places: Mapping[str, tuple[float, float]]) -> Iterator
 def _boxes(structure: Structure, rooms: Iterable[str], places: Mapping[str, tuple[float, float]]) -> Iterator[str]:
     for room in sorted(rooms):
         x, y = places[room]
-        inner = sorted({name.split(".")[1] for name in structure.folders if name.startswith(f"{room}.")})
+        children = sorted({name.split(".")[1] for name in structure.folders if name.startswith(f"{room}.")})
         lines = sum(count for name, count in structure.lines.items() if name.split(".")[0] == room)
-        below = " · ".join(inner) if len(" · ".join(inner)) <= 20 else f"{len(inner)} folders"
+        caption = " · ".join(children) if len(" · ".join(children)) <= 20 else f"{len(children)} folders"
         yield (
             f'<rect x="{x:g}" y="{y:g}" width="{WIDTH}" height="{HEIGHT}" rx="7" fill="#eef3fb" stroke="#35507a"/>'
             f'<text x="{x + WIDTH / 2:g}" y="{y + 24:g}" text-anchor="middle" font-size="16" font-weight="bold" '
             f'fill="#17233a">{escape(room)}/</text>'
             f'<text x="{x + WIDTH / 2:g}" y="{y + 44:g}" text-anchor="middle" font-size="11" fill="#44546e">'
-            f"{escape(below)}{' · ' if below else ''}{round(lines, -2) / 1000:.1f}k lines</text>"
+            f"{escape(caption)}{' · ' if caption else ''}{round(lines, -2) / 1000:.1f}k lines</text>"
         )
 
 

@@ -15,7 +15,7 @@ from context_tui.cli.inspect import build_report
 from context_tui.export.files import export, list_writable_formats
 from context_tui.session.session import Session
 from context_tui.tokens.estimate_check import LARGE_ERROR, check_estimate
-from scripts.recordings import PAGE, rows, table
+from scripts.recordings import PAGE, find_rows, format_page
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
@@ -79,10 +79,10 @@ def test_tokens_before_compactions(path: Path) -> None:
 
 @pytest.mark.skipif(not FILES, reason="no real recordings beside the checkout")
 def test_beliefs_are_near_what_was_recorded() -> None:
-    found = list(rows(CORPUS / "claude-code"))
+    found = list(find_rows(CORPUS / "claude-code"))
     assert median(row.median for row in found if row.median is not None) <= 0.003
     assert all(row.far and all(off.why for off in row.far) for row in found if (row.p95 or 0) > 0.1)
-    assert PAGE.read_text(encoding="utf-8") == table(found), "make recordings"
+    assert PAGE.read_text(encoding="utf-8") == format_page(found), "make recordings"
 
 
 @pytest.mark.skipif(not FILES, reason="no real recordings beside the checkout")

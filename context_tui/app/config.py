@@ -38,8 +38,8 @@ class Config(NamedTuple):
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
     """Return the path of the configuration file: ``$CONTEXT_TUI_CONFIG``, or the default of the system."""
-    if given := (os.environ if environ is None else environ).get("CONTEXT_TUI_CONFIG"):
-        return Path(given)
+    if path := (os.environ if environ is None else environ).get("CONTEXT_TUI_CONFIG"):
+        return Path(path)
     from platformdirs import user_config_path  # slow to import, and not needed with a named file
 
     return user_config_path("context-tui", appauthor=False) / "config.toml"
@@ -80,8 +80,8 @@ def read_config(path: Path | None = None) -> Config:
     for name, value in keys.items():
         if not isinstance(value, str) or not value.strip():
             raise ConfigError(f'{path}: keys.{name} must be keys separated by commas; write {name} = "ctrl+x"')
-    saved = require_table(path, "settings", tables.get("settings", {}))
-    return Config(theme, keys, {name: _parse_settings(path, name, value) for name, value in saved.items()})
+    settings = require_table(path, "settings", tables.get("settings", {}))
+    return Config(theme, keys, {name: _parse_settings(path, name, value) for name, value in settings.items()})
 
 
 def _parse_settings(path: Path, name: str, value: object) -> SavedSettings:

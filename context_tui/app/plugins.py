@@ -62,7 +62,7 @@ class Plugins(Mapping[str, T], Generic[T]):
         """Create the registry.
 
         Args:
-            noun: what the plug-ins are, for warnings.
+            noun: name for a plug-in in warnings, such as ``format``.
             group: group of the entry points.
             built_in: by name, ``module:Class`` or a function that creates the object, given its name.
             find_error: returns the reason why a loaded object cannot be used; empty if it can.
@@ -71,13 +71,8 @@ class Plugins(Mapping[str, T], Generic[T]):
             find_in_files: yields the plug-ins of files.
         """
         self.group, self.built_in = group, built_in
-        self._noun, self._find_error, self._wrap, self._make, self._find_in_files = (
-            noun,
-            find_error,
-            wrap,
-            make,
-            find_in_files,
-        )
+        self._noun, self._find_error = noun, find_error
+        self._wrap, self._make, self._find_in_files = wrap, make, find_in_files
         self._instances: dict[str, T] = {}
         self._origins: dict[str, str] = {}
 
@@ -126,44 +121,43 @@ class Plugins(Mapping[str, T], Generic[T]):
     def _extensions(self) -> tuple[dict[str, T], list[BrokenPlugin]]:
         from importlib.metadata import entry_points  # 30 ms
 
-        found: dict[str, T] = {}
+        instances: dict[str, T] = {}
         broken: list[BrokenPlugin] = []
-        for each in sorted(entry_points(group=self.group), key=lambda each: (each.name, _package_name(each))):
-            if each.name in self.built_in:
-                why = "a built-in one has the same name"
-            elif each.name in found:
-                why = "another package has the same name"
+        for entry in sorted(entry_points(group=self.group), key=lambda entry: (entry.name, _package_name(entry))):
+            if entry.name in self.built_in:
+                reason = "a built-in one has the same name"
+            elif entry.name in instances:
+                reason = "another package has the same name"
             else:
                 try:
                     with _IMPORT_LOCK, redirect_stdout(sys.stderr):  # keep its output out of our data
-                        instance = self._make(each.load())
-                        why = self._find_error(each.name, instance)
-                    if not why:
-                        found[each.name] = self._wrap(instance)
-                        self._origins[each.name] = f"package {_package_name(each)}"
+                        instance = self._make(entry.load())
+                        reason = self._find_error(entry.name, instance)
+                    if not reason:
+                        instances[entry.name] = self._wrap(instance)
+                        self._origins[entry.name] = f"package {_package_name(entry)}"
                 except (Exception, SystemExit) as error:  # importing foreign code can raise anything
-                    why = _format_error(error)
-            if why:
-                broken.append(BrokenPlugin(each.name, _package_name(each), why))
-        self._add_files(found, broken)
-        for one in broken:
-            getLogger(__name__).warning("%s %s", self._noun, one)  # on stderr by default
-        return found, broken
+                    reason = _format_error(error)
+            if reason:
+                broken.append(BrokenPlugin(entry.name, _package_name(entry), reason))
+        self._add_files(instances, broken)
+        for plugin in broken:
+            getLogger(__name__).warning("%s %s", self._noun, plugin)  # on stderr by default
+        return instances, broken
 
-    def _add_files(self, found: dict[str, T], broken: list[BrokenPlugin]) -> None:
-        """Add the plug-ins of files, unless their name is taken."""
+    def _add_files(self, instances: dict[str, T], broken: list[BrokenPlugin]) -> None:
         for origin, make in self._find_in_files():
             try:
                 instance = make()
                 name = str(getattr(instance, "name", ""))
                 owner = "built in" if name in self.built_in else self._origins.get(name, "")
-                why = f"the name {name} is taken: {owner}" if owner else self._find_error(name, instance)
-                if not why:
-                    found[name], self._origins[name] = instance, origin
+                reason = f"the name {name} is taken: {owner}" if owner else self._find_error(name, instance)
+                if not reason:
+                    instances[name], self._origins[name] = instance, origin
             except Exception as error:
-                why = _format_error(error)
-            if why:
-                broken.append(BrokenPlugin(origin, "", why.removeprefix(f"{origin}:").removeprefix(" ")))
+                reason = _format_error(error)
+            if reason:
+                broken.append(BrokenPlugin(origin, "", reason.removeprefix(f"{origin}:").removeprefix(" ")))
 
 
 class QuietMember(NamedTuple):
@@ -179,9 +173,9 @@ class Guard:
 
     Args:
         wrapped: the object.
-        noun: what it is, for errors.
+        noun: name for the object in errors.
         quiet: members that return their default where they fail, or where the answer is of another type.
-        advice: what to do about a failure.
+        advice: remedy to add to errors.
     """
 
     def __init__(self, wrapped: Any, noun: str, quiet: Mapping[str, QuietMember], advice: str = "") -> None:
@@ -204,7 +198,8 @@ class Guard:
         """Call a member.
 
         Raises:
-            Error: it failed: *error* with the reason, after *where*. Our own errors and OSError are raised as they are.
+            Error: the call failed: an *error* with the reason, after *where*. Errors of this package and OSError are
+                not converted.
         """
         try:
             return function(*args, **kwargs)
@@ -221,7 +216,7 @@ class Guard:
         """Return an answer of the right type.
 
         Raises:
-            Error: it is of another type; ``{}`` in *reason* stands for the name of that.
+            Error: the answer has another type, whose name replaces ``{}`` in *reason*.
         """
         if not isinstance(answer, kind):
             raise self.fail(error, reason.format(type(answer).__name__), where)
@@ -246,7 +241,6 @@ def _import_instance(path: str) -> Any:
 
 
 def _format_error(error: BaseException) -> str:
-    """Format the reason why a plug-in is not used."""
     return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
 
 

@@ -25,9 +25,9 @@ EMPTY_STATE = InspectorState()
 
 def state_path(environ: Mapping[str, str] | None = None) -> Path | None:
     """Return the path of the state file; None if state is not to be saved."""
-    given = (os.environ if environ is None else environ).get("CONTEXT_TUI_STATE")
-    if given is not None:
-        return Path(given) if given else None
+    path = (os.environ if environ is None else environ).get("CONTEXT_TUI_STATE")
+    if path is not None:
+        return Path(path) if path else None
     from platformdirs import user_state_path  # slow to import, and not needed with a named file
 
     return user_state_path("context-tui", appauthor=False) / "state.json"

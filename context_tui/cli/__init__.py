@@ -154,13 +154,13 @@ def _drop_closed_streams() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _report_termination(by: Terminated) -> int:
+def _report_termination(termination: Terminated) -> int:
     with suppress(OSError):  # the terminal may be closed
-        print(f"context-tui: ended by {by}", file=sys.stderr)
+        print(f"context-tui: ended by {termination}", file=sys.stderr)
     with suppress(OSError):
         _drop_output()
     _drop_closed_streams()
-    return by.exit_code
+    return termination.exit_code
 
 
 def _report_error(error: Error) -> int:
@@ -181,13 +181,13 @@ def _report_crash(error: Exception) -> int:
 
     from context_tui.cli.output import print_notice
 
-    what = f"internal error ({type(error).__name__}); please report it with"
+    message = f"internal error ({type(error).__name__}); please report it with"
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="context-tui-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
         ) as log:
             traceback.print_exception(error, file=log)
-        print_notice(f"{what} the log {log.name}")
+        print_notice(f"{message} the log {log.name}")
     except OSError as no_log:
-        print_notice(f"{what} what you did; the log cannot be written ({no_log.strerror})")
+        print_notice(f"{message} what you did; the log cannot be written ({no_log.strerror})")
     return ExitCode.FAILED

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,11 @@ from context_tui.cli.options import (
     parse_name,
     parse_output_path,
 )
-from context_tui.cli.output import offer_leftover_removal, print_line, print_notice, write_json
+from context_tui.cli.output import offer_leftover_removal, pick_fields, print_line, print_notice, write_json
 from context_tui.cli.plan import build_request_report, format_request, plan_from_options
 from context_tui.compaction.apply import apply
 from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Plan
-from context_tui.compaction.tool_pairing import Orphan
 from context_tui.errors import ExitCode, SummarizerError
 from context_tui.export.files import (
     ExportResult,
@@ -63,93 +62,96 @@ class WrittenSummary:
 
 def run(arguments: Sequence[str]) -> int:
     """Apply one policy to one session and write the result."""
-    options = build_parser(
+    parser = build_parser(
         "apply",
         "Apply a policy to a session and write the result to a new file. The session itself is not changed, except for"
         " koda's database with --in-place.",
     )
-    add_session_options(options)
-    add_policy_options(options)
-    where = options.add_mutually_exclusive_group(required=True)
-    where.add_argument("-o", "--out", type=parse_output_path, metavar="OUT", help="output file")
-    where.add_argument(
+    add = parser.add_argument
+    add_session_options(parser)
+    add_policy_options(parser)
+    output_options = parser.add_mutually_exclusive_group(required=True)
+    output_options.add_argument("-o", "--out", type=parse_output_path, metavar="OUT", help="output file")
+    output_options.add_argument(
         "--dry-run", action="store_true", help="write nothing; report the result and what FORMAT cannot represent"
     )
-    where.add_argument(
+    output_options.add_argument(
         "--in-place",
         action="store_true",
         help="clear results in koda's own database, as koda does: in one transaction, after a backup next to it that"
         " only its owner can read; refused while koda or another program has the database open",
     )
-    options.add_argument(
+    add(
         "--to",
         type=build_choice_type("format", list_export_formats()),
         metavar="FORMAT",
         help="format of OUT, or markdown for a readable page (default: the format of the session)",
     )
-    options.add_argument("--force", action="store_true", help="replace OUT if it exists")
-    options.add_argument(
+    add("--force", action="store_true", help="replace OUT if it exists")
+    add(
         "--summarizer",
         type=build_choice_type("summarizer", SUMMARIZER_KINDS),
         metavar="NAME",
         default=EXTRACT,
         help=f"summarizer: {', '.join(SUMMARIZER_KINDS)} (default: extract, which calls no model)",
     )
-    options.add_argument("--model", type=parse_name, help="model to call")
-    options.add_argument("--base-url", metavar="URL", help="base URL of the API (default: that of the vendor)")
-    options.add_argument("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
-    options.add_argument("--json", action="store_true", help="print one JSON document")
-    given = parse_arguments(options, arguments)
-    if not given.out and (unused := "--to" if given.to and given.in_place else "--force" if given.force else ""):
-        options.error(f"{unused} applies to a new file only; leave it out, or name a file with -o OUT")
+    add("--model", type=parse_name, help="model to call")
+    add("--base-url", metavar="URL", help="base URL of the API (default: that of the vendor)")
+    add("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
+    add("--json", action="store_true", help="print one JSON document")
+    options = parse_arguments(parser, arguments)
+    unused = "--to" if options.to and options.in_place else "--force" if options.force else ""
+    if unused and not options.out:
+        parser.error(f"{unused} applies to a new file only; leave it out, or name a file with -o OUT")
 
-    session = open_named_session(given.session, given.window)
-    if given.in_place:
-        return _apply_in_place(session, given)
-    to = given.to or (session.info.format if session.info.format in list_writable_formats() else "anthropic")
-    if not given.dry_run:
-        check_output_path(session, given.out, given.force)
-        offer_leftover_removal(given.out.parent)
-    made = plan_from_options(session, given)
-    if not made.has_changes:
-        print_notice(f"{made.reason}; nothing was written")
-        if given.json:
-            write_json(build_report(session, made, made.tokens_after, None, None))
+    session = open_named_session(options.session, options.window)
+    if options.in_place:
+        return _apply_in_place(session, options)
+    to = options.to or (session.info.format if session.info.format in list_writable_formats() else "anthropic")
+    if not options.dry_run:
+        check_output_path(session, options.out, options.force)
+        offer_leftover_removal(options.out.parent)
+    plan = plan_from_options(session, options)
+    if not plan.has_changes:
+        print_notice(f"{plan.reason}; nothing was written")
+        if options.json:
+            write_json(build_report(session, plan, plan.tokens_after, None, None))
         return ExitCode.DONE
-    written = _write_summary(made, given) if made.needs_summary else None
-    after = apply(session, made, written.text if written else None)
-    total = estimate(after) or 0  # before OUT exists: everything that can fail comes first
-    result = try_export(after, to) if given.dry_run else export(after, given.out, to, force=given.force)
-    report = build_report(session, made, total, written, result)
-    if given.dry_run:
-        report |= {"out": None, "resume": None}
-    if given.json:
+    summary = _write_summary(plan, options) if plan.needs_summary else None
+    compacted = apply(session, plan, summary.text if summary else None)
+    tokens_after = estimate(compacted) or 0  # before OUT exists: everything that can fail comes first
+    if options.dry_run:
+        result = try_export(compacted, to)
+        report = build_report(session, plan, tokens_after, summary, result) | {"out": None, "resume": None}
+    else:
+        result = export(compacted, options.out, to, force=options.force)
+        report = build_report(session, plan, tokens_after, summary, result)
+    if options.json:
         write_json(report)
     else:
-        print_report(report, result, compute_next_request(made, written.text if written else None))
+        print_report(report, result, compute_next_request(plan, summary.text if summary else None))
     return ExitCode.DONE
 
 
-def _apply_in_place(session: Session, given: argparse.Namespace) -> int:
-    """Carry out the plan in the session's own file."""
+def _apply_in_place(session: Session, options: argparse.Namespace) -> int:
     check_in_place(session)
     offer_leftover_removal(Path(os.path.realpath(session.info.path)).parent)
-    made = plan_from_options(session, given)
-    result = apply_in_place(session, made) if made.has_changes else None
+    plan = plan_from_options(session, options)
+    result = apply_in_place(session, plan) if plan.has_changes else None
     if result is None:
-        print_notice(f"{made.reason}; nothing was changed")
-    report = build_report(session, made, made.tokens_after, None, result)
-    if given.json:
+        print_notice(f"{plan.reason}; nothing was changed")
+    report = build_report(session, plan, plan.tokens_after, None, result)
+    if options.json:
         write_json(report)
     elif result is not None:
-        print_report(report, result, compute_next_request(made))
+        print_report(report, result, compute_next_request(plan))
     return ExitCode.DONE
 
 
-def _write_summary(made: Plan, given: argparse.Namespace) -> WrittenSummary:
+def _write_summary(plan: Plan, options: argparse.Namespace) -> WrittenSummary:
     """Write the summary, after reporting on stderr what is about to be sent."""
-    prepared = prepare_summary(made, mask_secrets=given.mask_secrets)
-    summarizer = choose_summarizer(made, given.summarizer, given.model, given.base_url)
+    prepared = prepare_summary(plan, mask_secrets=options.mask_secrets)
+    summarizer = choose_summarizer(plan, options.summarizer, options.model, options.base_url)
     for line in format_notice(summarizer, prepared):
         print_notice(line)
     for repair in prepared.repairs if summarizer.endpoints else ():
@@ -159,10 +161,9 @@ def _write_summary(made: Plan, given: argparse.Namespace) -> WrittenSummary:
     for check in checks:
         if not check.ok:
             print_notice(f"{check.severity}: {check.label}: {check.detail}")
-    wrong = ", ".join(check.label for check in find_blocking_checks(checks))
-    if wrong:
+    if failures := ", ".join(check.label for check in find_blocking_checks(checks)):
         draft = _save_draft(summary.text)
-        raise SummarizerError(f"the summary fails a check ({wrong}); OUT was not written; the draft is in {draft}")
+        raise SummarizerError(f"the summary fails a check ({failures}); OUT was not written; the draft is in {draft}")
     return WrittenSummary("model" if summary.model else "extract", summary.model or None, summary.text)
 
 
@@ -175,34 +176,34 @@ def _save_draft(text: str) -> str:
 
 
 def build_report(
-    session: Session, made: Plan, total: int, written: WrittenSummary | None, result: ExportResult | None
+    session: Session, plan: Plan, tokens_after: int, summary: WrittenSummary | None, result: ExportResult | None
 ) -> dict[str, Any]:
     """Build the report as JSON-ready data (schema ``context-tui.apply/1``).
 
     Args:
-        total: estimated tokens after the plan.
+        tokens_after: estimated tokens after the plan.
         result: the export; None where nothing had to be done.
     """
-    check = result.check if result else check_message_pairs(session.messages_in(made.context))
+    check = result.check if result else check_message_pairs(session.messages_in(plan.context))
     return {
         "schema": "context-tui.apply/1",
-        "policy": made.policy,
-        "params": made.params.model_dump(mode="json"),
-        "at": made.context.at,
-        "reason": made.reason or None,
+        "policy": plan.policy,
+        "params": plan.params.model_dump(mode="json"),
+        "at": plan.context.at,
+        "reason": plan.reason or None,
         "out": str(result.path) if result else None,
         "format": result.format if result else None,
         "tokens": {
-            "before": made.tokens_before,
-            "after": total,
-            "summary": total - made.tokens_after if written else None,
+            "before": plan.tokens_before,
+            "after": tokens_after,
+            "summary": tokens_after - plan.tokens_after if summary else None,
             "estimator": "bytes/4",
         },
-        "next_request": build_request_report(compute_next_request(made, written.text if written else None)),
-        "summary": {"kind": written.kind, "model": written.model, "text": written.text} if written else None,
+        "next_request": build_request_report(compute_next_request(plan, summary.text if summary else None)),
+        "summary": asdict(summary) if summary else None,
         "check": {
-            "inherited": [*map(_build_orphan_report, check.inherited)],
-            "introduced": [*map(_build_orphan_report, check.introduced)],
+            "inherited": [pick_fields(each, _ORPHAN_FIELDS) for each in check.inherited],
+            "introduced": [pick_fields(each, _ORPHAN_FIELDS) for each in check.introduced],
         },
         "losses": result.losses if result else [],
         "resume": (result.resume_command or None) if result else None,
@@ -210,8 +211,7 @@ def build_report(
     }
 
 
-def _build_orphan_report(orphan: Orphan) -> dict[str, Any]:
-    return {"kind": orphan.kind, "message": orphan.message, "block": orphan.block, "call_id": orphan.call_id}
+_ORPHAN_FIELDS = ("kind", "message", "block", "call_id")
 
 
 def print_report(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:
@@ -220,8 +220,8 @@ def print_report(report: dict[str, Any], result: ExportResult, request: NextRequ
     print_line(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
     print_line(f"next request: {format_request(request)}")
     if summary:
-        who = f"written by {summary['model']}" if summary["model"] else "an extract; no model was called"
-        print_line(f"summary: estimated tokens {tokens['summary']:,}, {who}")
+        author = f"written by {summary['model']}" if summary["model"] else "an extract; no model was called"
+        print_line(f"summary: estimated tokens {tokens['summary']:,}, {author}")
     inherited, introduced = len(check["inherited"]), len(check["introduced"])
     print_line(f"unpaired calls and results: {inherited:,} already in the recording, {introduced:,} introduced")
     for loss in report["losses"]:

@@ -29,41 +29,42 @@ from context_tui.session.session import SessionInfo
 
 def run(arguments: Sequence[str]) -> int:
     """Open a session in the inspector, or a picker where none or several are named."""
-    options = build_parser("", "Open a session in the inspector, or a picker where none or several are named.")
-    options.add_argument("sessions", nargs="*", type=parse_name, metavar="SESSION")
-    options.add_argument("--window", type=parse_tokens, metavar="N")
-    options.add_argument("--at", type=parse_message_number, metavar="N")
-    options.add_argument("-P", "--policy", type=parse_name, metavar="POLICY")
-    add_policy_file_option(options)
-    options.add_argument("--follow", action="store_true", help="follow the session while it is being written")
-    add_appearance_options(options)
-    given = parse_arguments(options, arguments)
-    return open_inspector(given.sessions, given)
+    parser = build_parser("", "Open a session in the inspector, or a picker where none or several are named.")
+    add = parser.add_argument
+    add("sessions", nargs="*", type=parse_name, metavar="SESSION")
+    add("--window", type=parse_tokens, metavar="N")
+    add("--at", type=parse_message_number, metavar="N")
+    add("-P", "--policy", type=parse_name, metavar="POLICY")
+    add_policy_file_option(parser)
+    add("--follow", action="store_true", help="follow the session while it is being written")
+    add_appearance_options(parser)
+    options = parse_arguments(parser, arguments)
+    return open_inspector(options.sessions, options)
 
 
-def add_appearance_options(options: argparse.ArgumentParser) -> None:
+def add_appearance_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the appearance of the inspector."""
-    options.add_argument("--theme", type=parse_name, metavar="NAME", help="light, dark, or the name of a Textual theme")
-    options.add_argument("--ascii", action="store_true", help="use ASCII characters only")
-    options.add_argument("--no-mouse", action="store_true", help="do not capture the mouse")
+    parser.add_argument("--theme", type=parse_name, metavar="NAME", help="light, dark, or the name of a Textual theme")
+    parser.add_argument("--ascii", action="store_true", help="use ASCII characters only")
+    parser.add_argument("--no-mouse", action="store_true", help="do not capture the mouse")
 
 
-def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: bool = False) -> int:
+def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: bool = False) -> int:
     """Run the inspector on the sessions named by *specs*; without a terminal, print the report of one session.
 
     Raises:
         UnreadableSession: there is no terminal, and no session to report on.
         SeveralSessions: there is no terminal, and there are several sessions.
     """
-    at, window, policy = (getattr(given, name, None) for name in ("at", "window", "policy"))
+    at, window, policy = (getattr(options, name, None) for name in ("at", "window", "policy"))
     settings: dict[str, dict[str, Any]] = {}
-    files = load_policy_files(getattr(given, "policy_file", ()))
+    files = load_policy_files(getattr(options, "policy_file", ()))
     policy = policy or next(iter(files), None)
     if policy:
         from context_tui.policies.parameter_space import build_params, find_changed_values
 
-        chosen, texts = resolve_policy(policy)
-        policy, settings = chosen.name, find_changed_values(chosen, build_params(chosen, texts))
+        resolved, texts = resolve_policy(policy)
+        policy, settings = resolved.name, find_changed_values(resolved, build_params(resolved, texts))
     terminal = sys.stdout.isatty() and (sys.stdin.isatty() or "-" in specs)
     if not terminal:
         if not specs:
@@ -75,24 +76,24 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
         session = open_named_session(specs[0], window)
         inspect.print_report(session, inspect.build_report(session, at))
         return ExitCode.DONE
-    what, config = _find_named_sessions(specs), read_config()
+    sessions, config = _find_named_sessions(specs), read_config()
     gc.disable()  # imports create no garbage; the inspector enables collection again
     try:
         from context_tui.tui.app import ContextTuiApp, run  # Textual: 170 ms
 
         app = ContextTuiApp(
-            what,
+            sessions,
             at=at,
             policy=policy,
             settings=settings,
             window=window,
-            ascii=given.ascii,
-            theme=given.theme,
+            ascii=options.ascii,
+            theme=options.theme,
             config=config,
             demo=demo,
-            follow=getattr(given, "follow", False),
+            follow=getattr(options, "follow", False),
         )
-        return run(app, mouse=not given.no_mouse)
+        return run(app, mouse=not options.no_mouse)
     finally:
         gc.enable()
 
@@ -106,16 +107,16 @@ def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:
         return []
     from context_tui.library.discovery import find_session_infos
 
-    found: list[SessionInfo] = []
+    infos: list[SessionInfo] = []
     for spec in specs:
         if spec == "-":
-            found.append(choose_session(spool_stdin()))
+            infos.append(choose_session(spool_stdin()))
             _reopen_keyboard()
             continue
-        listed = find_session_infos(spec)
-        only = find_main_session(listed)
-        found += [only] if only else listed
-    return found
+        file_infos = find_session_infos(spec)
+        main_info = find_main_session(file_infos)
+        infos += [main_info] if main_info else file_infos
+    return infos
 
 
 def _reopen_keyboard() -> None:

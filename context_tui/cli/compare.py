@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from context_tui.cli.options import (
     add_policy_options,
     add_session_options,
+    build_number_type,
     build_parser,
     open_named_session,
     parse_arguments,
     resolve_policy,
 )
-from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
+from context_tui.cli.output import (
+    build_session_name,
+    format_count,
+    pick_fields,
+    print_line,
+    print_notice,
+    print_table,
+    write_json,
+)
 from context_tui.cli.plan import plan_from_options
 from context_tui.errors import ExitCode, PlanError
 from context_tui.policies.base import is_session_bound
@@ -76,67 +86,57 @@ Exit code 3: an endpoint failed; the results of the others are shown.
 
 def run(arguments: Sequence[str]) -> int:
     """Compare summarizers on one session."""
-    options = build_parser("compare", ABOUT)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
-    options.epilog = SPEC_HELP
-    add_session_options(options)
-    add_policy_options(options)
-    policy = next(each for each in options._actions if each.dest == "policy")
+    parser = build_parser("compare", ABOUT)
+    add = parser.add_argument
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = SPEC_HELP
+    add_session_options(parser)
+    add_policy_options(parser)
+    policy = next(each for each in parser._actions if each.dest == "policy")
     policy.required, policy.default = False, "defect-compact"
     policy.help = f"{policy.help} (default: defect-compact)"
-    options.add_argument(
-        "--summarizer",
-        dest="summarizers",
-        action="append",
-        type=_parse_contender_option,
-        metavar="SPEC",
-        help="a summarizer, as described below; give two or more",
-    )
-    options.add_argument(
-        "--repeat",
-        type=_parse_rounds,
-        default=1,
-        metavar="N",
-        help="compact N times, each time including the previous summary (default: 1)",
-    )
-    options.add_argument("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
-    options.add_argument("--json", action="store_true", help="print one JSON document")
-    given = parse_arguments(options, arguments)
-    if len(given.summarizers or ()) < 2:
-        options.error("compare needs two summarizers; name each with --summarizer")
-    if given.repeat > 1 and is_session_bound(resolve_policy(given.policy)[0]):
-        options.error(f"{given.policy} cuts once, at a given message; leave --repeat out")
+    spec, spec_help = _parse_contender_option, "a summarizer, as described below; give two or more"
+    add("--summarizer", dest="summarizers", action="append", type=spec, metavar="SPEC", help=spec_help)
+    rounds_type = build_number_type("number of compactions")
+    repeat_help = "compact N times, each time including the previous summary (default: 1)"
+    add("--repeat", type=rounds_type, default=1, metavar="N", help=repeat_help)
+    add("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
+    add("--json", action="store_true", help="print one JSON document")
+    options = parse_arguments(parser, arguments)
+    if len(options.summarizers or ()) < 2:
+        parser.error("compare needs two summarizers; name each with --summarizer")
+    if options.repeat > 1 and is_session_bound(resolve_policy(options.policy)[0]):
+        parser.error(f"{options.policy} cuts once, at a given message; leave --repeat out")
 
-    session = open_named_session(given.session, given.window)
-    at = given.at
+    session = open_named_session(options.session, options.window)
 
-    def plan_at(of: Session, point: int) -> Any:
-        return plan_from_options(of, argparse.Namespace(**{**vars(given), "at": point}))
+    def plan_at(source: Session, point: int) -> Any:
+        return plan_from_options(source, argparse.Namespace(**{**vars(options), "at": point}))
 
-    found = compare_summarizers(
+    comparison = compare_summarizers(
         session,
         plan_at,
-        given.summarizers,
-        at=at,
-        rounds=given.repeat,
-        mask_secrets=given.mask_secrets,
+        options.summarizers,
+        at=options.at,
+        rounds=options.repeat,
+        mask_secrets=options.mask_secrets,
         read_prompt=_read_prompt,
         notify=print_notice,
     )
-    if given.json:
-        write_json(build_report(session, found))
-    elif found.runs:
-        print_report(session, found)
-    if not found.runs:
-        print_notice(found.plan.reason)
-    for made in found.runs:
-        for each in made.rounds:
+    if options.json:
+        write_json(build_report(session, comparison))
+    elif comparison.runs:
+        print_report(session, comparison)
+    if not comparison.runs:
+        print_notice(comparison.plan.reason)
+    for contender_run in comparison.runs:
+        for each in contender_run.rounds:
             if each.error:
-                print_notice(f"{made.name}: {each.error}")
-    if found.interrupted:
+                print_notice(f"{contender_run.name}: {each.error}")
+    if comparison.interrupted:
         print_notice("interrupted; the results so far are shown")
         return ExitCode.INTERRUPTED
-    return ExitCode.ENDPOINT if any(each.failed for each in found.runs) else ExitCode.DONE
+    return ExitCode.ENDPOINT if any(each.failed for each in comparison.runs) else ExitCode.DONE
 
 
 def _parse_contender_option(text: str) -> Contender:
@@ -144,13 +144,6 @@ def _parse_contender_option(text: str) -> Contender:
         return parse_contender(text)
     except PlanError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _parse_rounds(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of compactions; give a whole number") from None
 
 
 def _read_prompt(path: str) -> str:
@@ -174,197 +167,188 @@ def _read_prompt(path: str) -> str:
 # JSON
 
 
-def build_report(session: Session, found: Comparison) -> dict[str, Any]:
+def build_report(session: Session, comparison: Comparison) -> dict[str, Any]:
     """Build the comparison as JSON-ready data (schema ``context-tui.compare/1``).
 
-    ``session {path, format, id}``, ``policy``, ``params``, ``reason`` (only where nothing would change, without
-    facts and summarizers), ``points`` (messages before which a compaction happens),
-    ``head {messages, first, last, tokens, estimator}``, ``facts_per_kind`` (the cap), ``interrupted``,
-    ``facts [{kind, text, message, block, voice, messages, quote, looked_for, need, shown}]`` (``shown``: whether what a
-    model is sent has it; a policy may cut results first), and
-    ``summarizers [{name, spec, kind, model, host, rounds}]`` with, for each round,
-    ``{at, head_messages, request_tokens, error, skipped, model, text, seconds, cost, price, tokens {estimated, output,
-    input}, stop_reason, checks [{name, ok, severity, detail}], kept {KIND: n}, facts [{kept, evidence,
-    again}]}``. Facts of a
-    round stand in the order of ``facts``; ``again``: the fact is also in a message after the first head. Tokens
-    ``estimated`` and ``request_tokens`` are bytes/4; ``output`` and ``input`` are reported by the server, or null.
-    ``cost`` is in US dollars by the list price of the model that answered, whoever serves it, null where that or the
-    number of tokens is unknown; ``price {date, source}`` is where that is from.
+    ``reason`` is set only if nothing would change; there are then no facts and no summarizers. ``points`` are the
+    messages before which a compaction happens, and ``facts_per_kind`` is a limit. A fact is ``shown`` if the request to
+    a model contains it: a policy may truncate results first. The facts of a round are in the order of ``facts``;
+    ``again`` means that the fact also occurs in a message after the first head. ``estimated`` and ``request_tokens``
+    are bytes/4; ``output`` and ``input`` are reported by the server, or null. ``cost`` is in US dollars at the list
+    price of the model that answered, and null if the price or the number of tokens is unknown.
     """
-    plan, head = found.plan, found.plan.summarised_message_numbers
+    plan, head = comparison.plan, comparison.plan.summarised_message_numbers
     return {
         "schema": "context-tui.compare/1",
-        "session": {"path": session.info.path, "format": session.info.format, "id": session.info.id},
+        "session": build_session_name(session),
         "policy": plan.policy,
         "params": plan.params.model_dump(mode="json"),
         "reason": plan.reason or None,
-        "points": list(found.points),
+        "points": list(comparison.points),
         "head": {
             "messages": len(head),
             "first": head[0] if head else None,
             "last": head[-1] if head else None,
-            "tokens": found.head_tokens,
+            "tokens": comparison.head_tokens,
             "estimator": "bytes/4",
         },
         "facts_per_kind": MAX_FACTS_PER_KIND,
-        "interrupted": found.interrupted,
+        "interrupted": comparison.interrupted,
         "facts": [
             {
-                "kind": fact.kind.value,
-                "text": fact.text,
-                "message": fact.message,
-                "block": fact.block,
-                "voice": fact.source.value,
-                "messages": fact.messages,
-                "quote": fact.quote,
+                **pick_fields(fact, ("kind", "text", "message", "block")),
+                "voice": fact.source,
+                **pick_fields(fact, ("messages", "quote")),
                 "looked_for": list(fact.parts),
                 "need": fact.required_parts,
-                "shown": shown,
+                "shown": is_in_request,
             }
-            for fact, shown in zip(found.facts, found.facts_in_request, strict=True)
+            for fact, is_in_request in zip(comparison.facts, comparison.facts_in_request, strict=True)
         ],
-        "summarizers": [_build_run_report(found, made) for made in found.runs],
+        "summarizers": [_build_run_report(comparison, run) for run in comparison.runs],
     }
 
 
-def _build_run_report(found: Comparison, made: ContenderRun) -> dict[str, Any]:
-    endpoint = made.summarizer.endpoints[0] if made.summarizer.endpoints else None
+def _build_run_report(comparison: Comparison, run: ContenderRun) -> dict[str, Any]:
+    endpoint = run.summarizer.endpoints[0] if run.summarizer.endpoints else None
     return {
-        "name": made.name,
-        "spec": made.contender.spec,
-        "kind": made.contender.kind,
+        "name": run.name,
+        "spec": run.contender.spec,
+        "kind": run.contender.kind,
         "model": endpoint.model if endpoint else None,
         "host": endpoint.host if endpoint else None,
         "rounds": [
-            _build_round_report(found, each, again)
-            for each, again in zip(made.rounds, found.facts_in_tail, strict=False)
+            _build_round_report(comparison, each, in_tail)
+            for each, in_tail in zip(run.rounds, comparison.facts_in_tail, strict=False)
         ],
     }
 
 
-def _build_round_report(found: Comparison, made: ComparisonRound, again: Sequence[bool]) -> dict[str, Any]:
-    summary = made.summary
+def _build_round_report(comparison: Comparison, compaction: ComparisonRound, in_tail: Sequence[bool]) -> dict[str, Any]:
+    summary, cost = compaction.summary, compaction.cost
     usage = summary.usage if summary and summary.model else None
     return {
-        "at": made.at,
-        "head_messages": made.head_messages,
-        "request_tokens": made.request_tokens,
-        "error": made.error or None,
-        "skipped": made.skipped or None,
+        "at": compaction.at,
+        "head_messages": compaction.head_messages,
+        "request_tokens": compaction.request_tokens,
+        "error": compaction.error or None,
+        "skipped": compaction.skipped or None,
         "model": (summary.model or None) if summary else None,
         "text": summary.text if summary else None,
         "seconds": round(summary.seconds, 3) if summary else None,
-        "cost": round(made.cost.usd, 6) if made.cost else None,
-        "price": {"date": made.cost.date, "source": made.cost.source} if made.cost and made.cost.date else None,
+        "cost": round(cost.usd, 6) if cost else None,
+        "price": pick_fields(cost, ("date", "source")) if cost and cost.date else None,
         "tokens": {
-            "estimated": estimate_summary_tokens(made),
+            "estimated": estimate_summary_tokens(compaction),
             "output": usage.output_tokens if usage else None,
             "input": (usage.context_tokens or None) if usage else None,
         },
         "stop_reason": (summary.stop_reason or None) if summary else None,
-        "checks": [
-            {"name": each.name, "ok": each.ok, "severity": each.severity, "detail": each.detail} for each in made.checks
-        ],
-        "kept": {kind.value: count_preserved(found, made, kind) for kind in FactKind} if summary else None,
+        "checks": [asdict(each) for each in compaction.checks],
+        "kept": {kind.value: count_preserved(comparison, compaction, kind) for kind in FactKind} if summary else None,
         "facts": [
-            {"kept": each.preserved, "evidence": each.evidence, "again": too}
-            for each, too in zip(made.survivals, again, strict=False)
+            {"kept": each.preserved, "evidence": each.evidence, "again": is_in_tail}
+            for each, is_in_tail in zip(compaction.survivals, in_tail, strict=False)
         ],
     }
 
 
-def estimate_summary_tokens(made: ComparisonRound) -> int | None:
+def estimate_summary_tokens(compaction: ComparisonRound) -> int | None:
     """Estimate the tokens of a summary (bytes/4); None without a summary."""
-    return bytes_to_tokens(utf8_len(made.summary.text)) if made.summary else None
+    return bytes_to_tokens(utf8_len(compaction.summary.text)) if compaction.summary else None
 
 
-def count_preserved(found: Comparison, made: ComparisonRound, kind: FactKind) -> int:
+def count_preserved(comparison: Comparison, compaction: ComparisonRound, kind: FactKind) -> int:
     """Count the facts of a kind that survive in a round."""
-    return sum(each.preserved for fact, each in zip(found.facts, made.survivals, strict=False) if fact.kind is kind)
+    return sum(
+        each.preserved for fact, each in zip(comparison.facts, compaction.survivals, strict=False) if fact.kind is kind
+    )
 
 
 # Text
 
 
-def print_report(session: Session, found: Comparison) -> None:
+def print_report(session: Session, comparison: Comparison) -> None:
     """Print the comparison as text."""
-    plan = found.plan
+    plan = comparison.plan
     head = len(plan.summarised_message_numbers)
     before = "the end" if plan.context.at == len(session) else f"message {plan.context.at:,}"
     print_line(f"{session.info.path}   {plan.policy} before {before}")
     print_line(
-        f"head: {format_count(head, 'message')}, estimated {found.head_tokens:,} tokens, "
-        f"{format_count(len(found.facts), 'fact')}"
+        f"head: {format_count(head, 'message')}, estimated {comparison.head_tokens:,} tokens, "
+        f"{format_count(len(comparison.facts), 'fact')}"
     )
-    for made in found.runs:
-        print_line(f"{made.name}: {made.summarizer.label} ({made.contender.spec})")
-    names = [made.name for made in found.runs]
-    print_table("surviving facts of the head", ("kind", "facts", "sent to a model", *names), _build_kind_rows(found))
-    heads = ("", "est. tokens", "tokens reported", "seconds", "cost", "failed checks")
-    print_table("summaries", heads, [_build_summary_row(made) for made in found.runs if made.rounds])
-    if dates := {each.cost.date for made in found.runs for each in made.rounds if each.cost and each.cost.date}:
+    for run in comparison.runs:
+        print_line(f"{run.name}: {run.summarizer.label} ({run.contender.spec})")
+    names = [run.name for run in comparison.runs]
+    heads = ("kind", "facts", "sent to a model", *names)
+    print_table("surviving facts of the head", heads, _build_kind_rows(comparison))
+    summary_heads = ("", "est. tokens", "tokens reported", "seconds", "cost", "failed checks")
+    print_table("summaries", summary_heads, [_build_summary_row(run) for run in comparison.runs if run.rounds])
+    if dates := {each.cost.date for run in comparison.runs for each in run.rounds if each.cost and each.cost.date}:
         print_line(f"  cost: list price of the model that answered, as of {min(dates)}")
-    if len(found.points) > 1:
+    if len(comparison.points) > 1:
         print_table(
-            f"survivors of the {len(found.facts):,} facts of the first head, after each compaction",
+            f"survivors of the {len(comparison.facts):,} facts of the first head, after each compaction",
             ("compaction", "before message", *names),
-            [_build_decay_row(found, place) for place in range(len(found.points))],
+            [_build_decay_row(comparison, place) for place in range(len(comparison.points))],
         )
-    _print_lost(found, names)
-    for made in found.runs:
-        for place, each in enumerate(made.rounds):
+    _print_lost(comparison, names)
+    for run in comparison.runs:
+        for place, each in enumerate(run.rounds):
             if each.skipped:
-                print_line(f"{made.name}, compaction {place + 1}: {each.skipped}")
+                print_line(f"{run.name}, compaction {place + 1}: {each.skipped}")
 
 
-def _build_kind_rows(found: Comparison) -> list[tuple[object, ...]]:
+def _build_kind_rows(comparison: Comparison) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
-    firsts = [made.rounds[0] if made.rounds else None for made in found.runs]
+    firsts = [run.rounds[0] if run.rounds else None for run in comparison.runs]
+    facts = list(zip(comparison.facts, comparison.facts_in_request, strict=True))
     for kind in FactKind:
-        of = [shown for fact, shown in zip(found.facts, found.facts_in_request, strict=True) if fact.kind is kind]
-        rows.append((kind.value, len(of), sum(of), *(_format_preserved(found, each, kind) for each in firsts)))
+        in_request = [is_in_request for fact, is_in_request in facts if fact.kind is kind]
+        survivors = (_format_preserved(comparison, each, kind) for each in firsts)
+        rows.append((kind.value, len(in_request), sum(in_request), *survivors))
     total = [each.preserved_count if each and each.summary else "failed" for each in firsts]
-    return [*rows, ("all", len(found.facts), sum(found.facts_in_request), *total)]
+    return [*rows, ("all", len(comparison.facts), sum(comparison.facts_in_request), *total)]
 
 
-def _format_preserved(found: Comparison, made: ComparisonRound | None, kind: FactKind) -> object:
-    return count_preserved(found, made, kind) if made and made.summary else "failed"
+def _format_preserved(comparison: Comparison, compaction: ComparisonRound | None, kind: FactKind) -> object:
+    return count_preserved(comparison, compaction, kind) if compaction and compaction.summary else "failed"
 
 
-def _build_summary_row(made: ContenderRun) -> tuple[object, ...]:
-    first = made.rounds[0]
+def _build_summary_row(run: ContenderRun) -> tuple[object, ...]:
+    first = run.rounds[0]
     summary = first.summary
     if summary is None:
-        return made.name, "failed", "", "", "", ""
+        return run.name, "failed", "", "", "", ""
     reported = summary.usage.output_tokens if summary.model else ""
     cost = "unknown" if first.cost is None else f"${first.cost.usd:.4f}" if first.cost.usd else "none"
     failed = ", ".join(each.label for each in first.checks if not each.ok)
-    return made.name, estimate_summary_tokens(first), reported, f"{summary.seconds:.1f}", cost, failed or "none"
+    return run.name, estimate_summary_tokens(first), reported, f"{summary.seconds:.1f}", cost, failed or "none"
 
 
-def _build_decay_row(found: Comparison, place: int) -> tuple[object, ...]:
+def _build_decay_row(comparison: Comparison, place: int) -> tuple[object, ...]:
     cells: list[object] = []
-    for made in found.runs:
-        each = made.rounds[place] if place < len(made.rounds) else None
-        if each is None or each.summary is None:
-            cells.append("skipped" if each and each.skipped else "failed" if each else "")
+    for run in comparison.runs:
+        compaction = run.rounds[place] if place < len(run.rounds) else None
+        if compaction is None or compaction.summary is None:
+            cells.append("skipped" if compaction and compaction.skipped else "failed" if compaction else "")
             continue
-        again = sum(
-            kept.preserved and too for kept, too in zip(each.survivals, found.facts_in_tail[place], strict=True)
+        in_tail_count = sum(
+            survival.preserved and is_in_tail
+            for survival, is_in_tail in zip(compaction.survivals, comparison.facts_in_tail[place], strict=True)
         )
-        cells.append(f"{each.preserved_count:,} ({again:,})")
-    return (place + 1, found.points[place], *cells)
+        cells.append(f"{compaction.preserved_count:,} ({in_tail_count:,})")
+    return (place + 1, comparison.points[place], *cells)
 
 
-def _print_lost(found: Comparison, names: Sequence[str]) -> None:
-    """Print the facts that at least one of the first summaries lost."""
-    firsts = [made.rounds[0].survivals if made.rounds else () for made in found.runs]
+def _print_lost(comparison: Comparison, names: Sequence[str]) -> None:
+    firsts = [run.rounds[0].survivals if run.rounds else () for run in comparison.runs]
     rows = []
-    for place, fact in enumerate(found.facts):
+    for place, fact in enumerate(comparison.facts):
         cells = [("kept" if each[place].preserved else "lost") if each else "" for each in firsts]
         if "lost" in cells:
             text = fact.text if len(fact.text) <= MAX_FACT_WIDTH else fact.text[: MAX_FACT_WIDTH - 1] + "…"
             rows.append((fact.kind.value, fact.message, fact.source.value, text, *cells))
-    print_table("lost facts", ("kind", "message", "by", "fact", *names), rows[:MAX_FACTS_SHOWN])
-    if len(rows) > MAX_FACTS_SHOWN:
-        print_line(f"  {len(rows) - MAX_FACTS_SHOWN:,} more; --json lists all, each with its evidence")
+    heads = ("kind", "message", "by", "fact", *names)
+    print_table("lost facts", heads, rows, MAX_FACTS_SHOWN, ", each with its evidence")

@@ -15,12 +15,12 @@ SAMPLE = "coding-session"
 
 def run(arguments: Sequence[str]) -> int:
     """Open the sample, or print its report where there is no terminal."""
-    options = build_parser(
+    parser = build_parser(
         "demo", "Open the inspector on a bundled sample session, where microcompaction and full compaction both fire."
     )
-    browse.add_appearance_options(options)
-    given = parse_arguments(options, arguments)
-    found = next((entry.info.path for entry in find_samples() if SAMPLE in entry.info.path), None)
-    if found is None:
+    browse.add_appearance_options(parser)
+    options = parse_arguments(parser, arguments)
+    path = next((entry.info.path for entry in find_samples() if SAMPLE in entry.info.path), None)
+    if path is None:
         raise UnreadableSession("the sample sessions are missing from this installation; reinstall context-tui")
-    return browse.open_inspector([found], given, demo=True)
+    return browse.open_inspector([path], options, demo=True)

@@ -15,14 +15,14 @@ UNSEEN_NOTE = "; from source, not yet verified on a real file"
 
 def run(arguments: Sequence[str]) -> int:
     """List the formats."""
-    options = build_parser("formats", "List the session formats that can be read, and which of them can be written.")
-    options.add_argument("--json", action="store_true", help="print one JSON document")
-    given = parse_arguments(options, arguments)
-    known = list(FORMATS.values())
-    if given.json:
+    parser = build_parser("formats", "List the session formats that can be read, and which of them can be written.")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    options = parse_arguments(parser, arguments)
+    formats = list(FORMATS.values())
+    if options.json:
         rows = [
             {"name": f.name, "about": f.about, "reads": True, "writes": f.writable, "from_source": f.from_source}
-            for f in known
+            for f in formats
         ]
         broken = [broken_report(each) for each in FORMATS.broken]
         write_json({"schema": "context-tui.formats/1", "formats": rows, "broken": broken})
@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
         print_table(
             "formats",
             ("format", "can be written", "description"),
-            [(f.name, "yes" if f.writable else "no", f"{f.about}{_format_unseen(f.from_source)}") for f in known],
+            [(f.name, "yes" if f.writable else "no", f"{f.about}{_format_unseen(f.from_source)}") for f in formats],
         )
     return ExitCode.DONE
 

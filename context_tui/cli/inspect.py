@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Any
 
 from context_tui.cli.options import (
@@ -16,7 +17,15 @@ from context_tui.cli.options import (
     open_named_session,
     parse_arguments,
 )
-from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
+from context_tui.cli.output import (
+    build_session_name,
+    format_count,
+    pick_fields,
+    print_line,
+    print_notice,
+    print_table,
+    write_json,
+)
 from context_tui.compaction.next_request import NextRequest, SizeSource, compute_current_size
 from context_tui.compaction.recorded_compactions import (
     RecordedCompaction,
@@ -31,6 +40,7 @@ from context_tui.library.follow import follow_session
 from context_tui.policies.registry import find_runtimes
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.trigger_points import iterate_runtime_states
+from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
@@ -47,57 +57,52 @@ from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrat
 
 def run(arguments: Sequence[str]) -> int:
     """Print the report of one session."""
-    options = build_parser(
+    parser = build_parser(
         "inspect", "Show where a session's context went: tokens by category and tool, turns, compactions."
     )
-    add_session_options(options)
-    options.add_argument("--json", action="store_true", help="print one JSON document")
-    options.add_argument("--messages", action="store_true", help="add a timeline of all messages")
-    options.add_argument(
-        "--ruler",
-        type=build_choice_type("token measure", list(TokenMeasure)),
-        default=TokenMeasure.OWN,
-        metavar="RULER",
-        help="token measure: own (bytes / 4, as the policies do), calibrated (fitted to recorded sizes) or exact (a"
-        " tokenizer)",
-    )
-    options.add_argument(
-        "--compactions",
-        action="store_true",
-        help="add the context before and after each recorded compaction, and the lost content that was needed later",
-    )
-    options.add_argument(
-        "--follow",
-        action="store_true",
-        help="follow the session while it is being written: one line per change, or with --json one document",
-    )
-    given = parse_arguments(options, arguments)
-    if given.follow:
-        return _follow_session(given)
-    session = open_named_session(given.session, given.window)
+    add = parser.add_argument
+    add_session_options(parser)
+    add("--json", action="store_true", help="print one JSON document")
+    add("--messages", action="store_true", help="add a timeline of all messages")
+    measure_type = build_choice_type("token measure", list(TokenMeasure))
+    measures = "own (bytes / 4, as the policies do), calibrated (fitted to recorded sizes) or exact (a tokenizer)"
+    default = TokenMeasure.OWN
+    add("--ruler", type=measure_type, default=default, metavar="RULER", help=f"token measure: {measures}")
+    sides = "the context before and after each recorded compaction, and the lost content that was needed later"
+    add("--compactions", action="store_true", help=f"add {sides}")
+    follow_help = "follow the session while it is being written: one line per change, or with --json one document"
+    add("--follow", action="store_true", help=follow_help)
+    options = parse_arguments(parser, arguments)
+    if options.follow:
+        return _follow_session(options)
+    session = open_named_session(options.session, options.window)
     report = build_report(
-        session, given.at, timeline=given.messages, measure=TokenMeasure(given.ruler), compactions=given.compactions
+        session,
+        options.at,
+        timeline=options.messages,
+        measure=TokenMeasure(options.ruler),
+        compactions=options.compactions,
     )
-    if given.json:
+    if options.json:
         write_json(report)
     else:
         print_report(session, report)
     return ExitCode.DONE
 
 
-def _follow_session(given: argparse.Namespace) -> int:
+def _follow_session(options: argparse.Namespace) -> int:
     """Report the session now and after each change of its file, until interrupted."""
-    happened = set[tuple[str, int]]()
-    for session in follow_session(choose_session(given.session), notify=print_notice):
-        session = session.with_window(given.window)
-        if given.json:
-            report = build_report(session, given.at, timeline=given.messages, measure=TokenMeasure(given.ruler))
+    keys = set[tuple[str, int]]()
+    for session in follow_session(choose_session(options.session), notify=print_notice):
+        session = session.with_window(options.window)
+        if options.json:
+            report = build_report(session, options.at, timeline=options.messages, measure=TokenMeasure(options.ruler))
             write_json(report, indent=None)
         else:
-            happened, before = _find_compaction_keys(session), happened
+            keys, known_keys = _find_compaction_keys(session), keys
             print_line(
-                format_status_line(session, given.at)
-                + (_format_newest_compaction(session, before) if happened > before else "")
+                format_status_line(session, options.at)
+                + (_format_newest_compaction(session, known_keys) if keys > known_keys else "")
             )
         sys.stdout.flush()
     return ExitCode.DONE
@@ -108,8 +113,8 @@ def format_status_line(session: Session, at: int | None = None) -> str:
     size, window = compute_current_size(session.context_at(at)), session.window_at(len(session) if at is None else at)
     share = f" of {window.tokens:,} ({size.tokens / window.tokens:.0%})" if window.tokens else ""
     problems = f"   {format_count(len(session.facts.problems), 'problem')}" if session.facts.problems else ""
-    how = "estimated" if size.recorded is None else "recorded and estimated"
-    return f"{format_count(len(session), 'message')}   {size.tokens:,}{share} tokens, {how}{problems}"
+    source = "estimated" if size.recorded is None else "recorded and estimated"
+    return f"{format_count(len(session), 'message')}   {size.tokens:,}{share} tokens, {source}{problems}"
 
 
 def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
@@ -118,14 +123,14 @@ def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
     return {*((each.kind, each.message) for each in session.facts.compactions), *silent}
 
 
-def _format_newest_compaction(session: Session, known: set[tuple[str, int]]) -> str:
-    """Format the last compaction of a followed session; empty where it is *known*."""
-    found = find_recorded_compactions(session)[-1:]
+def _format_newest_compaction(session: Session, known_keys: set[tuple[str, int]]) -> str:
+    """Format the last compaction of a followed session; empty if its key is one of *known_keys*."""
+    compactions = find_recorded_compactions(session)[-1:]
     return "".join(
         f"   last compaction: {each.kind}, before message {each.message:,}, "
         f"lost {sum(map(each.count_block_tokens, each.removed_blocks)):,} tokens (est.)"
-        for each in found
-        if (each.kind, each.message) not in known
+        for each in compactions
+        if (each.kind, each.message) not in known_keys
     )
 
 
@@ -147,30 +152,22 @@ def build_report(
         MeasureError: the token measure needs a tokenizer that is not installed.
     """
     facts, context = session.facts, session.context_at(at)
-    calibrated = build_calibrated_table(facts)
-    sizes = (
-        calibrated
-        if measure is TokenMeasure.CALIBRATED
-        else measure_exactly(session)
-        if measure is TokenMeasure.EXACT
-        else None
-    )
+    calibrated, sizes = build_calibrated_table(facts), None
+    if measure is not TokenMeasure.OWN:
+        sizes = calibrated if measure is TokenMeasure.CALIBRATED else measure_exactly(session)
+    name = sizes.name if sizes else "bytes/4"
     window, kinds = session.window_at(context.at), Counter(facts.record_kind)
-    hidden, usage = (
-        compute_not_in_file(context) if sizes is None else sizes.not_in_file_at(context),
-        find_last_usage(context),
-    )
+    hidden = compute_not_in_file(context) if sizes is None else sizes.not_in_file_at(context)
+    usage = find_last_usage(context)
     parts, shares = compute_breakdown(context, hidden, table=sizes), suggest_sizes(session, context)
     fit, request = check_estimate(session, context), NextRequest(compute_current_size(context, sizes))
-    happened = find_recorded_compactions(session)
-    uses = build_use_index(session) if compactions and happened else None
+    recorded_compactions = find_recorded_compactions(session)
+    uses = build_use_index(session) if compactions and recorded_compactions else None
     in_context = sizes.prefix_sums_in(context)[-1] + sizes.system + sizes.tools if sizes else 0
     report: dict[str, Any] = {
         "schema": "context-tui.inspect/1",
         "session": {
-            "path": session.info.path,
-            "format": session.info.format,
-            "id": session.info.id,
+            **build_session_name(session),
             "model": facts.model,
             "context_window": window.tokens,
             "context_window_source": window.source,
@@ -183,20 +180,20 @@ def build_report(
             "side": kinds[RecordKind.METADATA],
             "problems": kinds[RecordKind.PROBLEM],
         },
-        "problems": [{"where": problem.where, "what": problem.what} for problem in facts.problems],
+        "problems": [pick_fields(problem, ("where", "what")) for problem in facts.problems],
         "messages": len(session),
         "turns": session.turns,
         "requests": len(facts.requests),
         "requests_elsewhere": sum(branch.requests for branch in facts.branches),
         "branches": [asdict(branch) for branch in facts.branches],
-        "compactions": [_build_compaction_report(each, uses) for each in happened if each.kind != "silent"],
+        "compactions": [_build_compaction_report(each, uses) for each in recorded_compactions if each.kind != "silent"],
         "at": context.at,
         "epochs": [
-            {"message": epoch.message, "cause": epoch.cause}
-            for epoch in facts.epochs
-            if not epoch.message or epoch.message < context.at
+            pick_fields(each, ("message", "cause"))
+            for each in facts.epochs
+            if not each.message or each.message < context.at
         ],
-        "drops": _build_drop_reports(session, context.at, [each for each in happened if each.kind == "silent"], uses),
+        "drops": _build_drop_reports(session, context.at, recorded_compactions, uses),
         "window": {
             "indices": list(context.order),
             "estimated_tokens": in_context if sizes else index_context(context).total + estimate_prompt(facts),
@@ -205,25 +202,22 @@ def build_report(
             "next_request_tokens": request.tokens_before,
             "next_request_source": request.source_before,
             "not_in_file_tokens": hidden,
-            "estimator": sizes.name if sizes else "bytes/4",
+            "estimator": name,
         },
-        "ruler": {"kind": measure, "name": sizes.name if sizes else "bytes/4", "note": (sizes and sizes.note) or None},
+        "ruler": {"kind": measure, "name": name, "note": (sizes and sizes.note) or None},
         "by_category": parts.by_category,
         "by_category_recorded": dict(shares.by_category) if shares.by_category else None,
         "by_category_recorded_why": shares.reason or None,
-        "by_tool": [
-            {"tool": share.tool, "calls": share.calls, "result_tokens": share.result_tokens} for share in parts.by_tool
-        ],
-        "duplicate_reads": [
-            {"path": read.path, "count": read.count, "tokens": read.tokens, "wasted": read.wasted}
-            for read in parts.duplicate_reads
-        ],
+        "by_tool": [asdict(share) for share in parts.by_tool],
+        "duplicate_reads": [asdict(read) for read in parts.duplicate_reads],
         "diagnosis": parts.diagnosis,
         "fit": _build_fit_report(fit) if fit else None,
         "calibration": [
             {
                 **build_calibration_report(each),
-                "not_in_file": _build_hidden_report(calibrated.not_in_file.get(each.model)),
+                "not_in_file": {"tokens": tokens, "source": "recorded - calibrated, median"}
+                if (tokens := calibrated.not_in_file.get(each.model)) is not None
+                else None,
             }
             for each in calibrated.calibrations
         ],
@@ -236,34 +230,28 @@ def build_report(
 def _build_fit_report(fit: EstimateCheck) -> dict[str, Any]:
     """Report the estimate and the recorded size. Positive tokens of a cause make the estimate too large."""
     return {
-        "recorded": fit.recorded,
-        "expected": fit.expected,
+        **pick_fields(fit, ("recorded", "expected")),
         "cause": fit.causes_text,
         "causes": [{"what": cause.label, "tokens": cause.tokens} for cause in fit.causes],
         "unexplained": fit.unexplained,
     }
 
 
-def _build_hidden_report(tokens: int | None) -> dict[str, Any] | None:
-    """Report the tokens of a model's requests that are not in the file, with their source; None if unknown."""
-    return None if tokens is None else {"tokens": tokens, "source": "recorded - calibrated, median"}
-
-
-def build_calibration_report(found: Calibration) -> dict[str, Any]:
+def build_calibration_report(calibration: Calibration) -> dict[str, Any]:
     """Report recorded tokens per estimated token by kind of content.
 
     ``each`` and ``image`` are the tokens of one request and of one image."""
-    factors = asdict(found.factors)
+    factors = asdict(calibration.factors)
     factors["each"] = factors.pop("request_overhead")
     return {
-        "model": found.model or None,
-        "requests": found.requests,
+        "model": calibration.model or None,
+        "requests": calibration.requests,
         "factors": {name: round(factors[name], 3) if factors[name] is not None else None for name in _FACTOR_NAMES},
-        "error": _build_error_report(found.error),
-        "error_bytes4": _build_error_report(found.error_bytes4),
-        "usable": found.usable,
-        "why": found.reason or None,
-        "instead": None if found.usable else found.fallback,
+        "error": _build_error_report(calibration.error),
+        "error_bytes4": _build_error_report(calibration.error_bytes4),
+        "usable": calibration.usable,
+        "why": calibration.reason or None,
+        "instead": None if calibration.usable else calibration.fallback,
     }
 
 
@@ -284,12 +272,13 @@ def _build_error_report(errors: ErrorStats | None) -> dict[str, float] | None:
 
 
 def _build_drop_reports(
-    session: Session, at: int, silent: Sequence[RecordedCompaction], uses: UseIndex | None
+    session: Session, at: int, compactions: Sequence[RecordedCompaction], uses: UseIndex | None
 ) -> list[dict[str, Any]]:
     """Report drops of the recorded context, unlogged or explained by a recorded microcompaction.
 
-    Unlogged drops that cleared results are the *silent* compactions; which results were cleared is inferred.
+    An unlogged drop that cleared results is a silent one of the *compactions*; the cleared results are inferred.
     """
+    silent = [each for each in compactions if each.kind == "silent"]
     sides = {each.message: _build_sides_report(each, uses) for each in silent} if uses else {}
     facts, drops = session.facts, [drop for drop in session.drops if drop.message < at]
     owners = {facts.block_message[row] for drop in drops for row in drop.cleared_blocks}
@@ -306,64 +295,56 @@ def _build_drop_reports(
     ]
 
 
-def _build_compaction_report(found: RecordedCompaction, uses: UseIndex | None) -> dict[str, Any]:
+def _build_compaction_report(compaction: RecordedCompaction, uses: UseIndex | None) -> dict[str, Any]:
     """Report a logged compaction: the size in the runtime before it, and the recorded size after it."""
-    what = found.event
-    assert isinstance(what, Compaction)
+    record = compaction.event
+    assert isinstance(record, Compaction)
     return {
-        "message": what.message,
-        "kind": what.kind,
-        "trigger": what.trigger,
-        "tokens_before": found.believed_tokens_before,
-        "tokens_before_source": "recorded + estimated delta" if found.believed_is_recorded else "estimated",
-        "tokens_before_in_file": what.pre_tokens,
-        "tokens_saved_in_file": what.saved_tokens,
-        "tokens_after": found.recorded_tokens_after,
-        "preserved_missing": what.missing_messages,
-        **(_build_sides_report(found, uses) if uses else {}),
+        **pick_fields(record, ("message", "kind", "trigger")),
+        "tokens_before": compaction.believed_tokens_before,
+        "tokens_before_source": "recorded + estimated delta" if compaction.believed_is_recorded else "estimated",
+        "tokens_before_in_file": record.pre_tokens,
+        "tokens_saved_in_file": record.saved_tokens,
+        "tokens_after": compaction.recorded_tokens_after,
+        "preserved_missing": record.missing_messages,
+        **(_build_sides_report(compaction, uses) if uses else {}),
     }
 
 
-def _build_sides_report(found: RecordedCompaction, uses: UseIndex) -> dict[str, Any]:
+def _build_sides_report(compaction: RecordedCompaction, uses: UseIndex) -> dict[str, Any]:
     """Report both sides of a compaction, what was lost, and what of that was needed later; tokens by ``bytes/4``."""
-    facts, summary = found.session.facts, found.summary_message
-    sides = {
-        name: count_tokens_by_category(context)
-        for name, context in (("before", found.context_before), ("after", found.context_after))
-    }
-    contexts = {"before": found.context_before, "after": found.context_after}
+    facts, summary = compaction.session.facts, compaction.summary_message
     return {
-        **{
-            name: {
-                "messages": len(contexts[name]),
-                "estimated_tokens": sum(parts.values()),
-                "by_category": parts,
-            }
-            for name, parts in sides.items()
-        },
-        "kept": len(found.remaining_messages),
-        "put_in": len(found.added_messages),
+        "before": _build_side_report(compaction.context_before),
+        "after": _build_side_report(compaction.context_after),
+        "kept": len(compaction.remaining_messages),
+        "put_in": len(compaction.added_messages),
         "summary": summary,
         "summary_tokens": None if summary is None else count_message_tokens(facts, summary),
         "lost": {
-            "messages": len({facts.block_message[row] for row in found.removed_blocks}),
-            "blocks": len(found.removed_blocks),
-            "tokens": sum(map(found.count_block_tokens, found.removed_blocks)),
+            "messages": len({facts.block_message[row] for row in compaction.removed_blocks}),
+            "blocks": len(compaction.removed_blocks),
+            "tokens": sum(map(compaction.count_block_tokens, compaction.removed_blocks)),
         },
-        "came_back": [_build_return_report(found, each) for each in find_reused_blocks(found, uses)],
+        "came_back": [_build_return_report(compaction, each) for each in find_reused_blocks(compaction, uses)],
     }
 
 
-def _build_return_report(found: RecordedCompaction, back: ReusedBlock) -> dict[str, Any]:
-    facts, use = found.session.facts, back.use
+def _build_side_report(context: Context) -> dict[str, Any]:
+    tokens = count_tokens_by_category(context)
+    return {"messages": len(context), "estimated_tokens": sum(tokens.values()), "by_category": tokens}
+
+
+def _build_return_report(compaction: RecordedCompaction, reused: ReusedBlock) -> dict[str, Any]:
+    facts, use = compaction.session.facts, reused.use
     return {
         "tier": use.tier,
-        "message": facts.block_message[back.row],
-        "block": facts.ordinal(back.row),
-        "tokens": found.count_block_tokens(back.row),
+        "message": facts.block_message[reused.row],
+        "block": facts.ordinal(reused.row),
+        "tokens": compaction.count_block_tokens(reused.row),
         "later": use.message,
         "evidence": use.evidence,
-        "still_in_context": sorted({facts.block_message[row] for row in back.row_copies}),
+        "still_in_context": sorted({facts.block_message[row] for row in reused.row_copies}),
     }
 
 
@@ -376,13 +357,13 @@ def build_timeline(
     Each call to the model has its recorded size and the size that each runtime would have computed: defect by
     baseline and delta, agent-sdk by the input tokens of the last reply.
     """
-    facts, turn, found = session.facts, 0, []
+    facts, turn, entries = session.facts, 0, []
     recorded = {message: usage.context for message, usage in zip(facts.request_message, facts.requests, strict=True)}
     drops = {drop.message: drop.tokens for drop in session.drops}
     states = {state.at: state for state in iterate_runtime_states(session, frozenset({"before_call"}))}
     for message in range(len(session)):
         turn += bool(facts.flags[message] & MessageFlag.TURN_START)
-        found.append(
+        entries.append(
             {
                 "index": message,
                 "role": Role(facts.role[message]).name.lower(),
@@ -395,11 +376,10 @@ def build_timeline(
                 "blocks": [_build_block_report(facts, block, sizes) for block in facts.blocks_of(message)],
             }
         )
-    return found
+    return entries
 
 
 def _build_believed_sizes(state: RuntimeState) -> dict[str, int | None]:
-    """Return the size that each runtime would believe at a moment, in tokens."""
     beliefs = {runtime: policy.believed_size(state) for runtime, policy in find_runtimes().items()}
     return {runtime: belief.tokens for runtime, belief in beliefs.items() if belief is not None}
 
@@ -417,137 +397,109 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     print_line(f"{make_visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
     if about["note"]:
         print_line(f"note: {about['note']}")
-    print_line("   ".join(format_count(report[f"{what}s"], what) for what in ("message", "turn", "request")))
+    print_line("   ".join(format_count(report[f"{noun}s"], noun) for noun in ("message", "turn", "request")))
     if report["branches"]:
-        left = format_count(sum(branch["messages"] for branch in report["branches"]), "message")
+        messages = format_count(sum(branch["messages"] for branch in report["branches"]), "message")
+        requests = format_count(report["requests_elsewhere"], "request")
         ids = ", ".join(f"#{branch['id']}" for branch in report["branches"])
-        print_line(
-            f"branches abandoned by a rewind: {left}, {format_count(report['requests_elsewhere'], 'request')} ({ids})"
-        )
+        print_line(f"branches abandoned by a rewind: {messages}, {requests} ({ids})")
     print_line(
         f"{format_count(records['total'], 'record')}: {format_count(records['messages'], 'message record')}, "
         f"{format_count(records['side'], 'metadata record')}, {format_count(records['problems'], 'problem')}"
     )
-    where = "at the end" if report["at"] == report["messages"] else f"before message {report['at']:,}"
-    print_line(f"context {where}: {format_count(len(window['indices']), 'message')}")
+    point = "at the end" if report["at"] == report["messages"] else f"before message {report['at']:,}"
+    print_line(f"context {point}: {format_count(len(window['indices']), 'message')}")
     measure = report["ruler"]
-    how, unit = ("estimated", "est.") if measure["kind"] == TokenMeasure.OWN else (measure["name"],) * 2
+    label, unit = ("estimated", "est.") if measure["kind"] == TokenMeasure.OWN else (measure["name"],) * 2
     if measure["kind"] != TokenMeasure.OWN:
         print_line(f"sizes by {measure['name']}" + (f": {measure['note']}" if measure["note"] else ""))
-    print_table("size", ("tokens", "", ""), _build_size_rows(report, how))
+    print_table("size", ("tokens", "", ""), _build_size_rows(report, label))
     total = max(1, sum(report["by_category"].values()))
-    real = report["by_category_recorded"]
+    fitted = report["by_category_recorded"]
     categories = [
-        (name, tokens, f"{tokens / total:.0%}", *([real[name]] if real else []))
+        (name, tokens, f"{tokens / total:.0%}", *([fitted[name]] if fitted else []))
         for name, tokens in report["by_category"].items()
-        if tokens or (real and real[name])
+        if tokens or (fitted and fitted[name])
     ]
-    columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if real else []))
-    print_table(f"by category ({how}; not_in_file is recorded - {how})", columns, categories)
-    if not real:
+    columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if fitted else []))
+    print_table(f"by category ({label}; not_in_file is recorded - {label})", columns, categories)
+    if not fitted:
         print_line(f"  no fit to recorded sizes: {report['by_category_recorded_why']}")
     _print_calibration(report["calibration"])
     tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
-    print_table(f"by tool ({how})", ("tool", "calls", "result tokens"), tools)
-    reads = [
-        (read["path"], read["count"], read["tokens"], read["wasted"])
-        for read in report["duplicate_reads"]
-        if read["wasted"]
-    ]
-    print_table(f"lines read more than once ({how})", ("path", "reads", "tokens", "wasted"), reads[:20])
-    if len(reads) > 20:
-        print_line(f"  {len(reads) - 20:,} more; --json lists all")
-    compactions = [
-        (c["message"], c["kind"], c["trigger"] or "", c["tokens_before"], c["tokens_before_in_file"], c["tokens_after"])
-        for c in report["compactions"]
-    ]
-    print_table(
-        "recorded compactions",
-        ("message", "kind", "trigger", "believed before", "before in the file", "recorded after"),
-        compactions,
-    )
-    sides = [
-        (each["message"], each.get("kind", "silent"), *_format_side_cells(each))
-        for each in sorted([*report["compactions"], *report["drops"]], key=lambda each: each["message"])
-        if "lost" in each
-    ]
-    heads = ("message", "kind", "before", "after", "kept", "inserted", "summary", "lost blocks", "lost tokens")
-    print_table("context before and after each compaction (messages; tokens est.)", heads, sides)
-    _print_returns(report)
+    print_table(f"by tool ({label})", ("tool", "calls", "result tokens"), tools)
+    read_cells = itemgetter("path", "count", "tokens", "wasted")
+    reads = [read_cells(read) for read in report["duplicate_reads"] if read["wasted"]]
+    print_table(f"lines read more than once ({label})", ("path", "reads", "tokens", "wasted"), reads, 20)
+    size_cells = itemgetter("tokens_before", "tokens_before_in_file", "tokens_after")
+    compactions = [(c["message"], c["kind"], c["trigger"] or "", *size_cells(c)) for c in report["compactions"]]
+    heads = ("message", "kind", "trigger", "believed before", "before in the file", "recorded after")
+    print_table("recorded compactions", heads, compactions)
+    _print_sides([*report["compactions"], *report["drops"]])
     for c in report["compactions"]:
         if c["preserved_missing"]:
             missing = format_count(c["preserved_missing"], "record")
             print_line(f"  not in the file: {missing} kept by the compaction at message {c['message']:,}")
     if len(report["epochs"]) > 1:
-        begun = ", ".join(f"{e['message']:,} ({e['cause']})" for e in report["epochs"])
+        starts = ", ".join(f"{e['message']:,} ({e['cause']})" for e in report["epochs"])
         print_line()
-        print_line(f"contexts start at messages {begun}")
+        print_line(f"contexts start at messages {starts}")
     drops = [
         (drop["message"], drop["tokens"], drop["explained_by"] or "unexplained", len(drop["results"]) or "")
         for drop in report["drops"]
     ]
     print_table("drops of the recorded context", ("message", "tokens", "explained by", "results (inferred)"), drops)
-    print_table(
-        "problems", ("where", "what"), [(problem["where"], problem["what"]) for problem in report["problems"][:20]]
-    )
+    problems = [(problem["where"], problem["what"]) for problem in report["problems"][:20]]
+    print_table("problems", ("where", "what"), problems)
     if report["diagnosis"]:
         print_line()
         print_line(f"diagnosis (estimated, bytes / 3.5): {report['diagnosis']}")
     if "timeline" in report:
-        believed = [*find_runtimes()]
+        runtimes = [*find_runtimes()]
         rows = [
             (
-                entry["index"],
-                entry["turn"],
-                entry["role"],
-                entry["tokens"],
+                *itemgetter("index", "turn", "role", "tokens")(entry),
                 _format_recorded_cell(entry),
-                *((entry["believed_tokens"] or {}).get(name, "") for name in believed),
+                *((entry["believed_tokens"] or {}).get(name, "") for name in runtimes),
                 "yes" if entry["in_context"] else "no",
                 ", ".join(block["kind"] + (f" {block['tool']}" if block["tool"] else "") for block in entry["blocks"]),
             )
             for entry in report["timeline"]
         ]
-        columns = (
-            "message",
-            "turn",
-            "role",
-            f"{unit} tokens",
-            "recorded",
-            *(f"believed by {name}" for name in believed),
-        )
-        print_table("timeline", (*columns, "in context", "blocks"), rows)
+        timeline_heads = ("message", "turn", "role", f"{unit} tokens", "recorded")
+        believed_heads = (f"believed by {name}" for name in runtimes)
+        print_table("timeline", (*timeline_heads, *believed_heads, "in context", "blocks"), rows)
 
 
-def _format_side_cells(found: dict[str, Any]) -> tuple[object, ...]:
-    before, after = found["before"], found["after"]
-    sizes = (f"{each['estimated_tokens']:,} in {each['messages']:,}" for each in (before, after))
-    lost = found["lost"]
-    return *sizes, found["kept"], found["put_in"], found["summary_tokens"] or "", lost["blocks"], lost["tokens"]
-
-
-def _print_returns(report: dict[str, Any]) -> None:
-    """Print what compactions lost and later messages needed."""
-    found = sorted([*report["compactions"], *report["drops"]], key=lambda each: each["message"])
-    rows = [
+def _print_sides(compactions: list[dict[str, Any]]) -> None:
+    """Print the context before and after each compaction, and the lost content that was needed later."""
+    compactions = sorted((each for each in compactions if "lost" in each), key=itemgetter("message"))
+    rows = [(each["message"], each.get("kind", "silent"), *_format_side_cells(each)) for each in compactions]
+    heads = ("message", "kind", "before", "after", "kept", "inserted", "summary", "lost blocks", "lost tokens")
+    print_table("context before and after each compaction (messages; tokens est.)", heads, rows)
+    reused_rows = [
         (
             each["message"],
-            back["message"],
-            back["tokens"],
-            back["later"],
-            back["tier"],
-            _format_remaining_places(back),
-            back["evidence"],
+            *itemgetter("message", "tokens", "later", "tier")(reused),
+            _format_remaining_places(reused),
+            reused["evidence"],
         )
-        for each in found
-        for back in each.get("came_back", ())
+        for each in compactions
+        for reused in each["came_back"]
     ]
-    heads = ("compaction", "lost", "tokens", "needed at", "as", "still in context", "evidence")
-    print_table("lost by a compaction and needed later", heads, rows)
+    reused_heads = ("compaction", "lost", "tokens", "needed at", "as", "still in context", "evidence")
+    print_table("lost by a compaction and needed later", reused_heads, reused_rows)
 
 
-def _format_remaining_places(back: dict[str, Any]) -> str:
-    return ", ".join(f"#{message:,}" for message in back["still_in_context"]) or "nothing"
+def _format_side_cells(compaction: dict[str, Any]) -> tuple[object, ...]:
+    sides = (compaction["before"], compaction["after"])
+    sizes = (f"{each['estimated_tokens']:,} in {each['messages']:,}" for each in sides)
+    kept, inserted, summary, lost = itemgetter("kept", "put_in", "summary_tokens", "lost")(compaction)
+    return *sizes, kept, inserted, summary or "", lost["blocks"], lost["tokens"]
+
+
+def _format_remaining_places(reused: dict[str, Any]) -> str:
+    return ", ".join(f"#{message:,}" for message in reused["still_in_context"]) or "nothing"
 
 
 def _print_calibration(calibration: list[dict[str, Any]]) -> None:
@@ -585,14 +537,15 @@ def _format_recorded_cell(entry: dict[str, Any]) -> object:
     return f"{recorded:,} (-{dropped:,})" if dropped else recorded
 
 
-def _build_size_rows(report: dict[str, Any], how: str) -> list[tuple[object, ...]]:
+def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, ...]]:
     window, about, fit = report["window"], report["session"], report["fit"]
-    own = report["ruler"]["kind"] == TokenMeasure.OWN
-    by, hidden = ("bytes / 4", "at the first request") if own else (how, "over all requests of the model, median")
+    is_own = report["ruler"]["kind"] == TokenMeasure.OWN
+    content = "bytes / 4 of the content in the file" if is_own else "content in the file"
+    requests = "at the first request" if is_own else "over all requests of the model, median"
     rows: list[tuple[object, ...]] = [
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
-        (window["estimated_tokens"], how, f"{by} of the content in the file" if own else "content in the file"),
-        (window["not_in_file_tokens"], "not in the file", f"recorded - {how} {hidden}"),
+        (window["estimated_tokens"], label, content),
+        (window["not_in_file_tokens"], "not in the file", f"recorded - {label} {requests}"),
         (window["believed_tokens"], "believed", "last recorded + estimate of everything after it"),
         (window["next_request_tokens"], "next request", _format_next_request_source(window)),
         (about["context_window"], "window", _format_window_source(about)),
@@ -604,7 +557,6 @@ def _build_size_rows(report: dict[str, Any], how: str) -> list[tuple[object, ...
 
 
 def _format_next_request_source(window: dict[str, Any]) -> str:
-    """Format the components of the next request."""
     if window["next_request_source"] != SizeSource.ESTIMATED:
         return str(window["next_request_source"])
     return "estimate, including content not in the file" if window["not_in_file_tokens"] else "estimate"
@@ -612,5 +564,5 @@ def _format_next_request_source(window: dict[str, Any]) -> str:
 
 def _format_window_source(about: dict[str, Any]) -> str:
     """Format the source of the window, and the alternatives that this model may have had."""
-    others = " or ".join(f"{tokens:,}" for tokens in about["context_window_others"])
-    return f"{about['context_window_source']}; may also be {others}" if others else about["context_window_source"]
+    source, others = about["context_window_source"], about["context_window_others"]
+    return f"{source}; may also be {' or '.join(f'{tokens:,}' for tokens in others)}" if others else str(source)

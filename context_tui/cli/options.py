@@ -8,12 +8,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from context_tui.cli.output import offer_leftover_removal, print_notice
-from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
+from context_tui.errors import ExitCode, PlanError, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
 from context_tui.session.session import Session
 from context_tui.session.validation import MAX_TOKENS
@@ -42,100 +43,97 @@ def build_parser(command: str, about: str) -> CommandParser:
     return CommandParser(prog=f"context-tui {command}".strip(), description=about, allow_abbrev=False)
 
 
-def add_session_options(to: argparse.ArgumentParser) -> None:
+def add_session_options(parser: argparse.ArgumentParser) -> None:
     """Add SESSION, --window and --at."""
-    to.add_argument("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
-    to.add_argument("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
-    to.add_argument(
-        "--at", type=parse_message_number, metavar="N", help="use the context before message N (default: the end)"
-    )
+    add = parser.add_argument
+    add("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
+    add("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
+    add("--at", type=parse_message_number, metavar="N", help="use the context before message N (default: the end)")
 
 
-def add_policy_options(to: argparse.ArgumentParser) -> None:
+def add_policy_options(parser: argparse.ArgumentParser) -> None:
     """Add -P, --policy-file, -p, --idle, --ignore-trigger and --firing-only."""
-    to.add_argument(
-        "-P",
-        "--policy",
-        type=parse_name,
-        metavar="POLICY",
-        help="a policy or saved settings; `context-tui policies` lists both",
-    )
-    add_policy_file_option(to)
-    to.add_argument(
-        "-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated"
-    )
-    to.add_argument("--idle", type=parse_seconds, metavar="SECONDS", help="idle time for koda (default: as recorded)")
-    to.add_argument("--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire")
-    to.add_argument(
-        "--firing-only",
-        action="store_true",
-        help="in a chain, run only the policies that fire, if any does",
-    )
+    add = parser.add_argument
+    policy_help = "a policy or saved settings; `context-tui policies` lists both"
+    add("-P", "--policy", type=parse_name, metavar="POLICY", help=policy_help)
+    add_policy_file_option(parser)
+    add("-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated")
+    add("--idle", type=parse_seconds, metavar="SECONDS", help="idle time for koda (default: as recorded)")
+    add("--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire")
+    add("--firing-only", action="store_true", help="in a chain, run only the policies that fire, if any does")
 
 
-def add_replay_options(options: argparse.ArgumentParser) -> None:
+def add_policies_options(parser: argparse.ArgumentParser, policy_help: str, values: str, values_help: str) -> None:
+    """Add -P and -p, where each -p belongs to the -P before it: ``policies`` are names, each with its assignments."""
+    parser.add_argument(
+        "-P", "--policy", dest="policies", action=_PolicyAction, type=parse_name, metavar="POLICY", help=policy_help
+    )
+    parser.add_argument("-p", "--param", dest="policies", action=_ParameterAction, metavar=values, help=values_help)
+
+
+class _PolicyAction(argparse.Action):
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), (values, [])])
+
+
+class _ParameterAction(argparse.Action):
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        policies = getattr(namespace, self.dest)
+        if not policies:
+            parser.error(f"-p {values} comes before a policy; name the policy first: -P POLICY -p KEY=VALUE")
+        policies[-1][1].append(values)
+
+
+def list_policies(options: argparse.Namespace) -> list[tuple[str, Sequence[str]]]:
+    """List the policies of -P with their assignments, then those of --policy-file, after loading the files.
+
+    Raises:
+        PlanError: a file holds no policy, or its policy has the name of a built-in one.
+    """
+    policies, file_names = options.policies or [], load_policy_files(options.policy_file)
+    return [*policies, *((name, ()) for name in file_names if name not in dict(policies))]
+
+
+def add_replay_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a replay: --window, --recorded, --summary-tokens, --delay, --shares-prefix and --cache."""
     from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY
 
-    options.add_argument("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
-    options.add_argument(
-        "--recorded",
-        choices=("keep", "ignore"),
-        default="keep",
-        help="keep or undo the recorded compactions (default: keep)",
+    add = parser.add_argument
+    add("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
+    recorded_help = "keep or undo the recorded compactions (default: keep)"
+    add("--recorded", choices=("keep", "ignore"), default="keep", help=recorded_help)
+    summary_help = "summary size in tokens (bytes/4; default: the median of the recorded summaries, else 2,000)"
+    add("--summary-tokens", type=parse_tokens, metavar="N", help=summary_help)
+    delay = DEFAULT_SUMMARY_DELAY
+    delay_help = f"number of calls made while a summary is written in the background (default: {delay})"
+    add("--delay", type=int, default=delay, metavar="N", help=delay_help)
+    prefix_help = "the summarizer's prompt starts like those of the calls, and reads that prefix from the cache"
+    add("--shares-prefix", action="store_true", help=prefix_help)
+    cache_help = (
+        "cache reads of a prompt that a policy changed: up to the end of the last call before the change, as"
+        " recorded (breakpoints, the default), or up to the change itself (anywhere, as with automatic caching)"
     )
-    options.add_argument(
-        "--summary-tokens",
-        type=parse_tokens,
-        metavar="N",
-        help="summary size in tokens (bytes/4; default: the median of the recorded summaries, else 2,000)",
-    )
-    options.add_argument(
-        "--delay",
-        type=int,
-        default=DEFAULT_SUMMARY_DELAY,
-        metavar="N",
-        help=f"number of calls made while a summary is written in the background (default: {DEFAULT_SUMMARY_DELAY})",
-    )
-    options.add_argument(
-        "--shares-prefix",
-        action="store_true",
-        help="the summarizer's prompt starts like those of the calls, and reads that prefix from the cache",
-    )
-    options.add_argument(
-        "--cache",
-        choices=("breakpoints", "anywhere"),
-        default="breakpoints",
-        help="cache reads of a prompt that a policy changed: up to the end of the last call before the change, as"
-        " recorded (breakpoints, the default), or up to the change itself (anywhere, as with automatic caching)",
-    )
+    add("--cache", choices=("breakpoints", "anywhere"), default="breakpoints", help=cache_help)
 
 
-def add_policy_file_option(to: argparse.ArgumentParser) -> None:
+def add_policy_file_option(parser: argparse.ArgumentParser) -> None:
     """Add --policy-file."""
-    to.add_argument(
-        "--policy-file",
-        action="append",
-        default=[],
-        type=parse_output_path,
-        metavar="FILE",
-        help="read a policy from a TOML file, and use it unless -P names another; may be repeated",
-    )
+    add = parser.add_argument
+    file_help = "read a policy from a TOML file, and use it unless -P names another; may be repeated"
+    add("--policy-file", action="append", default=[], type=parse_output_path, metavar="FILE", help=file_help)
 
 
-def resolve_policy_name(given: argparse.Namespace) -> str:
+def resolve_policy_name(options: argparse.Namespace) -> str:
     """Return the name of the requested policy, loading the policies of files first.
 
     Raises:
         PlanError: a file holds no policy, its policy has the name of a built-in one, or no policy is named.
     """
-    from context_tui.errors import PlanError
-
-    names = load_policy_files(given.policy_file)
-    chosen: str | None = given.policy or next(iter(names), None)
-    if chosen is None:
+    names = load_policy_files(options.policy_file)
+    name: str | None = options.policy or next(iter(names), None)
+    if name is None:
         raise PlanError("no policy is named; give -P POLICY or --policy-file FILE")
-    return chosen
+    return name
 
 
 def load_policy_files(paths: Sequence[Path]) -> list[str]:
@@ -146,17 +144,16 @@ def load_policy_files(paths: Sequence[Path]) -> list[str]:
     """
     if not paths:
         return []
-    from context_tui.errors import PlanError
     from context_tui.policies.registry import POLICIES, find_policy  # pydantic: only where a file is named
     from context_tui.policies.toml import read_policy
 
-    found = []
+    names = []
     for path in paths:
         policy = read_policy(path, find_policy)
-        if wrong := POLICIES.add(policy, policy.name, str(path)):
-            raise PlanError(f"{path}: {wrong}")
-        found.append(policy.name)
-    return found
+        if problem := POLICIES.add(policy, policy.name, str(path)):
+            raise PlanError(f"{path}: {problem}")
+        names.append(policy.name)
+    return names
 
 
 def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:
@@ -173,10 +170,10 @@ def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[
         return POLICIES[name], parse_assignments(params)
     from context_tui.app.config import read_config  # only where no policy has this name
 
-    saved = read_config().settings.get(name)
-    if saved is None:
+    settings = read_config().settings.get(name)
+    if settings is None:
         return find_policy(name), parse_assignments(params)
-    return find_policy(saved.policy), {**parse_assignments(saved.params), **parse_assignments(params)}
+    return find_policy(settings.policy), {**parse_assignments(settings.params), **parse_assignments(params)}
 
 
 def parse_name(text: str) -> str:
@@ -194,20 +191,28 @@ def parse_output_path(text: str) -> Path:
 def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
     """Build an argument type that accepts one of these names."""
 
-    def known(text: str) -> str:
+    def parse_choice(text: str) -> str:
         if text not in names:
             raise argparse.ArgumentTypeError(f"unknown {noun} {text!r}; available: {', '.join(names)}")
         return text
 
-    return known
+    return parse_choice
 
 
-def parse_message_number(text: str) -> int:
-    """Parse the number of a message, without checking that the session has it."""
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a message number; give a whole number") from None
+def build_number_type(noun: str, remedy: str = "a whole number", minimum: int | None = None) -> Callable[[str], int]:
+    """Build an argument type of whole numbers; with a *minimum*, written in digits only."""
+
+    def parse_number(text: str) -> int:
+        digits_only = text.isascii() and text.isdigit()
+        with suppress(ValueError):
+            if minimum is None or (digits_only and int(text) >= minimum):
+                return int(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a {noun}; give {remedy}")
+
+    return parse_number
+
+
+parse_message_number = build_number_type("message number")
 
 
 def parse_seconds(text: str) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.app.plugins import BrokenPlugin
+from context_tui.session.session import Session
 from context_tui.text.private_files import find_leftovers, remove_leftover
 from context_tui.text.sanitize import make_visible, sanitize_line
 
@@ -30,6 +31,16 @@ def print_notice(text: str, about: str = "context-tui") -> None:
     print(f"{about}: {make_visible(text)}", file=sys.stderr)
 
 
+def pick_fields(value: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return these attributes of a value by name, in this order, for a JSON object."""
+    return {name: getattr(value, name) for name in names}
+
+
+def build_session_name(session: Session) -> dict[str, Any]:
+    """Build the ``session`` member of a JSON report: path, format and id."""
+    return pick_fields(session.info, ("path", "format", "id"))
+
+
 def broken_report(plugin: BrokenPlugin) -> dict[str, str]:
     """Report a format or policy plugin that cannot be used, as JSON-ready data."""
     return {"name": plugin.name, "package": plugin.package, "why": plugin.reason}
@@ -40,24 +51,32 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table: drawn on a terminal, aligned plain text otherwise; nothing without rows."""
-    texts = [[_format_cell(value) for value in row] for row in rows]
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], limit: int | None = None, hint: str = ""
+) -> None:
+    """Print a table: drawn on a terminal, aligned plain text otherwise; nothing without rows.
+
+    Rows beyond *limit* are only counted; *hint* is added to that line.
+    """
+    rows = list(rows)
+    texts = [[_format_cell(value) for value in row] for row in rows[:limit]]
     if not texts:
         return
     right = [all(_is_number(row[column]) for row in texts) for column in range(len(columns))]
     if sys.stdout.isatty():
         _draw_table(title, columns, texts, right)
-        return
-    if title:
-        print(f"\n{title}")
-    widths = [max(len(line[column]) for line in [columns, *texts]) for column in range(len(columns))]
-    for line in [columns, *texts]:
-        cells = [
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(line, widths, right, strict=True)
-        ]
-        print("  " + "  ".join(cells).rstrip())
+    else:
+        if title:
+            print(f"\n{title}")
+        widths = [max(len(line[column]) for line in [columns, *texts]) for column in range(len(columns))]
+        for line in [columns, *texts]:
+            cells = [
+                cell.rjust(width) if to_right else cell.ljust(width)
+                for cell, width, to_right in zip(line, widths, right, strict=True)
+            ]
+            print("  " + "  ".join(cells).rstrip())
+    if len(rows) > len(texts):
+        print_line(f"  {len(rows) - len(texts):,} more; --json lists all{hint}")
 
 
 def _draw_table(title: str, columns: Sequence[str], rows: list[list[str]], right: list[bool]) -> None:
@@ -66,14 +85,14 @@ def _draw_table(title: str, columns: Sequence[str], rows: list[list[str]], right
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(
+    table = Table(
         title=Text(title, style="bold") if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
     )
     for name, to_right in zip(columns, right, strict=True):
-        drawn.add_column(name, justify="right" if to_right else "left", overflow="fold")
+        table.add_column(name, justify="right" if to_right else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(drawn)
+        table.add_row(*(Text(cell) for cell in row))
+    Console(highlight=False).print(table)
 
 
 def _format_cell(value: object) -> str:
@@ -90,21 +109,21 @@ def _is_number(text: str) -> bool:
 
 def offer_leftover_removal(folder: Path) -> None:
     """Report leftovers in *folder*, and on a terminal offer to remove them."""
-    found = find_leftovers(folder)
-    if not found:
+    leftovers = find_leftovers(folder)
+    if not leftovers:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        for each in found:
+        for each in leftovers:
             name = shlex.quote(str(each))
             print_notice(
                 f"{each}: left by a run that was killed, with a copy of a session in it; remove it with: rm -r {name}"
             )
         return
-    what = format_count(len(found), "folder")
-    print_notice(f"{folder}: {what} left by runs that were killed, each with a copy of a session in it:")
-    for each in found:
+    count = format_count(len(leftovers), "folder")
+    print_notice(f"{folder}: {count} left by runs that were killed, each with a copy of a session in it:")
+    for each in leftovers:
         print(f"  {make_visible(each.name)}", file=sys.stderr)
     print("remove them? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() in ("y", "yes"):
-        removed_count = sum(map(remove_leftover, found))
-        print_notice(f"{removed_count:,} of {what} removed")
+        removed_count = sum(map(remove_leftover, leftovers))
+        print_notice(f"{removed_count:,} of {count} removed")

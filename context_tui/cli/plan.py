@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from typing import Any
 
 from context_tui.cli.options import (
@@ -16,7 +17,7 @@ from context_tui.cli.options import (
     resolve_policy,
     resolve_policy_name,
 )
-from context_tui.cli.output import print_line, print_notice, print_table, write_json
+from context_tui.cli.output import pick_fields, print_line, print_notice, print_table, write_json
 from context_tui.compaction.next_request import NextRequest, SizeSource, compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
@@ -41,85 +42,72 @@ _OPTION_NAMES = {
 }
 """Options that may be mistaken for parameters, by parameter name."""
 
-_TRIGGER_FIELDS = ("fires", "reason", "value", "threshold", "unit", "source")
-
 
 def run(arguments: Sequence[str]) -> int:
     """Print the plan of one policy for one session."""
-    options = build_parser(
+    parser = build_parser(
         "plan", "Show what a policy would do to a session's context, and whether it would fire there."
     )
-    add_session_options(options)
-    add_policy_options(options)
-    options.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
-    options.add_argument("--json", action="store_true", help="print one JSON document")
-    given = parse_arguments(options, arguments)
-    if given.force:  # an alias for scripts
+    add_session_options(parser)
+    add_policy_options(parser)
+    parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    options = parse_arguments(parser, arguments)
+    if options.force:  # an alias for scripts
         print_notice("plan --force is deprecated; use --ignore-trigger")
-        given.ignore_trigger = True
-    session = open_named_session(given.session, given.window)
-    made = plan_from_options(session, given)
-    if given.json:
-        write_json(build_report(made))
+        options.ignore_trigger = True
+    session = open_named_session(options.session, options.window)
+    plan = plan_from_options(session, options)
+    if options.json:
+        write_json(build_report(plan))
     else:
-        print_report(session, made)
-    if not made.has_changes:
-        print_notice(made.reason)
+        print_report(session, plan)
+    if not plan.has_changes:
+        print_notice(plan.reason)
     return ExitCode.DONE
 
 
-def plan_from_options(session: Session, given: argparse.Namespace) -> Plan:
+def plan_from_options(session: Session, options: argparse.Namespace) -> Plan:
     """Build the plan that the options ask for."""
-    policy, values = resolve_policy(resolve_policy_name(given), given.param)
+    policy, values = resolve_policy(resolve_policy_name(options), options.param)
     return build_plan(
         session,
         policy,
         build_params(policy, values, _OPTION_NAMES),
-        at=given.at,
-        idle_seconds=given.idle,
-        force=given.ignore_trigger,
-        firing_only=given.firing_only,
+        at=options.at,
+        idle_seconds=options.idle,
+        force=options.ignore_trigger,
+        firing_only=options.firing_only,
     )
 
 
-def build_report(made: Plan) -> dict[str, Any]:
+def build_report(plan: Plan) -> dict[str, Any]:
     """Build the plan as JSON-ready data (schema ``context-tui.plan/1``)."""
     return {
         "schema": "context-tui.plan/1",
-        "policy": made.policy,
-        "params": made.params.model_dump(mode="json"),
-        "at": made.context.at,
-        "trigger": {name: getattr(made.trigger, name) for name in _TRIGGER_FIELDS},
-        "changed": made.has_changes,
-        "reason": made.reason or None,
-        "tokens": {
-            "before": made.tokens_before,
-            "after": made.tokens_after,
-            "summary": None,
-            "estimator": "bytes/4",
-        },
-        "next_request": build_request_report(compute_next_request(made)),
-        "report": dict(made.report) if made.report is not None else None,
-        "boundary": made.boundary,
+        "policy": plan.policy,
+        "params": plan.params.model_dump(mode="json"),
+        "at": plan.context.at,
+        "trigger": pick_fields(plan.trigger, ("fires", "reason", "value", "threshold", "unit", "source")),
+        "changed": plan.has_changes,
+        "reason": plan.reason or None,
+        "tokens": {"before": plan.tokens_before, "after": plan.tokens_after, "summary": None, "estimator": "bytes/4"},
+        "next_request": build_request_report(compute_next_request(plan)),
+        "report": dict(plan.report) if plan.report is not None else None,
+        "boundary": plan.boundary,
         "inserts": [
             {
                 "role": each.role,
-                "before": _find_message_number(made, each.position),
+                "before": _find_message_number(plan, each.position),
                 "summary": each.holds_summary,
                 "text": each.format_text(),
             }
-            for each in made.inserts
+            for each in plan.inserts
         ],
-        "edits": [asdict(edit) for edit in made.edits],
+        "edits": [asdict(edit) for edit in plan.edits],
         "verdicts": [
-            {
-                "message": message,
-                "block": block,
-                "verdict": verdict.outcome,
-                "code": verdict.code,
-                "reason": verdict.reason,
-            }
-            for message, block, verdict in made.iterate_verdicts()
+            {"message": message, "block": block, "verdict": each.outcome, "code": each.code, "reason": each.reason}
+            for message, block, each in plan.iterate_verdicts()
         ],
     }
 
@@ -142,14 +130,14 @@ def build_request_report(request: NextRequest) -> dict[str, Any]:
 
 def format_request(request: NextRequest) -> str:
     """Format the next request, without and with the plan, and its components."""
-    now = request.current_size
+    size = request.current_size
     sign = "" if request.source_before is SizeSource.RECORDED else "~"
     change, more = f"{_format_percent(request.saved_share)} less", request.tokens_after - request.tokens_before
     if more > 0 and request.tokens_before:
         change = f"{_format_percent(more / request.tokens_before)} more"
     sizes = f"{sign}{request.tokens_before:,} -> ~{request.tokens_after:,} tokens, {change}"
-    parts = "" if now.recorded is None else f"{now.recorded:,} recorded + "
-    parts += f"~{now.estimated:,} estimated - ~{request.removed_tokens:,} by {request.estimator}"
+    parts = "" if size.recorded is None else f"{size.recorded:,} recorded + "
+    parts += f"~{size.estimated:,} estimated - ~{request.removed_tokens:,} by {request.estimator}"
     parts += f" + ~{request.inserted_tokens:,} inserted" if request.inserted_tokens else ""
     if request.tokens_before - request.removed_tokens + request.inserted_tokens < request.tokens_after:
         parts += f"; at least the system prompt and tools, ~{request.minimum_tokens:,}"
@@ -161,53 +149,39 @@ def _format_percent(share: float) -> str:
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
-def _find_message_number(made: Plan, position: int) -> int:
+def _find_message_number(plan: Plan, position: int) -> int:
     """Return the message number at a position; after the last message, that of the plan's point."""
-    return made.context.order[position] if position < len(made.context) else made.context.at
+    return plan.context.order[position] if position < len(plan.context) else plan.context.at
 
 
-def print_report(session: Session, made: Plan) -> None:
+def print_report(session: Session, plan: Plan) -> None:
     """Print the plan as text."""
-    before, after = made.tokens_before, made.tokens_after
-    point = "at the end" if made.context.at == len(session) else f"before message {made.context.at:,}"
+    before, after = plan.tokens_before, plan.tokens_after
+    point = "at the end" if plan.context.at == len(session) else f"before message {plan.context.at:,}"
     settings = {
-        name: value for name, value in made.params.model_dump(mode="json").items() if value not in (None, {}, [])
+        name: value for name, value in plan.params.model_dump(mode="json").items() if value not in (None, {}, [])
     }
-    print_line("   ".join([f"{made.policy} {point}", *format_assignments(settings)]))
-    print_line(f"trigger {'would fire' if made.trigger.fires else 'would not fire'}: {made.trigger.reason}")
-    policy = find_policy(made.policy)
-    if policy.phases and not made.trigger.fires:
-        first = find_first_firing(session, policy, made.params)  # type: ignore[arg-type]
-        print_line(
-            "trigger fires nowhere in this session"
-            if first is None
-            else f"trigger first fires before message {first:,}"
-        )
-    if not made.has_changes:
+    print_line("   ".join([f"{plan.policy} {point}", *format_assignments(settings)]))
+    print_line(f"trigger {'would fire' if plan.trigger.fires else 'would not fire'}: {plan.trigger.reason}")
+    policy = find_policy(plan.policy)
+    if policy.phases and not plan.trigger.fires:
+        first = find_first_firing(session, policy, plan.params)  # type: ignore[arg-type]
+        place = "fires nowhere in this session" if first is None else f"first fires before message {first:,}"
+        print_line(f"trigger {place}")
+    if not plan.has_changes:
         return
-    waiting = [step.policy for step in made.steps or (made,) if not step.trigger.fires]
-    forced = ", if forced" if waiting and not made.trigger.by_hand else ""
-    print_line(f"next request{forced}: {format_request(compute_next_request(made))}")
-    if made.trigger.fires and waiting:
-        print_line(f"here {', '.join(waiting)} would not fire; --firing-only leaves out those policies")
+    waiting_policies = [step.policy for step in plan.steps or (plan,) if not step.trigger.fires]
+    forced = ", if forced" if waiting_policies and not plan.trigger.by_hand else ""
+    print_line(f"next request{forced}: {format_request(compute_next_request(plan))}")
+    if plan.trigger.fires and waiting_policies:
+        print_line(f"here {', '.join(waiting_policies)} would not fire; --firing-only leaves out those policies")
     share = f", {_format_percent((before - after) / before)} less" if before else ""
-    print_line(f"estimated tokens: {before:,} -> {after:,}{share}{', plus a summary' if made.needs_summary else ''}")
-    if made.report:
-        print_line("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in made.report.items()))
-    if made.boundary is not None:
-        print_line(f"boundary: message {made.boundary:,} is the first kept")
-    edits = made.edits
-    rows = [
-        (
-            edit.message,
-            "" if edit.block is None else edit.block,
-            edit.action,
-            edit.tool,
-            edit.tokens_before,
-            edit.tokens_after,
-        )
-        for edit in edits[:MAX_EDITS_SHOWN]
-    ]
-    print_table("edits (estimated)", ("message", "block", "action", "tool", "before", "after"), rows)
-    if len(edits) > MAX_EDITS_SHOWN:
-        print_line(f"  {len(edits) - MAX_EDITS_SHOWN:,} more; --json lists all")
+    print_line(f"estimated tokens: {before:,} -> {after:,}{share}{', plus a summary' if plan.needs_summary else ''}")
+    if plan.report:
+        print_line("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in plan.report.items()))
+    if plan.boundary is not None:
+        print_line(f"boundary: message {plan.boundary:,} is the first kept")
+    cells = attrgetter("action", "tool", "tokens_before", "tokens_after")
+    rows = [(each.message, "" if each.block is None else each.block, *cells(each)) for each in plan.edits]
+    heads = ("message", "block", "action", "tool", "before", "after")
+    print_table("edits (estimated)", heads, rows, MAX_EDITS_SHOWN)

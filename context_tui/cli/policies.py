@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from context_tui.app.config import SavedSettings, read_config
+from context_tui.app.config import read_config
 from context_tui.cli.options import (
     add_policy_file_option,
     build_parser,
@@ -15,7 +15,7 @@ from context_tui.cli.options import (
     parse_name,
     parse_tokens,
 )
-from context_tui.cli.output import broken_report, print_line, print_table, write_json
+from context_tui.cli.output import broken_report, pick_fields, print_line, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.agent_settings import AgentSettings, build_agent_settings
 from context_tui.policies.base import Policy
@@ -30,93 +30,71 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     """List the policies, or describe one."""
-    options = build_parser("policies", "List the compaction policies and what their parameters mean.")
-    options.add_argument("name", nargs="?", type=parse_name, metavar="NAME", help="show only this policy")
-    options.add_argument(
-        "-p",
-        "--param",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="set a parameter of NAME before its settings are shown in the agent's own configuration; may be repeated",
+    parser = build_parser("policies", "List the compaction policies and what their parameters mean.")
+    add = parser.add_argument
+    add("name", nargs="?", type=parse_name, metavar="NAME", help="show only this policy")
+    param_help = (
+        "set a parameter of NAME before its settings are shown in the agent's own configuration; may be repeated"
     )
-    options.add_argument(
-        "--window",
-        type=parse_tokens,
-        default=ASSUMED_WINDOW,
-        metavar="N",
-        help="context window for the agent's own configuration",
-    )
-    options.add_argument("--json", action="store_true", help="print one JSON document")
-    add_policy_file_option(options)
-    given = parse_arguments(options, arguments)
-    load_policy_files(given.policy_file)
-    if given.param and not given.name:
-        options.error("-p sets a parameter of one policy; name the policy")
-    chosen = [find_policy(given.name)] if given.name else list(POLICIES.values())
-    saved = {} if given.name else read_config().settings
-    own = _build_native(chosen[0], given.param, given.window) if given.name else None
-    if given.json:
-        policies = [{**_build_policy_report(p), "params": build_parameter_reports(p)} for p in chosen]
-        if own is not None:
-            policies[0]["native"] = {
-                "settings": [asdict(each) for each in own.settings],
-                "fixed": list(own.constant_params),
+    add("-p", "--param", action="append", default=[], metavar="KEY=VALUE", help=param_help)
+    window_help = "context window for the agent's own configuration"
+    add("--window", type=parse_tokens, default=ASSUMED_WINDOW, metavar="N", help=window_help)
+    add("--json", action="store_true", help="print one JSON document")
+    add_policy_file_option(parser)
+    options = parse_arguments(parser, arguments)
+    load_policy_files(options.policy_file)
+    if options.param and not options.name:
+        parser.error("-p sets a parameter of one policy; name the policy")
+    policies = [find_policy(options.name)] if options.name else list(POLICIES.values())
+    saved_settings = {} if options.name else read_config().settings
+    native = None
+    if options.name:  # the agent's own configuration with these parameters
+        params = build_params(policies[0], parse_assignments(options.param))
+        native = build_agent_settings(policies[0].name, params, Window(options.window, "given"))
+    if options.json:
+        reports = [{**_build_policy_report(p), "params": build_parameter_reports(p)} for p in policies]
+        if native is not None:
+            reports[0]["native"] = {
+                "settings": [asdict(each) for each in native.settings],
+                "fixed": list(native.constant_params),
             }
-        broken = [] if given.name else [broken_report(each) for each in POLICIES.broken]
-        write_json(
-            {
-                "schema": "context-tui.policies/1",
-                "policies": policies,
-                "broken": broken,
-                "saved": _build_saved_report(saved),
-            }
-        )
+        broken = [] if options.name else [broken_report(each) for each in POLICIES.broken]
+        saved = [{"name": name, **each._asdict()} for name, each in saved_settings.items()]
+        write_json({"schema": "context-tui.policies/1", "policies": reports, "broken": broken, "saved": saved})
         return ExitCode.DONE
-    for policy in chosen:
+    for policy in policies:
         print_line(policy.name)
         print_line(f"  {policy.about}")
-        for line in _format_policy_lines(policy, limits=bool(given.name)):
+        for line in _format_policy_lines(policy, limits=bool(options.name)):
             print_line(f"  {line}")
         rows = [
             (p["name"], _format_value(p["default"]), _format_range(p), p["unit"], p["about"])
             for p in build_parameter_reports(policy)
         ]
         print_table("", ("parameter", "default", "range", "unit", "meaning"), rows)
-        if own is not None:
-            _print_native(own, given.window)
+        if native is not None:
+            _print_native(native, options.window)
         print_line()
-    if saved:
+    if saved_settings:
         print_line("saved settings")
-        print_table("", ("name", "policy", "parameters"), [(n, s.policy, " ".join(s.params)) for n, s in saved.items()])
+        saved_rows = [(name, each.policy, " ".join(each.params)) for name, each in saved_settings.items()]
+        print_table("", ("name", "policy", "parameters"), saved_rows)
     return ExitCode.DONE
 
 
-def _build_native(policy: Policy, texts: Sequence[str], window: int) -> AgentSettings | None:
-    """Build the agent's own configuration with these parameters."""
-    return build_agent_settings(policy.name, build_params(policy, parse_assignments(texts)), Window(window, "given"))
-
-
-def _print_native(own: AgentSettings, window: int) -> None:
-    rows = [(each.file, each.key, each.value, each.note) for each in own.settings]
-    print_table(
-        f"in the agent's own configuration, for a window of {window:,}", ("where", "key", "value", "note"), rows
-    )
-    if own.constant_params:
-        print_line(f"  hard-coded in the agent; not configurable: {', '.join(own.constant_params)}")
+def _print_native(native: AgentSettings, window: int) -> None:
+    rows = [(each.file, each.key, each.value, each.note) for each in native.settings]
+    title = f"in the agent's own configuration, for a window of {window:,}"
+    print_table(title, ("where", "key", "value", "note"), rows)
+    if native.constant_params:
+        print_line(f"  hard-coded in the agent; not configurable: {', '.join(native.constant_params)}")
 
 
 def _build_policy_report(policy: Policy) -> dict[str, Any]:
-    """Build the report of a policy, without its parameters."""
     spec = _get_spec(policy)
-    return {
-        "name": policy.name,
-        "about": policy.about,
-        "origin": _find_origin(policy),
-        "source": spec.source if spec else "",
-        "version": spec.version if spec else "",
-        "limits": list(spec.limits) if spec else [],
-    }
+    source, version, limits = (spec.source, spec.version, list(spec.limits)) if spec else ("", "", [])
+    report = {"name": policy.name, "about": policy.about, "origin": _find_origin(policy)}
+    return {**report, "source": source, "version": version, "limits": limits}
 
 
 def _get_spec(policy: Policy) -> PolicySpec | None:
@@ -131,7 +109,6 @@ def _find_origin(policy: Policy) -> str:
 
 
 def _format_policy_lines(policy: Policy, *, limits: bool) -> Iterator[str]:
-    """Yield the origin of a policy, its source, and its limits."""
     origin = _find_origin(policy)
     if origin != "built in":
         yield f"from: {origin}"
@@ -143,21 +120,15 @@ def _format_policy_lines(policy: Policy, *, limits: bool) -> Iterator[str]:
         yield from (f"limit: {limit}" for limit in spec.limits)
 
 
-def _build_saved_report(saved: Mapping[str, SavedSettings]) -> list[dict[str, Any]]:
-    return [{"name": name, "policy": each.policy, "params": list(each.params)} for name, each in saved.items()]
-
-
 def build_parameter_reports(policy: Policy) -> list[dict[str, Any]]:
     """Report name, type, default, range, unit and meaning of each parameter."""
     return [
         {
-            "name": each.name,
-            "type": each.type,
+            **pick_fields(each, ("name", "type")),
             "default": list(each.default) if isinstance(each.default, tuple) else each.default,
             "min": each.low,
             "max": each.high,
-            "unit": each.unit,
-            "about": each.about,
+            **pick_fields(each, ("unit", "about")),
         }
         for each in list_parameters(policy)
     ]

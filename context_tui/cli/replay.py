@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import zip_longest
+from operator import attrgetter
 from typing import Any
 
 from context_tui.cli.inspect import build_calibration_report
 from context_tui.cli.options import (
+    add_policies_options,
     add_policy_file_option,
     add_replay_options,
     build_parser,
-    load_policy_files,
+    list_policies,
     open_named_session,
     parse_arguments,
     parse_name,
     resolve_policy,
 )
-from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
+from context_tui.cli.output import (
+    build_session_name,
+    format_count,
+    pick_fields,
+    print_line,
+    print_notice,
+    print_table,
+    write_json,
+)
 from context_tui.errors import ExitCode
-from context_tui.lab.price.model import PriceModel
 from context_tui.lab.price.pricing import FiringPrice, ReplayPrice
 from context_tui.lab.price.report import (
     VERDICT_TEXTS,
@@ -44,7 +52,6 @@ from context_tui.lab.replay.result import (
 from context_tui.lab.study import Lab, Study, StudySettings
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameter_space import build_params
-from context_tui.session.session import Session
 from context_tui.text.sanitize import make_visible
 
 MAX_FIRINGS_SHOWN = 40
@@ -53,66 +60,37 @@ MAX_FIRINGS_SHOWN = 40
 
 def run(arguments: Sequence[str]) -> int:
     """Replay one session under the named policies."""
-    options = build_parser(
+    parser = build_parser(
         "replay",
         "Replay a session under one or more policies: firings, sizes, savings, and dropped content needed later.",
     )
-    options.add_argument("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
-    options.add_argument(
-        "-P",
-        "--policy",
-        dest="policies",
-        action=PolicyAction,
-        type=parse_name,
-        metavar="POLICY",
-        help="a policy or saved settings; may be repeated to compare several",
+    parser.add_argument("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
+    add_policies_options(
+        parser,
+        "a policy or saved settings; may be repeated to compare several",
+        "KEY=VALUE",
+        "set a parameter of the preceding -P; may be repeated",
     )
-    options.add_argument(
-        "-p",
-        "--param",
-        dest="policies",
-        action=ParameterAction,
-        metavar="KEY=VALUE",
-        help="set a parameter of the preceding -P; may be repeated",
-    )
-    add_replay_options(options)
-    options.add_argument("--json", action="store_true", help="print one JSON document")
-    add_policy_file_option(options)
-    given = parse_arguments(options, arguments)
-    policies, files = given.policies or [], load_policy_files(given.policy_file)
-    policies += [(name, []) for name in files if name not in dict(policies)]
+    add_replay_options(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_policy_file_option(parser)
+    options = parse_arguments(parser, arguments)
+    policies = [_parse_policy(name, texts) for name, texts in list_policies(options)]
     if not policies:
-        options.error("no policy is named; give one with -P")
-    chosen = [_parse_policy(name, texts) for name, texts in policies]
-    session = open_named_session(given.session, given.window)
-    lab = Lab(session)
-    settings = StudySettings(given.recorded, given.summary_tokens, given.delay, given.shares_prefix, given.cache)
-    studies = [lab.run_study(*each, settings) for each in chosen]
-    backs = run_backtests(lab.recording)
-    if given.json:
-        write_json(build_report(lab, studies, backs))
+        parser.error("no policy is named; give one with -P")
+    lab = Lab(open_named_session(options.session, options.window))
+    settings = StudySettings(
+        options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache
+    )
+    studies = [lab.run_study(*each, settings) for each in policies]
+    backtests = run_backtests(lab.recording)
+    if options.json:
+        write_json(build_report(lab, studies, backtests))
     else:
-        print_report(lab, studies, backs)
+        print_report(lab, studies, backtests)
     if not lab.recording.calls:
         print_notice("this session has no model calls, so there is nothing to replay")
     return ExitCode.DONE
-
-
-class PolicyAction(argparse.Action):
-    """Action of ``-P``: add a policy, whose parameters follow."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), (values, [])])
-
-
-class ParameterAction(argparse.Action):
-    """Action of ``-p``: add a parameter to the last policy."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        policies = getattr(namespace, self.dest)
-        if not policies:
-            parser.error(f"-p {values} comes before a policy; name the policy first: -P POLICY -p KEY=VALUE")
-        policies[-1][1].append(values)
 
 
 def _parse_policy(name: str, texts: Sequence[str]) -> tuple[Policy, Params]:
@@ -126,10 +104,10 @@ def _parse_policy(name: str, texts: Sequence[str]) -> tuple[Policy, Params]:
 def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyBacktest]) -> dict[str, Any]:
     """Build the replays as JSON-ready data (schema ``context-tui.replay/1``)."""
     session, recording = lab.session, lab.recording
-    most = max(recording.calibrations, key=lambda each: each.requests, default=None)
+    most = max(recording.calibrations, key=lambda result: result.requests, default=None)
     return {
         "schema": "context-tui.replay/1",
-        "session": {"path": session.info.path, "format": session.info.format, "id": session.info.id},
+        "session": build_session_name(session),
         "recorded": studies[0].replay.recorded,
         "summary_tokens": recording.summary_tokens,
         "cache": studies[0].price.reuse,
@@ -138,71 +116,57 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
             for call, size, window in zip(recording.calls, recording.recorded_sizes, recording.windows, strict=True)
         ],
         "calibration": build_calibration_report(most) if most else None,
-        "calibrations": [build_calibration_report(each) for each in recording.calibrations],
+        "calibrations": [build_calibration_report(result) for result in recording.calibrations],
         "scaled": {model: scale._asdict() for model, scale in recording.scales.items()},
         "backtest": [
             {
-                "message": each.message,
-                "kind": each.kind,
-                "trigger": each.trigger,
-                "recorded": each.recorded,
-                "testable": each.testable,
-                "off_by": each.off_by,
-                "why": each.why,
-                "policy": back.policy,
+                **pick_fields(result, ("message", "kind", "trigger", "recorded", "testable", "off_by", "why")),
+                "policy": backtest.policy,
                 "params": case.params.model_dump(mode="json"),
-                "off_by_fitted": fitted.off_by if fitted else None,
+                "off_by_fitted": fitted_result.off_by if fitted_result else None,
             }
-            for back in backtests
-            for case, each, fitted in zip_longest(back.cases, back.results, back.fitted_results)
+            for backtest in backtests
+            for case, result, fitted_result in zip_longest(backtest.cases, backtest.results, backtest.fitted_results)
         ],
         "thresholds": [
-            {"policy": back.policy, **back.threshold._asdict()} for back in backtests if back.threshold is not None
+            {"policy": backtest.policy, **backtest.threshold._asdict()}
+            for backtest in backtests
+            if backtest.threshold is not None
         ],
-        "price_model": build_price_report(lab.price_model),
-        "policies": [build_policy_report(each) for each in studies],
+        "price_model": asdict(lab.price_model),
+        "policies": [build_policy_report(result) for result in studies],
     }
-
-
-def build_price_report(model: PriceModel) -> dict[str, Any]:
-    """Report the recorded and the predicted reads from the prompt cache."""
-    report = asdict(model)
-    report["unexplained"] = [asdict(each) for each in model.unexplained]
-    return report
 
 
 def build_policy_report(study: Study) -> dict[str, Any]:
     """Report one policy's replay. ``regrets`` of a firing are indices of the policy's ``regrets``."""
-    made, priced = study.replay, study.price
+    replay, price = study.replay, study.price
     return {
-        "policy": made.policy,
-        "params": made.params.model_dump(mode="json"),
-        "context": list(made.sizes),
-        "without": list(made.baseline),
+        "policy": replay.policy,
+        "params": replay.params.model_dump(mode="json"),
+        "context": list(replay.sizes),
+        "without": list(replay.baseline),
         "firings": [
-            {**build_firing_report(firing), "price": asdict(cost), "regrets": cases}
-            for firing, cost, cases in zip(made.firings, priced.firings, study.group_cases_by_firing(), strict=True)
+            {**_build_firing_report(firing), "price": asdict(cost), "regrets": cases}
+            for firing, cost, cases in zip(replay.firings, price.firings, study.group_cases_by_firing(), strict=True)
         ],
         "totals": {
-            **made.totals._asdict(),
-            "cost": priced.cost,
-            "cost_without": priced.baseline_cost,
-            "cost_unit": priced.rate_table.unit,
-            "cost_of_firings": sum(each.cost for each in priced.firings),
-            "cost_besides": priced.unattributed_cost,
+            **replay.totals._asdict(),
+            "cost": price.cost,
+            "cost_without": price.baseline_cost,
+            "cost_unit": price.rate_table.unit,
+            "cost_of_firings": sum(each.cost for each in price.firings),
+            "cost_besides": price.unattributed_cost,
         },
-        "missed": made.nearest_miss._asdict() if made.nearest_miss else None,
-        "advice": [asdict(each) for each in build_advice(priced)],
+        "missed": replay.nearest_miss._asdict() if replay.nearest_miss else None,
+        "advice": [asdict(each) for each in build_advice(price)],
         "regret": {
-            "dropped": study.regret.dropped,
-            "used_later": study.regret.used_later,
-            "tokens_dropped": study.regret.tokens_dropped,
-            "tokens_used_later": study.regret.tokens_used_later,
+            **pick_fields(study.regret, ("dropped", "used_later", "tokens_dropped", "tokens_used_later")),
             "by_tier": dict(study.regret.by_tier),
             "tokens_by_tier": dict(study.regret.tokens_by_tier),
             "read_anew": study.regret.refetched_after_edit,
         },
-        "regrets": [{name: getattr(case, name) for name in _CASE_FIELDS} for case in study.regret.cases],
+        "regrets": [pick_fields(case, _CASE_FIELDS) for case in study.regret.cases],
         "bound": {
             name: {
                 "could_go": sum(share.droppable),
@@ -216,25 +180,16 @@ def build_policy_report(study: Study) -> dict[str, Any]:
 
 
 _CASE_FIELDS = ("tier", "message", "block", "dropped", "later", "later_block", "needle", "evidence", "tokens")
+_FIRING_FIELDS = (
+    *("message", "decided", "policy", "before", "after", "believed"),
+    *("cleared", "truncated", "dropped", "summarised", "reason"),
+)
 
 
-def build_firing_report(firing: Firing) -> dict[str, Any]:
+def _build_firing_report(firing: Firing) -> dict[str, Any]:
     """Report one firing; ``request`` is an index of the list of requests."""
-    return {
-        "request": firing.call,
-        "message": firing.message,
-        "decided": firing.decided,
-        "policy": firing.policy,
-        "before": firing.before,
-        "after": firing.after,
-        "believed": firing.believed,
-        "cleared": firing.cleared,
-        "truncated": firing.truncated,
-        "dropped": firing.dropped,
-        "summarised": firing.summarised,
-        "reason": firing.reason,
-        "cache_kept": firing.cache_cut.unchanged_prefix,
-    }
+    fields = pick_fields(firing, _FIRING_FIELDS)
+    return {"request": firing.call, **fields, "cache_kept": firing.cache_cut.unchanged_prefix}
 
 
 # Text
@@ -243,19 +198,22 @@ def build_firing_report(firing: Firing) -> dict[str, Any]:
 def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyBacktest]) -> None:
     """Print the replays as text."""
     session, recording = lab.session, lab.recording
-    known = sum(size is not None for size in recording.recorded_sizes)
+    recorded_count = sum(size is not None for size in recording.recorded_sizes)
     window = recording.windows[-1] if recording.windows else session.window
     name = f"{session.info.path}#{session.info.id}" if session.info.id else session.info.path
-    print_line(f"{make_visible(name)}   {format_count(len(recording.calls), 'call')}, {known:,} with a recorded size")
+    print_line(
+        f"{make_visible(name)}   {format_count(len(recording.calls), 'call')}, {recorded_count:,} with a recorded size"
+    )
+    compactions = "kept" if studies[0].replay.recorded == "keep" else "undone"
     print_line(
         f"window {window.tokens:,} ({window.source})   "
-        f"recorded compactions {_format_recorded_compactions(session, studies)}"
+        f"recorded compactions {compactions} ({len(session.facts.compactions):,} in the file)"
     )
     print_line(_format_measure(recording))
     for line in _format_price_lines(lab, studies):
         print_line(line)
-    for back in backtests:
-        _print_backtest(back)
+    for backtest in backtests:
+        _print_backtest(backtest)
     unit = studies[0].price.rate_table.unit
     print_table(
         "replays (tokens; calls over the window; cost of prompts and summaries)",
@@ -291,128 +249,99 @@ def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
     return [f"costs: {note}", f"prompt cache reads without a policy: predicted {read} ({off})", assumed]
 
 
-def _format_recorded_compactions(session: Session, studies: Sequence[Study]) -> str:
-    count = len(session.facts.compactions)
-    is_kept = studies[0].replay.recorded == "keep"
-    return f"{'kept' if is_kept else 'undone'} ({count:,} in the file)"
-
-
 def _format_measure(recording: Recording) -> str:
-    """Format the source of sizes under a policy."""
     usable = [each for each in recording.calibrations if each.usable and each.error]
     if not any(recording.recorded_sizes):
         return "sizes: estimated with typical factors, as this session records none"
-    words = "sizes under a policy: recorded size - calibrated size of the removed content"
-    by = ", ".join(map(str, recording.scales.values()))
-    scaled = f"; scaled by {by}, as recorded prompts are smaller than their calibrated content" if by else ""
+    text = "sizes under a policy: recorded size - calibrated size of the removed content"
+    scales = ", ".join(map(str, recording.scales.values()))
+    scaled = f"; scaled by {scales}, as recorded prompts are smaller than their calibrated content" if scales else ""
     if not usable:
-        instead = max(recording.calibrations, key=lambda each: each.requests).fallback
-        return f"{words} (not calibrated on this session: {instead} are used{scaled})"
+        fallback = max(recording.calibrations, key=lambda each: each.requests).fallback
+        return f"{text} (not calibrated on this session: {fallback} are used{scaled})"
     errors = ", ".join(f"{each.error.median:.1%}" for each in usable if each.error)
-    return f"{words} (median error {errors}{scaled})"
+    return f"{text} (median error {errors}{scaled})"
 
 
 def _build_policy_row(study: Study) -> tuple[object, ...]:
-    made, priced = study.replay, study.price
-    totals, first = made.totals, made.firings[0].message if made.firings else ""
-    without = sum(made.baseline)
-    saved = f"{totals.saved:,} ({totals.saved / without:.0%})" if without else "0"
-    cheaper = priced.baseline_cost - priced.cost
-    saves = f"{format_amount(cheaper, priced)} ({cheaper / priced.baseline_cost:.0%})" if priced.baseline_cost else "0"
-    counts = len(made.firings), first, totals.peak, totals.sent
-    return format_replay_label(made), *counts, saved, totals.overflows, format_amount(priced.cost, priced), saves
+    replay, price, totals = study.replay, study.price, study.replay.totals
+    first, baseline, baseline_cost = (
+        replay.firings[0].message if replay.firings else "",
+        sum(replay.baseline),
+        price.baseline_cost,
+    )
+    tokens = f"{totals.saved:,} ({totals.saved / baseline:.0%})" if baseline else "0"
+    saving = baseline_cost - price.cost
+    cost = f"{format_amount(saving, price)} ({saving / baseline_cost:.0%})" if baseline_cost else "0"
+    counts = len(replay.firings), first, totals.peak, totals.sent, tokens, totals.overflows
+    return format_replay_label(replay), *counts, format_amount(price.cost, price), cost
 
 
 def _build_regret_row(study: Study) -> tuple[object, ...]:
-    found, share = study.regret, study.bound.everything
-    of = f"{found.tokens_used_later:,} of {found.tokens_dropped:,}"
-    went = "" if share.achieved_share is None else f"{share.achieved_share:.0%}"
-    by_tier = (found.by_tier[tier] for tier in TIERS)
-    return format_replay_label(study.replay), found.dropped, found.used_later, of, *by_tier, sum(share.droppable), went
+    regret, share = study.regret, study.bound.everything
+    tokens = f"{regret.tokens_used_later:,} of {regret.tokens_dropped:,}"
+    removed = "" if share.achieved_share is None else f"{share.achieved_share:.0%}"
+    counts = regret.dropped, regret.used_later, tokens, *(regret.by_tier[tier] for tier in TIERS)
+    return format_replay_label(study.replay), *counts, sum(share.droppable), removed
 
 
 def _print_regrets(study: Study) -> None:
-    cases = study.regret.cases
     rows = [
-        (each.tier, each.message, each.tokens, each.dropped, each.later, each.evidence)
-        for each in cases[:MAX_FIRINGS_SHOWN]
+        (each.tier, each.message, each.tokens, each.dropped, each.later, each.evidence) for each in study.regret.cases
     ]
     heads = ("tier", "message", "tokens", "dropped at", "needed at", "evidence")
-    print_table(f"dropped by {format_replay_label(study.replay)} and needed later", heads, rows)
-    if len(cases) > MAX_FIRINGS_SHOWN:
-        print_line(f"  {len(cases) - MAX_FIRINGS_SHOWN:,} more; --json lists all")
+    title = f"dropped by {format_replay_label(study.replay)} and needed later"
+    print_table(title, heads, rows, MAX_FIRINGS_SHOWN)
 
 
 def _print_firings(study: Study) -> None:
-    made, priced = study.replay, study.price
-    several = len({each.policy for each in made.firings}) > 1
+    replay, price = study.replay, study.price
+    several = len({each.policy for each in replay.firings}) > 1
+    sizes = attrgetter("message", "before", "after")
     rows = [
-        (
-            each.message,
-            each.before,
-            each.after,
-            format_firing(each, several),
-            *_build_price_cells(cost, priced),
-            each.reason,
-        )
-        for each, cost in zip(made.firings[:MAX_FIRINGS_SHOWN], priced.firings, strict=False)
+        (*sizes(each), format_firing(each, several), *_build_price_cells(cost, price), each.reason)
+        for each, cost in zip(replay.firings, price.firings, strict=True)
     ]
-    worth = (
-        "tokens cleared",
-        "rewritten",
-        "breaks even after",
-        "calls remaining",
-        "verdict",
-        f"costs ({priced.rate_table.unit})",
-    )
+    price_heads = ("tokens cleared", "rewritten", "breaks even after", "calls remaining", "verdict")
+    heads = ("message", "before", "after", "what", *price_heads, f"costs ({price.rate_table.unit})", "why")
     title = (
-        f"firings of {format_replay_label(made)} (each compared with the replay without it; rewritten: cache tokens"
+        f"firings of {format_replay_label(replay)} (each compared with the replay without it; rewritten: cache tokens"
         " that its first call wrote)"
     )
-    print_table(title, ("message", "before", "after", "what", *worth, "why"), rows)
-    if len(made.firings) > MAX_FIRINGS_SHOWN:
-        print_line(f"  {len(made.firings) - MAX_FIRINGS_SHOWN:,} more; --json lists all")
-    if made.firings:
-        print_line(f"  {format_savings(priced)}")
-    elif made.calls:
+    print_table(title, heads, rows, MAX_FIRINGS_SHOWN)
+    if replay.firings:
+        print_line(f"  {format_savings(price)}")
+    elif replay.calls:
         print_line()
-        print_line(f"{format_replay_label(made)} {format_never_fired(made.nearest_miss)}")
-    for each in build_advice(priced):
+        print_line(f"{format_replay_label(replay)} {format_never_fired(replay.nearest_miss)}")
+    for each in build_advice(price):
         print_line(f"  {each.words}")
 
 
-def _build_price_cells(cost: FiringPrice, priced: ReplayPrice) -> tuple[object, ...]:
-    """Build the cells: tokens cleared and rewritten, calls to break even and remaining, verdict, cost."""
-    return (
-        cost.cleared,
-        cost.rewritten,
-        format_break_even(cost),
-        cost.calls_left,
-        VERDICT_TEXTS[cost.verdict],
-        format_amount(cost.cost, priced),
-    )
+def _build_price_cells(cost: FiringPrice, price: ReplayPrice) -> tuple[object, ...]:
+    calls = format_break_even(cost), cost.calls_left
+    return cost.cleared, cost.rewritten, *calls, VERDICT_TEXTS[cost.verdict], format_amount(cost.cost, price)
 
 
-def _print_backtest(back: PolicyBacktest) -> None:
+def _print_backtest(backtest: PolicyBacktest) -> None:
     rows = [
         (each.message, each.kind, each.trigger or "", each.recorded, _format_calls_off(each), each.why)
-        for each in back.results
+        for each in backtest.results
     ]
     heads = ("message", "kind", "trigger", "size in the agent", "off by calls", "why")
-    print_table(f"back-test: {back.policy} against the recorded compactions", heads, rows)
-    if once := back.former_settings:
-        print_line(f"  settings of the agent version named in the file: {', '.join(once)}")
-    best = back.threshold
-    if best:
-        hits = sum(each.is_hit for each in back.fitted_results)
-        many = format_count(best.of, "compaction")
+    print_table(f"back-test: {backtest.policy} against the recorded compactions", heads, rows)
+    if former_settings := backtest.former_settings:
+        print_line(f"  settings of the agent version named in the file: {', '.join(former_settings)}")
+    if threshold := backtest.threshold:
+        hits = sum(each.is_hit for each in backtest.fitted_results)
+        count = format_count(threshold.of, "compaction")
         print_line(
-            f"  thresholds above {best.above:,} up to {best.most:,} tokens explain {best.explains:,} of {many};"
-            f" at {best.most:,} it fires within one call of {hits:,}"
+            f"  thresholds above {threshold.above:,} up to {threshold.most:,} tokens explain {threshold.explains:,}"
+            f" of {count}; at {threshold.most:,} it fires within one call of {hits:,}"
         )
 
 
-def _format_calls_off(tested: BacktestResult) -> str:
-    if not tested.testable:
+def _format_calls_off(result: BacktestResult) -> str:
+    if not result.testable:
         return "not testable"
-    return "not found" if tested.off_by is None else f"{tested.off_by:,}"
+    return "not found" if result.off_by is None else f"{result.off_by:,}"

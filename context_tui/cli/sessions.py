@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from context_tui.cli.options import build_choice_type, build_parser, parse_arguments, parse_name
+from context_tui.cli.options import build_choice_type, build_number_type, build_parser, parse_arguments, parse_name
 from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.formats.registry import FORMATS
@@ -56,71 +56,51 @@ class SessionRow:
 
 def run(arguments: Sequence[str]) -> int:
     """List sessions, newest first."""
-    options = build_parser("sessions", "List the sessions of every agent on this machine, newest first.")
-    options.add_argument(
-        "paths", nargs="*", type=parse_name, metavar="PATH", help="a file, folder or database to list instead"
-    )
-    options.add_argument(
-        "--agent",
-        type=build_choice_type("format", list(FORMATS)),
-        metavar="FORMAT",
-        help="only sessions of this format",
-    )
-    options.add_argument(
-        "--project", type=parse_name, metavar="TEXT", help="only sessions of projects with TEXT in their name"
-    )
-    options.add_argument(
-        "--text",
-        type=parse_name,
-        metavar="TEXT",
-        help="only sessions with every word of TEXT in name, title or project",
-    )
-    options.add_argument("--here", action="store_true", help="only sessions of the current folder's project")
-    options.add_argument(
-        "--limit",
-        type=_parse_limit,
-        default=DEFAULT_LIMIT,
-        metavar="N",
-        help=f"maximum number of sessions; 0 for all (default: {DEFAULT_LIMIT})",
-    )
-    options.add_argument(
-        "--brief", action="store_true", help="list names, times and sizes only, without reading sessions"
-    )
-    options.add_argument("--json", action="store_true", help="print one JSON document")
-    given = parse_arguments(options, arguments)
-    found = _find_entries(given.paths)
-    details = SessionCache(find_cache_path())
-    reader = OverviewReader(details)
+    parser = build_parser("sessions", "List the sessions of every agent on this machine, newest first.")
+    add = parser.add_argument
+    add("paths", nargs="*", type=parse_name, metavar="PATH", help="a file, folder or database to list instead")
+    format_type = build_choice_type("format", list(FORMATS))
+    add("--agent", type=format_type, metavar="FORMAT", help="only sessions of this format")
+    add("--project", type=parse_name, metavar="TEXT", help="only sessions of projects with TEXT in their name")
+    text_help = "only sessions with every word of TEXT in name, title or project"
+    add("--text", type=parse_name, metavar="TEXT", help=text_help)
+    add("--here", action="store_true", help="only sessions of the current folder's project")
+    limit_help = f"maximum number of sessions; 0 for all (default: {DEFAULT_LIMIT})"
+    limit_type = build_number_type("number of sessions", "0 or more", minimum=0)
+    add("--limit", type=limit_type, default=DEFAULT_LIMIT, metavar="N", help=limit_help)
+    add("--brief", action="store_true", help="list names, times and sizes only, without reading sessions")
+    add("--json", action="store_true", help="print one JSON document")
+    options = parse_arguments(parser, arguments)
+    entries = _find_entries(options.paths)
+    cache = SessionCache(find_cache_path())
+    reader = OverviewReader(cache)
     try:
-        wanted = _filter_entries(found, given, reader)
-        wanted.sort(key=lambda entry: -entry.info.time)
-        shown = wanted[: given.limit or None]
-        overviews = {entry.key: _read_overview(entry, reader, brief=given.brief) for entry in shown}
+        matches = _filter_entries(entries, options, reader)
+        matches.sort(key=lambda entry: -entry.info.time)
+        page = matches[: options.limit or None]
+        overviews = {
+            entry.key: SessionOverview(entry.agent, cwd=entry.info.cwd)
+            if options.brief
+            else reader.read_overview(entry)
+            for entry in page
+        }
         rows = [
             row
-            for nested in _nest_entries(shown, overviews)
-            for row in _build_rows(nested, overviews, reader, brief=given.brief)
+            for nested in _nest_entries(page, overviews)
+            for row in _build_rows(nested, overviews, reader, brief=options.brief)
         ]
     finally:
-        details.close()
-    if given.json:
+        cache.close()
+    if options.json:
         sessions = [_build_row_report(row) for row in rows]
-        write_json({"schema": "context-tui.sessions/1", "total": len(wanted), "sessions": sessions})
+        write_json({"schema": "context-tui.sessions/1", "total": len(matches), "sessions": sessions})
     else:
         _print_rows(rows)
         if not rows:
-            print_notice("no sessions found" + ("" if found else "; name a file or folder to list what is in it"))
-    if len(shown) < len(wanted):
-        print_notice(f"{len(shown):,} of {format_count(len(wanted), 'session')}; --limit 0 lists all")
+            print_notice("no sessions found" + ("" if entries else "; name a file or folder to list what is in it"))
+    if len(page) < len(matches):
+        print_notice(f"{len(page):,} of {format_count(len(matches), 'session')}; --limit 0 lists all")
     return ExitCode.DONE
-
-
-def _parse_limit(text: str) -> int:
-    from argparse import ArgumentTypeError
-
-    if not text.isascii() or not text.isdigit():
-        raise ArgumentTypeError(f"{text!r} is not a number of sessions; give 0 or more")
-    return int(text)
 
 
 def _find_entries(paths: Sequence[str]) -> list[SessionEntry]:
@@ -133,23 +113,23 @@ def _find_entries(paths: Sequence[str]) -> list[SessionEntry]:
     ]
 
 
-def _filter_entries(found: Sequence[SessionEntry], given: Any, reader: OverviewReader) -> list[SessionEntry]:
+def _filter_entries(entries: Sequence[SessionEntry], options: Any, reader: OverviewReader) -> list[SessionEntry]:
     """Filter entries by the options, reading the start of a file where its name is not enough."""
-    entries = [entry for entry in found if given.agent in (None, entry.agent) or not entry.agent]
-    if given.here or given.project or (given.agent and not all(entry.agent for entry in entries)):
-        entries = [reader.read_place(entry) for entry in entries]
-    entries = [entry for entry in entries if given.agent in (None, entry.agent)]
-    if given.here:
-        entries = [entry for entry in entries if entry.group == THIS_PROJECT or _is_here(entry)]
-    if given.project:
-        text = given.project.casefold()
-        entries = [
-            entry for entry in entries if text in entry.place.casefold() or text in _find_folder_name(entry).casefold()
+    matches = [entry for entry in entries if options.agent in (None, entry.agent) or not entry.agent]
+    if options.here or options.project or (options.agent and not all(entry.agent for entry in matches)):
+        matches = [reader.read_place(entry) for entry in matches]
+    matches = [entry for entry in matches if options.agent in (None, entry.agent)]
+    if options.here:
+        matches = [entry for entry in matches if entry.group == THIS_PROJECT or _is_here(entry)]
+    if options.project:
+        text = options.project.casefold()
+        matches = [
+            entry for entry in matches if text in entry.place.casefold() or text in _find_folder_name(entry).casefold()
         ]
-    if given.text:
-        words = given.text.casefold().split()
-        entries = [entry for entry in entries if _has_words(entry, words, reader, brief=given.brief)]
-    return entries
+    if options.text:
+        words = options.text.casefold().split()
+        matches = [entry for entry in matches if _has_words(entry, words, reader, brief=options.brief)]
+    return matches
 
 
 def _find_folder_name(entry: SessionEntry) -> str:
@@ -168,30 +148,28 @@ def _has_words(entry: SessionEntry, words: Sequence[str], reader: OverviewReader
     return all(word in text for word in words)
 
 
-def _read_overview(entry: SessionEntry, reader: OverviewReader, *, brief: bool) -> SessionOverview:
-    return SessionOverview(entry.agent, cwd=entry.info.cwd) if brief else reader.read_overview(entry)
-
-
 def _nest_entries(
     entries: Sequence[SessionEntry], overviews: Mapping[SessionKey, SessionOverview]
 ) -> Iterator[tuple[SessionEntry, SessionEntry | None]]:
     """Yield sessions with the one that they belong to, each after its parent."""
     by_name = {entry.spec: entry for entry in entries}
     parents = {entry.key: by_name.get(entry.info.parent or overviews[entry.key].parent) for entry in entries}
-    inner: dict[tuple[str, str], list[SessionEntry]] = {}
+    children: dict[tuple[str, str], list[SessionEntry]] = {}
     for entry in entries:
         if parent := parents[entry.key]:
-            inner.setdefault(parent.key, []).append(entry)
-    seen = set()
-    for outer in (each for each in entries if parents[each.key] is None):
-        pending = [outer]
+            children.setdefault(parent.key, []).append(entry)
+    seen_keys = set()
+    for root in (each for each in entries if parents[each.key] is None):
+        pending = [root]
         while pending:
             entry = pending.pop()
-            if entry.key not in seen:
-                seen.add(entry.key)
+            if entry.key not in seen_keys:
+                seen_keys.add(entry.key)
                 yield entry, parents[entry.key]
-                pending += reversed(inner.get(entry.key, ()))
-    yield from ((entry, None) for entry in entries if entry.key not in seen)  # files may name each other as parents
+                pending += reversed(children.get(entry.key, ()))
+    yield from (
+        (entry, None) for entry in entries if entry.key not in seen_keys
+    )  # files may name each other as parents
 
 
 def _build_rows(
@@ -203,58 +181,64 @@ def _build_rows(
 ) -> Iterator[SessionRow]:
     """Yield the row of a session, and of its subagents that are not listed on their own."""
     entry, parent = nested
-    look = overviews[entry.key]
-    yield SessionRow(entry, entry.info.title if brief else reader.read_title(entry.info), look, parent)
-    for below in look.children:
-        if below.key not in overviews:
-            told = SessionOverview(below.agent, cwd=look.cwd)
-            yield SessionRow(replace(below, place=entry.place), find_title(below.info) or below.about, told, entry)
+    overview = overviews[entry.key]
+    yield SessionRow(entry, entry.info.title if brief else reader.read_title(entry.info), overview, parent)
+    for child in overview.children:
+        if child.key not in overviews:
+            child_overview = SessionOverview(child.agent, cwd=overview.cwd)
+            yield SessionRow(
+                replace(child, place=entry.place), find_title(child.info) or child.about, child_overview, entry
+            )
 
 
 def _build_row_report(row: SessionRow) -> dict[str, Any]:
-    info, look = row.entry.info, row.overview
+    info, overview = row.entry.info, row.overview
     return {
         "path": info.path,
         "id": info.id,
         "parent": row.parent.spec if row.parent else info.parent or None,
         "agent": row.agent,
         "project": row.project,
-        "cwd": look.cwd or info.cwd or None,
+        "cwd": overview.cwd or info.cwd or None,
         "here": row.entry.group == THIS_PROJECT or _is_here(row.entry),
         "title": row.title,
-        "model": look.model or None,
+        "model": overview.model or None,
         "time": info.time or None,
         "age_seconds": max(round(time.time() - info.time), 0) if info.time else None,
-        "bytes": look.bytes or info.bytes or None,
-        "context": {"recorded_tokens": look.tokens, "window": look.window},
-        "compactions": look.compactions,
-        "problem": look.problem or None,
+        "bytes": overview.bytes or info.bytes or None,
+        "context": {"recorded_tokens": overview.tokens, "window": overview.window},
+        "compactions": overview.compactions,
+        "problem": overview.problem or None,
     }
 
 
 def _print_rows(rows: Sequence[SessionRow]) -> None:
     now, lines = time.time(), []
     for row in rows:
-        info, look = row.entry.info, row.overview
-        title = " ".join((row.title or ("cannot be read" if look.problem else "")).split())
+        info, overview = row.entry.info, row.overview
+        title = " ".join((row.title or ("cannot be read" if overview.problem else "")).split())
         mark = "└ " if row.parent else ""
         lines.append(
             (
                 format_age(now - info.time) if info.time else "",
-                format_bytes(look.bytes or info.bytes),
+                format_bytes(overview.bytes or info.bytes),
                 make_visible(row.agent),
                 make_visible(row.project),
-                look.model,
-                "" if look.tokens is None else format_tokens(look.tokens),
-                "" if look.tokens is None or not look.window else format_percent(look.tokens / look.window),
-                "" if look.compactions is None else str(look.compactions),
+                overview.model,
+                "" if overview.tokens is None else format_tokens(overview.tokens),
+                ""
+                if overview.tokens is None or not overview.window
+                else format_percent(overview.tokens / overview.window),
+                "" if overview.compactions is None else str(overview.compactions),
                 mark + (title if len(title) <= MAX_TITLE_WIDTH else f"{title[: MAX_TITLE_WIDTH - 1]}…"),
                 make_visible(row.entry.spec),
             )
         )
     heads = ("age", "size", "agent", "project", "model", "context", "full", "compactions", "title", "session")
-    used = [n for n, head in enumerate(heads) if head in ("age", "title", "session") or any(line[n] for line in lines)]
-    print_table("sessions", [heads[n] for n in used], [[line[n] for n in used] for line in lines])
+    columns = [
+        n for n, head in enumerate(heads) if head in ("age", "title", "session") or any(line[n] for line in lines)
+    ]
+    print_table("sessions", [heads[n] for n in columns], [[line[n] for n in columns] for line in lines])
     for row in rows:
         if row.overview.problem:
             print_line(row.overview.problem)

@@ -26,18 +26,19 @@ from context_tui.batch.workers import (
 )
 from context_tui.cli.browse import add_appearance_options
 from context_tui.cli.options import (
+    add_policies_options,
     add_policy_file_option,
     add_replay_options,
     build_choice_type,
+    build_number_type,
     build_parser,
-    load_policy_files,
+    list_policies,
     parse_arguments,
     parse_name,
     parse_output_path,
     resolve_policy,
 )
 from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
-from context_tui.cli.replay import ParameterAction, PolicyAction
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.lab.price.report import format_cache_reuse
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
@@ -63,130 +64,83 @@ DASK_REMEDY = "--scheduler needs Dask; install it by `pip install 'context-tui[d
 
 def run(arguments: Sequence[str]) -> int:
     """Sweep settings over sessions."""
-    given = _parse_options(arguments)
-    if given.screen and not (sys.stdout.isatty() and sys.stdin.isatty()):
+    options = _parse_options(arguments)
+    if options.screen and not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise PlanError("--screen needs a terminal; leave it out for the table, or give --json")
-    policies, files = given.policies or [], load_policy_files(given.policy_file)
-    gate = _read_gate(given.gate) if given.gate else None
-    named_too = [*policies, *((name, []) for name in files if name not in dict(policies))]
-    settings = _build_settings(named_too, gate, given.current)
-    how = SweepOptions(
-        given.recorded,
-        given.summary_tokens,
-        given.delay,
-        given.window,
-        given.shares_prefix,
-        given.quick,
-        given.cache,
-    )
-    found, unread = find_sources(given.sessions)
-    _check_outputs(given, found)
-    if not found:
+    policies = list_policies(options)
+    gate = _read_gate(options.gate) if options.gate else None
+    settings = _build_settings(policies, gate, options.current)
+    replay_options = options.recorded, options.summary_tokens, options.delay, options.window, options.shares_prefix
+    sweep_options = SweepOptions(*replay_options, options.quick, options.cache)
+    sources, unread = find_sources(options.sessions)
+    _check_outputs(options, sources)
+    if not sources:
         _report_unread(unread)
         raise UnreadableSession("there is no session to sweep; `context-tui formats` lists the readable formats")
-    journal = SweepJournal(given.output, how, found, resume=given.resume, force=given.force) if given.output else None
-    made = _run_sweep(found, settings, how, journal, given)
-    made = replace(made, unread=[*unread, *made.unread])
-    _report_unread(made.unread)
-    if not made.rows:
+    journal = None
+    if path := options.output:
+        journal = SweepJournal(path, sweep_options, sources, resume=options.resume, force=options.force)
+    sweep = _run_sweep(sources, settings, sweep_options, journal, options)
+    sweep = replace(sweep, unread=[*unread, *sweep.unread])
+    _report_unread(sweep.unread)
+    if not sweep.rows:
         raise UnreadableSession("none of the sessions could be swept")
     if journal is not None:
-        journal.write_sorted_rows(made.sorted_rows)
-    if given.csv:
-        write_csv(given.csv, made.sorted_rows)
-    if given.parquet:
-        write_parquet(given.parquet, made.sorted_rows)
-    if given.screen:
-        code = _open_screen(made, found, given, arguments)
-        return code or (_check_gate(gate, made) if gate else ExitCode.DONE)
-    if given.json:
-        write_json(build_sweep_report(made) | {"cache": how.reuse})
+        journal.write_sorted_rows(sweep.sorted_rows)
+    if options.csv:
+        write_csv(options.csv, sweep.sorted_rows)
+    if options.parquet:
+        write_parquet(options.parquet, sweep.sorted_rows)
+    if options.screen:
+        code = _open_screen(sweep, sources, options, arguments)
+        return code or (_check_gate(gate, sweep) if gate else ExitCode.DONE)
+    if options.json:
+        write_json(build_sweep_report(sweep) | {"cache": sweep_options.reuse})
     else:
-        print_report(made)
-        if not how.quick:
-            print_line(f"Without automatic caching, {format_cache_reuse(how.reuse)}.")
-    return _check_gate(gate, made) if gate else ExitCode.DONE
+        print_report(sweep)
+        if not sweep_options.quick:
+            print_line(f"Without automatic caching, {format_cache_reuse(sweep_options.reuse)}.")
+    return _check_gate(gate, sweep) if gate else ExitCode.DONE
 
 
 def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
-    options = build_parser("sweep", "Replay many settings over many sessions, and show which are on the Pareto front.")
-    add = options.add_argument
+    parser = build_parser("sweep", "Replay many settings over many sessions, and show which are on the Pareto front.")
+    add = parser.add_argument
     add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
-    add(
-        "-P",
-        "--policy",
-        dest="policies",
-        action=PolicyAction,
-        type=parse_name,
-        metavar="POLICY",
-        help="a policy; may be repeated",
-    )
-    add(
-        "-p",
-        "--param",
-        dest="policies",
-        action=ParameterAction,
-        metavar="KEY=VALUES",
-        help="values of a parameter of the preceding -P: 1..8, 1..8:2 (with a step), 256,512,1024, or one value",
-    )
-    add_replay_options(options)
+    values_help = "values of a parameter of the preceding -P: 1..8, 1..8:2 (with a step), 256,512,1024, or one value"
+    add_policies_options(parser, "a policy; may be repeated", "KEY=VALUES", values_help)
+    add_replay_options(parser)
     add("--quick", action="store_true", help="compute sizes only, without prices and regret")
-    add(
-        "--current",
-        type=parse_name,
-        metavar="SETTING",
-        help='the setting to compare the others with, as "POLICY KEY=VALUE"',
-    )
-    add(
-        "--by",
-        type=build_choice_type("measure", ("tokens", "money")),
-        default="tokens",
-        help="unit of savings: tokens or money",
-    )
-    add(
-        "-o",
-        "--output",
-        type=parse_output_path,
-        metavar="FILE",
-        help="write each row to FILE as it is computed, one per line",
-    )
+    current_help = 'the setting to compare the others with, as "POLICY KEY=VALUE"'
+    add("--current", type=parse_name, metavar="SETTING", help=current_help)
+    measure = build_choice_type("measure", ("tokens", "money"))
+    add("--by", type=measure, default="tokens", help="unit of savings: tokens or money")
+    output_help = "write each row to FILE as it is computed, one per line"
+    add("-o", "--output", type=parse_output_path, metavar="FILE", help=output_help)
     add("--resume", action="store_true", help="continue, reusing the rows of -o that are still valid")
     add("--force", action="store_true", help="replace existing files")
     add("--csv", type=parse_output_path, metavar="FILE", help="write the rows as CSV")
     add("--parquet", type=parse_output_path, metavar="FILE", help="write the rows as Parquet (needs pyarrow)")
     add("--json", action="store_true", help="print one JSON document")
     add("--screen", action="store_true", help="show the settings and their sessions interactively")
-    add("--jobs", type=_parse_count, metavar="N", help="number of processes (default: one per core)")
-    add(
-        "--scheduler",
-        type=parse_name,
-        metavar="ADDRESS",
-        help="run on the Dask cluster at ADDRESS, such as tcp://host:8786",
-    )
-    add(
-        "--gate",
-        type=parse_output_path,
-        metavar="FILE",
-        help="exit 1 if a change of settings exceeds the limits in FILE",
-    )
-    add_policy_file_option(options)
-    add_appearance_options(options)
-    given = parse_arguments(options, arguments)
-    if not given.policies and not given.policy_file and not given.gate:
-        options.error("no policy is named; give one with -P")
-    if given.resume and not given.output:
-        options.error("--resume needs the file to continue; name it with -o")
-    if given.screen and given.json:
-        options.error("--screen shows what --json prints; give one of them")
-    if given.resume and given.force:
-        options.error("--resume continues a file and --force replaces it; give one of them")
-    return given
-
-
-def _parse_count(text: str) -> int:
-    if not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes; give 1 or more")
-    return int(text)
+    jobs_type = build_number_type("number of processes", "1 or more", minimum=1)
+    add("--jobs", type=jobs_type, metavar="N", help="number of processes (default: one per core)")
+    scheduler_help = "run on the Dask cluster at ADDRESS, such as tcp://host:8786"
+    add("--scheduler", type=parse_name, metavar="ADDRESS", help=scheduler_help)
+    gate_help = "exit 1 if a change of settings exceeds the limits in FILE"
+    add("--gate", type=parse_output_path, metavar="FILE", help=gate_help)
+    add_policy_file_option(parser)
+    add_appearance_options(parser)
+    options = parse_arguments(parser, arguments)
+    if not options.policies and not options.policy_file and not options.gate:
+        parser.error("no policy is named; give one with -P")
+    if options.resume and not options.output:
+        parser.error("--resume needs the file to continue; name it with -o")
+    if options.screen and options.json:
+        parser.error("--screen and --json exclude each other; give one of them")
+    if options.resume and options.force:
+        parser.error("--resume continues a file and --force replaces it; give one of them")
+    return options
 
 
 # Settings
@@ -202,14 +156,13 @@ def _build_settings(
     grids = [[_parse_setting(current)]] if current else []
     grids += [[_parse_setting(gate.old_setting), _parse_setting(gate.new_setting)]] if gate else []
     for name, texts in policies:
-        policy, saved = resolve_policy(name)
-        _, values = resolve_policy(name, texts)
-        grids += [[build_setting(policy, build_params(policy, saved))], build_grid(policy, format_assignments(values))]
+        policy, saved_values = resolve_policy(name)
+        start = build_setting(policy, build_params(policy, saved_values))
+        grids += [[start], build_grid(policy, format_assignments(resolve_policy(name, texts)[1]))]
     return merge_grids(grids)
 
 
 def _parse_setting(text: str) -> SweepSetting:
-    """Parse a setting of the form ``POLICY KEY=VALUE …``."""
     try:
         name, *texts = shlex.split(text) or [""]
     except ValueError:
@@ -231,17 +184,17 @@ def _read_gate(path: Path) -> Gate:
         raise PlanError(f"{path}: {error}") from None
 
 
-def _check_outputs(given: argparse.Namespace, found: Sequence[SweepSource]) -> None:
+def _check_outputs(options: argparse.Namespace, sources: Sequence[SweepSource]) -> None:
     """Refuse outputs that would overwrite input or anything else by accident."""
-    read = {os.path.realpath(place.info.path) for place in found}
-    for path in (given.output, given.csv, given.parquet):
+    input_paths = {os.path.realpath(source.info.path) for source in sources}
+    for path in (options.output, options.csv, options.parquet):
         if path is None:
             continue
-        if os.path.realpath(path) in read or path.is_dir():
+        if os.path.realpath(path) in input_paths or path.is_dir():
             raise PlanError(f"{path} is one of the sessions, or a folder; give the name of a new file")
-        if path != given.output and path.exists() and not given.force and not given.resume:
+        if path != options.output and path.exists() and not options.force and not options.resume:
             raise SweepFileError(f"{path} exists; give another name, or --force to replace it")
-    if given.parquet:
+    if options.parquet:
         require_pyarrow()
 
 
@@ -249,57 +202,58 @@ def _check_outputs(given: argparse.Namespace, found: Sequence[SweepSource]) -> N
 
 
 def _run_sweep(
-    found: Sequence[SweepSource],
+    sources: Sequence[SweepSource],
     settings: Sequence[SweepSetting],
-    options: SweepOptions,
+    sweep_options: SweepOptions,
     journal: SweepJournal | None,
-    given: argparse.Namespace,
+    options: argparse.Namespace,
 ) -> Sweep:
     """Run the sweep, adding rows that exist already. On an interrupt, finished rows are saved and reported."""
-    known = journal.rows if journal is not None else {}
+    known_rows = journal.rows if journal is not None else {}
     rows, unread, tasks = list[SweepRow](), list[UnreadSession](), list[SweepTask]()
-    for place in found:
-        left = [number for number, each in enumerate(settings) if (place.name, each.name) not in known]
-        rows += [known[place.name, each.name] for each in settings if (place.name, each.name) in known]
-        if left:
-            tasks.append(SweepTask(place, left))
+    for source in sources:
+        keys = [(source.name, each.name) for each in settings]
+        missing = [number for number, key in enumerate(keys) if key not in known_rows]
+        rows += [known_rows[key] for key in keys if key in known_rows]
+        if missing:
+            tasks.append(SweepTask(source, missing))
     if rows:
         print_notice(
-            f"{format_count(len(rows), 'row')} of {given.output} still valid; "
+            f"{format_count(len(rows), 'row')} of {options.output} still valid; "
             f"{format_count(len(tasks), 'session')} to do"
         )
-    work = SweepWork.from_settings(settings, options, given.policy_file)
+    work = SweepWork.from_settings(settings, sweep_options, options.policy_file)
     progress = SweepProgress(len(tasks), len(settings))
     try:
-        with _run_tasks(tasks, work, given) as doing, progress:
-            for done in doing:
-                if done.failure_reason:
-                    unread.append(UnreadSession(done.source.name, done.failure_reason))
+        with _run_tasks(tasks, work, options) as results, progress:
+            for result in results:
+                if result.failure_reason:
+                    unread.append(UnreadSession(result.source.name, result.failure_reason))
                 if journal is not None:
-                    journal.append_rows(done.source, done.rows)
-                rows += done.rows
+                    journal.append_rows(result.source, result.rows)
+                rows += result.rows
                 progress.step()
     except KeyboardInterrupt:
         if journal is not None:
             journal.close()
-            kept = f"{progress.done:,} of {format_count(len(tasks), 'session')} done and saved"
-            print_notice(f"{kept}; continue with -o {journal.path} --resume")
+            count = f"{progress.done:,} of {format_count(len(tasks), 'session')}"
+            print_notice(f"{count} done and saved; continue with -o {journal.path} --resume")
         raise
     order = {each.name: number for number, each in enumerate(settings)}
     rows.sort(key=lambda row: (row.session, order[row.setting]))  # sums of costs are the same in any order of work
-    return Sweep(settings, rows, unread, settings[0].name, given.by)
+    return Sweep(settings, rows, unread, settings[0].name, options.by)
 
 
 @contextmanager
 def _run_tasks(
-    tasks: Sequence[SweepTask], work: SweepWork, given: argparse.Namespace
+    tasks: Sequence[SweepTask], work: SweepWork, options: argparse.Namespace
 ) -> Iterator[Iterator[TaskResult]]:
-    if not given.scheduler:
-        with closing(run_on_processes(tasks, work, given.jobs)) as doing:
-            yield doing
+    if not options.scheduler:
+        with closing(run_on_processes(tasks, work, options.jobs)) as results:
+            yield results
         return
-    with _connect_cluster(given.scheduler) as client, closing(run_on_cluster(client, tasks, work)) as doing:
-        yield doing
+    with _connect_cluster(options.scheduler) as client, closing(run_on_cluster(client, tasks, work)) as results:
+        yield results
 
 
 def _connect_cluster(address: str) -> Client:
@@ -341,16 +295,18 @@ class SweepProgress:
         self._draw()
 
     def _draw(self) -> None:
-        words = (
+        text = (
             f"{self.done:,} of {format_count(self._total, 'session')}, {format_count(self._settings, 'setting')} each"
         )
         if self._live:
-            left = (time.monotonic() - self._started) / self.done * (self._total - self.done) if self.done else 0
-            sys.stderr.write(f"\r\x1b[K{words}" + (f", about {left:,.0f} s remaining" if left >= 1 else ""))
+            remaining_s = (time.monotonic() - self._started) / self.done * (self._total - self.done) if self.done else 0
+            sys.stderr.write(
+                f"\r\x1b[K{text}" + (f", about {remaining_s:,.0f} s remaining" if remaining_s >= 1 else "")
+            )
             sys.stderr.flush()
         elif self._total and self.done * 10 // self._total > self._reported_tenths:
             self._reported_tenths = self.done * 10 // self._total
-            print_notice(words)
+            print_notice(text)
 
 
 def _report_unread(unread: Sequence[UnreadSession]) -> None:
@@ -360,109 +316,100 @@ def _report_unread(unread: Sequence[UnreadSession]) -> None:
         print_notice(f"{len(unread) - MAX_REPORTED:,} more could not be read; --json lists them")
 
 
-def _check_gate(gate: Gate, made: Sweep) -> int:
-    found = find_violations(gate, made)
-    for case in found:
-        print_notice(f"gate: {case}")
-        worse = [] if case.session else find_worse_sessions(case, gate, made)
-        for each in worse[:MAX_REPORTED]:
+def _check_gate(gate: Gate, sweep: Sweep) -> int:
+    violations = find_violations(gate, sweep)
+    for violation in violations:
+        print_notice(f"gate: {violation}")
+        worse_sessions = [] if violation.session else find_worse_sessions(violation, gate, sweep)
+        for each in worse_sessions[:MAX_REPORTED]:
             print_notice(f"gate:   {each}")
-        if len(worse) > MAX_REPORTED:
-            print_notice(f"gate:   {len(worse) - MAX_REPORTED:,} more")
-    words = f"{format_count(len(found), 'limit')} exceeded" if found else "all limits are met"
-    print_notice(f"gate: {gate.old_setting} to {gate.new_setting}: {words}")
-    return ExitCode.FAILED if found else ExitCode.DONE
+        if len(worse_sessions) > MAX_REPORTED:
+            print_notice(f"gate:   {len(worse_sessions) - MAX_REPORTED:,} more")
+    verdict = f"{format_count(len(violations), 'limit')} exceeded" if violations else "all limits are met"
+    print_notice(f"gate: {gate.old_setting} to {gate.new_setting}: {verdict}")
+    return ExitCode.FAILED if violations else ExitCode.DONE
 
 
 # On screen
 
 
-def _open_screen(made: Sweep, found: Sequence[SweepSource], given: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Show the sweep on screen and return its exit code."""
+def _open_screen(
+    sweep: Sweep, sources: Sequence[SweepSource], options: argparse.Namespace, arguments: Sequence[str]
+) -> int:
     from context_tui.app.config import read_config
     from context_tui.tui.app import ContextTuiApp, SweepToOpen, run
 
     command = shlex.join(["context-tui", "sweep", *(each for each in arguments if each != "--screen")])
-    infos = {place.name: place.info for place in found}
+    infos = {source.name: source.info for source in sources}
     app = ContextTuiApp(
         [],
-        sweep=SweepToOpen(made, infos, command),
-        window=given.window,
-        ascii=given.ascii,
-        theme=given.theme,
+        sweep=SweepToOpen(sweep, infos, command),
+        window=options.window,
+        ascii=options.ascii,
+        theme=options.theme,
         config=read_config(),
     )
-    return run(app, mouse=not given.no_mouse)
+    return run(app, mouse=not options.no_mouse)
 
 
 # Text
 
 
-def print_report(made: Sweep) -> None:
+def print_report(sweep: Sweep) -> None:
     """Print the sweep as text, with numbered settings."""
-    what = format_count(len(made.settings), "setting"), format_count(len(made.rows_by_session), "session")
-    print_line(f"{what[0]} over {what[1]}; {len(made.unread):,} could not be read")
-    order, points = made.dominance.frontier, made.dominance.points
-    others = sorted((name for name in points if name not in order), key=lambda name: -points[name].saved)
-    first = [made.current, *([made.dominance.best] if made.dominance.best else [])]
-    listed = [name for name in dict.fromkeys([*first, *order, *others]) if name in points]
-    numbers = {name: number for number, name in enumerate(listed, 1)}
-    used = all(each.drops.tokens_used_later is not None for each in made.totals.values())
-    priced = all(each.cost is not None for each in made.totals.values())
-    share = max(each.priced_sessions for each in made.totals.values())
-    money = [f"cost, {made.cost_unit}"] if priced else []
-    heads = [
-        "",
-        "#",
-        "setting",
-        "saved",
-        "share",
-        "needed later" if used else "dropped",
-        "firings",
-        "peak",
-        "over window",
-    ]
+    counts = format_count(len(sweep.settings), "setting"), format_count(len(sweep.rows_by_session), "session")
+    print_line(f"{counts[0]} over {counts[1]}; {len(sweep.unread):,} could not be read")
+    order, points = sweep.dominance.frontier, sweep.dominance.points
+    dominated = sorted((name for name in points if name not in order), key=lambda name: -points[name].saved)
+    first = [sweep.current, *([sweep.dominance.best] if sweep.dominance.best else [])]
+    names = [name for name in dict.fromkeys([*first, *order, *dominated]) if name in points]
+    numbers = {name: number for number, name in enumerate(names, 1)}
+    has_regret = all(each.drops.tokens_used_later is not None for each in sweep.totals.values())
+    has_price = all(each.cost is not None for each in sweep.totals.values())
+    priced_count = max(each.priced_sessions for each in sweep.totals.values())
+    cost_heads = [f"cost, {sweep.cost_unit}"] if has_price else []
+    regret_head = "needed later" if has_regret else "dropped"
+    heads = ["", "#", "setting", "saved", "share", regret_head, "firings", "peak", "over window"]
     print_table(
         "settings over all sessions, in tokens (* on the Pareto front, > current)",
-        [*heads, *money, "dominated by #"],
-        [_build_setting_row(made, made.totals[name], numbers, used, priced) for name in listed[:MAX_ROWS_SHOWN]],
+        [*heads, *cost_heads, "dominated by #"],
+        [
+            _build_setting_row(sweep, sweep.totals[name], numbers, has_regret, has_price)
+            for name in names[:MAX_ROWS_SHOWN]
+        ],
     )
-    if len(listed) > MAX_ROWS_SHOWN:
-        print_line(f"  {len(listed) - MAX_ROWS_SHOWN:,} more; --json lists all")
-    if priced:
+    if len(names) > MAX_ROWS_SHOWN:
+        print_line(f"  {len(names) - MAX_ROWS_SHOWN:,} more; --json lists all")
+    if has_price:
         print_line(
-            f"cost: compared with no policy, at cache prices, for the {format_count(share, 'session')} priced in"
-            f" {made.cost_unit}"
+            f"cost: compared with no policy, at cache prices, for the {format_count(priced_count, 'session')} priced in"
+            f" {sweep.cost_unit}"
         )
-    for line in _format_standing(made):
+    for line in _format_standing(sweep):
         print_line(line)
-    best = [(name, each) for name, each in made.dominance_by_project.items() if each.best is not None]
+    best = [(name, each) for name, each in sweep.dominance_by_project.items() if each.best is not None]
     if len(best) > 1:
         print_table(
             "best in each project: saves most without losing more than the current setting",
             ("project", "setting", "saved"),
-            [
-                (name, format_setting(made, each.best or ""), _format_saved(made, each))
-                for name, each in best[:MAX_ROWS_SHOWN]
-            ],
+            [(name, format_setting(sweep, each.best or ""), _format_saved(sweep, each)) for name, each in best],
+            MAX_ROWS_SHOWN,
         )
-        if len(best) > MAX_ROWS_SHOWN:
-            print_line(f"  {len(best) - MAX_ROWS_SHOWN:,} more; --json lists all")
     for line in REPLAY_LIMITS_TEXT:
         print_line(line)
 
 
-def format_setting(made: Sweep, name: str) -> str:
+def format_setting(sweep: Sweep, name: str) -> str:
     """Format a setting, without its policy where all settings share it."""
-    policies = {each.policy.name for each in made.settings}
+    policies = {each.policy.name for each in sweep.settings}
     if len(policies) > 1:
         return name
     return name.partition(" ")[2] or "defaults"
 
 
-def _format_saved(made: Sweep, each: Dominance) -> str:
-    saved = each.points[each.best or ""].saved
-    return f"{saved:,.0f}" if made.saving_unit == "tokens" else f"{saved:,.2f}"
+def _format_saved(sweep: Sweep, dominance: Dominance) -> str:
+    saving = dominance.points[dominance.best or ""].saved
+    return f"{saving:,.0f}" if sweep.saving_unit == "tokens" else f"{saving:,.2f}"
 
 
 def _format_extra_cost(extra: float) -> str:
@@ -472,27 +419,27 @@ def _format_extra_cost(extra: float) -> str:
 
 
 def _build_setting_row(
-    made: Sweep, totals: Totals, numbers: Mapping[str, int], has_regret: bool, has_price: bool
+    sweep: Sweep, totals: Totals, numbers: Mapping[str, int], has_regret: bool, has_price: bool
 ) -> list[object]:
-    name, standing = totals.setting, made.dominance
-    mark = (">" if name == made.current else "") + ("*" if name in standing.frontier else "")
+    name, standing = totals.setting, sweep.dominance
+    mark = (">" if name == sweep.current else "") + ("*" if name in standing.frontier else "")
     regret = totals.drops.tokens_used_later if has_regret else totals.drops.tokens_dropped
     share = f"{totals.saved / totals.without:.1%}" if totals.without else ""
     extra = totals.cost.cost - totals.cost.without if totals.cost else 0.0
     cost = [_format_extra_cost(extra)] if has_price else []
     beaten = numbers.get(standing.dominated_by.get(name, ""), "")
     sizes = [totals.saved, share, regret, totals.firings, totals.peak, totals.overflows]
-    return [mark, numbers[name], format_setting(made, name), *sizes, *cost, beaten]
+    return [mark, numbers[name], format_setting(sweep, name), *sizes, *cost, beaten]
 
 
-def _format_standing(made: Sweep) -> list[str]:
+def _format_standing(sweep: Sweep) -> list[str]:
     """Format the rank of the current setting, and the best ones."""
-    standing, current = made.dominance, made.current
-    by = standing.dominated_by.get(current)
-    rank = f"dominated by {format_setting(made, by)}" if by else "on the Pareto front"
-    lines = [f"current: {format_setting(made, current)}: {rank}"]
+    standing, current = sweep.dominance, sweep.current
+    dominating = standing.dominated_by.get(current)
+    rank = f"dominated by {format_setting(sweep, dominating)}" if dominating else "on the Pareto front"
+    lines = [f"current: {format_setting(sweep, current)}: {rank}"]
     if standing.best and standing.best != current:
         more = standing.points[standing.best].saved - standing.points[current].saved
-        saves = f"{more:,.0f} tokens" if made.saving_unit == "tokens" else f"{more:,.2f} {made.cost_unit}"
-        lines.append(f"best:    {format_setting(made, standing.best)}: saves {saves} more without losing more")
+        saves = f"{more:,.0f} tokens" if sweep.saving_unit == "tokens" else f"{more:,.2f} {sweep.cost_unit}"
+        lines.append(f"best:    {format_setting(sweep, standing.best)}: saves {saves} more without losing more")
     return [sanitize_line(line) for line in lines]

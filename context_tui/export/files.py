@@ -117,7 +117,6 @@ def _find_writable_format(format_name: str) -> Format | None:
 
 
 def _write_temporary(form: Format | None, session: Session, temporary: Path, out: Path) -> ExportResult:
-    """Write a session to a temporary file."""
     if form is None:
         return _write_markdown(session, temporary, out)
     return _copy_records(form, session, temporary, out) or _write_context(form, session, temporary, out)
@@ -142,32 +141,30 @@ def _copy_records(form: Format, session: Session, temporary: Path, out: Path) ->
     if notes is None:
         return None
     written = _read_back(form, temporary)
-    if differing := _find_difference(session, written):
+    if difference := _find_difference(session, written):
         raise ExportError(
-            f"{form.name}: the copy reads back with different {differing}; nothing was written; {_REMEDY}"
+            f"{form.name}: the copy reads back with different {difference}; nothing was written; {_REMEDY}"
         )
-    if more := len(written) - len(session):
-        notes.append(f"the copy has {more:,} more messages, recorded after the session was opened")
+    if extra := len(written) - len(session):
+        notes.append(f"the copy has {extra:,} more messages, recorded after the session was opened")
     return ExportResult(out, form.name, notes, check=check_pairs(session, written.to_messages(), {}))
 
 
 def _find_difference(session: Session, written: Session) -> str:
     """Describe how a copy differs from *session*; empty where it begins with the same."""
-    facts, again, same = session.facts, written.facts, len(session)
-    if len(written) > same:
-        same -= 1  # what follows may belong to the last message
-    if len(written) < same or any(
-        _collect_message_facts(facts, at) != _collect_message_facts(again, at) for at in range(same)
+    facts, written_facts, common = session.facts, written.facts, len(session)
+    if len(written) > common:
+        common -= 1  # what follows may belong to the last message
+    message_facts = _collect_message_facts
+    if len(written) < common or any(
+        message_facts(facts, at) != message_facts(written_facts, at) for at in range(common)
     ):
         return "messages"
-    for what, before, now in (
-        ("requests", _collect_requests(facts, same), _collect_requests(again, same)),
-        ("compactions", _collect_compactions(facts, same), _collect_compactions(again, same)),
-    ):
-        if before != now:
-            return what
-    whole = same == len(session)
-    return "problems" if whole and len(facts.problems) != len(again.problems) else ""
+    for noun, collect in (("requests", _collect_requests), ("compactions", _collect_compactions)):
+        if collect(facts, common) != collect(written_facts, common):
+            return noun
+    is_complete = common == len(session)
+    return "problems" if is_complete and len(facts.problems) != len(written_facts.problems) else ""
 
 
 def _collect_message_facts(facts: Facts, message: int) -> tuple[Any, ...]:
@@ -191,17 +188,19 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
     Raises:
         ExportError: there is nothing to write, or something of it would be missing.
     """
-    made = build_exportable(session, _read_messages(session), form.unsupported_reason if form.is_request else None)
-    if all(first < 0 for first in made.session.facts.first_block):  # none, or none with a block in it
-        raise _build_empty_error(made.losses)
-    lost = made.losses + form.write(made.session, temporary)
-    if not weigh_context(made.session.context_at()) - lost.removed:
-        raise _build_empty_error(lost)
+    exportable = build_exportable(
+        session, _read_messages(session), form.unsupported_reason if form.is_request else None
+    )
+    if all(first < 0 for first in exportable.session.facts.first_block):  # none, or none with a block in it
+        raise _build_empty_error(exportable.losses)
+    losses_total = exportable.losses + form.write(exportable.session, temporary)
+    if not weigh_context(exportable.session.context_at()) - losses_total.removed:
+        raise _build_empty_error(losses_total)
     written = _read_back(form, temporary)
-    losses = lost.lines
-    losses += _compare_contexts(form, session, made.session, written, lost.removed, bool(losses))
+    losses = losses_total.lines
+    losses += _compare_contexts(form, session, exportable.session, written, losses_total.removed, bool(losses))
     losses += _format_lost_usage(session, written)
-    check = check_pairs(session, written.to_messages(), made.renamed_ids)
+    check = check_pairs(session, written.to_messages(), exportable.renamed_ids)
     if check.introduced:
         raise ExportError(
             f"{form.name}: {len(check.introduced):,} calls or results would be unpaired; "
@@ -229,9 +228,8 @@ def _build_empty_error(losses: Losses) -> ExportError:
 
 
 def _format_lost_usage(session: Session, written: Session) -> list[str]:
-    """List the recorded usage of an unchanged session that the file lacks."""
-    lost = len(collect_usage(session)) - len(written.facts.requests)
-    return [f"recorded usage left out: {lost:,} requests"] if lost > 0 else []
+    lost_count = len(collect_usage(session)) - len(written.facts.requests)
+    return [f"recorded usage left out: {lost_count:,} requests"] if lost_count > 0 else []
 
 
 def list_writable_formats() -> list[str]:
@@ -258,10 +256,12 @@ def suggest_path(session: Session, format_name: str) -> Path:
     source = Path(session.info.path or "session")
     if is_temporary(source):
         source = Path("session")  # standard input, spooled
-    usual = (MARKDOWN_SUFFIX,) if format_name == MARKDOWN else get_format(format_name).suffixes
-    own = source.suffix if format_name == session.info.format and len(source.suffix) < 10 else ""
+    suffixes = (MARKDOWN_SUFFIX,) if format_name == MARKDOWN else get_format(format_name).suffixes
+    own_suffix = source.suffix if format_name == session.info.format and len(source.suffix) < 10 else ""
     # A rewritten file has the first suffix of the format, even if the input has another one.
-    suffix = own if own and (own not in usual or is_copied(session, format_name)) else usual[0]
+    suffix = (
+        own_suffix if own_suffix and (own_suffix not in suffixes or is_copied(session, format_name)) else suffixes[0]
+    )
     stem = source.name.removesuffix(source.suffix).removesuffix(".compacted").removesuffix(".copy")
     ending = f".{'compacted' if session.origin else 'copy'}{suffix}"
     if utf8_len(stem + ending) > MAX_NAME_BYTES:
@@ -281,14 +281,14 @@ def check_output_path(session: Session, out: Path, force: bool = False) -> None:
     source = find_recording(session).info.path
     if source and _is_same_file(Path(source), out):
         raise OutputIsInput(f"{out}: is the input file, which is never overwritten; name another file")
-    beside, there = _read_file_mode(out.parent), _read_file_mode(out)
-    if stat.S_ISDIR(there):
+    folder_mode, mode = _read_file_mode(out.parent), _read_file_mode(out)
+    if stat.S_ISDIR(mode):
         raise ExportError(f"{out}: is a folder; name a file in it")
-    if not stat.S_ISDIR(beside):
+    if not stat.S_ISDIR(folder_mode):
         raise ExportError(f"{out.parent}: no such folder; create it, or name a file elsewhere")
     if os.path.lexists(out) and not force:
         raise _build_exists_error(out)
-    if there and not stat.S_ISREG(there):
+    if mode and not stat.S_ISREG(mode):
         raise ExportError(f"{out}: is not a regular file; name another file")
 
 
@@ -330,9 +330,9 @@ def _read_messages(session: Session) -> list[Message]:
     context = session.context_at()
     try:
         recorded = [session.message(index) for index in context.order]
-        read = build_facts(recorded)
+        facts = build_facts(recorded)
         for number, index in enumerate(context.order):
-            if _collect_block_sizes(read, number) != _collect_block_sizes(session.facts, index):
+            if _collect_block_sizes(facts, number) != _collect_block_sizes(session.facts, index):
                 raise changed
         return session.messages_in(context) if context.replacements else recorded
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -369,8 +369,8 @@ def _read_back(form: Format, path: Path) -> Session:
     """
     try:
         detect_format(path)  # it must be recognizable without naming the format
-        listed = form.list_sessions(path)
-        info = next((each for each in listed if not each.parent), listed[0] if listed else None)
+        infos = form.list_sessions(path)
+        info = next((each for each in infos if not each.parent), infos[0] if infos else None)
         if info is None:
             raise ExportError(f"{form.name}: the written file holds no session; nothing was written; {_REMEDY}")
         return scan(form.make_scanner(path, info))
@@ -398,22 +398,22 @@ def _compare_contexts(
     Raises:
         ExportError: there is an undeclared loss, or an unexplained difference in size.
     """
-    context, again = session.context_at(), restore_inferred(written.context_at())
-    gone = weigh_context(exported.context_at()) - declared - weigh_context(again)
-    if gone:
-        what = ", ".join(f"{number:,} {_UNITS[Kind(kind)]}" for kind, number in gone.items())
-        raise ExportError(f"{form.name}: the written file lacks {what}; nothing was written; {_REMEDY}")
+    context, written_context = session.context_at(), restore_inferred(written.context_at())
+    missing = weigh_context(exported.context_at()) - declared - weigh_context(written_context)
+    if missing:
+        missing_text = ", ".join(f"{number:,} {_UNITS[Kind(kind)]}" for kind, number in missing.items())
+        raise ExportError(f"{form.name}: the written file lacks {missing_text}; nothing was written; {_REMEDY}")
     pairs = [
-        ("est. {:,} token", index_context(again).total, index_context(context).total),
-        ("{:,} message", len(again), len(context)),
-        ("{:,} turn", len(index_context(again).turn_starts), len(index_context(context).turn_starts)),
+        ("est. {:,} token", index_context(written_context).total, index_context(context).total),
+        ("{:,} message", len(written_context), len(context)),
+        ("{:,} turn", len(index_context(written_context).turn_starts), len(index_context(context).turn_starts)),
     ]
     differences = [
         f"the written file has {unit.format(now)}{'s' if now != 1 else ''} instead of {before:,}"
         for unit, now, before in pairs
         if now != before
     ]
-    if differences and not has_losses and index_context(again).total != index_context(context).total:
+    if differences and not has_losses and index_context(written_context).total != index_context(context).total:
         raise ExportError(f"{form.name}: {differences[0]}; nothing was written; {_REMEDY}")
     return differences
 

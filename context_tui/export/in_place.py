@@ -28,9 +28,9 @@ def check_in_place(session: Session) -> None:
         InPlaceError: its format does not support this, or its file is temporary.
     """
     if not get_format(session.info.format).in_place:
-        able = ", ".join(form.name for form in FORMATS.values() if form.in_place)
+        names = ", ".join(form.name for form in FORMATS.values() if form.in_place)
         raise InPlaceError(
-            f"{session.info.path}: format {session.info.format!r} is not changed in place (only {able}); "
+            f"{session.info.path}: format {session.info.format!r} is not changed in place (only {names}); "
             "write a new file with -o OUT"
         )
     if is_temporary(Path(session.info.path)) or not os.path.isfile(session.info.path):
@@ -51,17 +51,17 @@ def apply_in_place(session: Session, plan: Plan) -> ExportResult:
         )
     if plan.context.at != len(session):
         raise InPlaceError(f"--at {plan.context.at}: only the context at the end can be changed in place; use -o OUT")
-    read_again: list[Message] = []
+    messages: list[Message] = []
 
-    def check(again: Session) -> None:
-        context = again.context_at()
-        now = index_context(context).total
-        if now != plan.tokens_after or context.order != plan.context.order:
+    def check(written: Session) -> None:
+        context = written.context_at()
+        tokens = index_context(context).total
+        if tokens != plan.tokens_after or context.order != plan.context.order:
             raise ExportError(
-                f"{session.info.path}: would be read as est. {now:,} tokens instead of {plan.tokens_after:,}; "
+                f"{session.info.path}: would be read as est. {tokens:,} tokens instead of {plan.tokens_after:,}; "
                 "nothing was changed"
             )
-        read_again.extend(again.to_messages())
+        messages.extend(written.to_messages())
 
     texts = {block: change.body.text or "" for block, change in plan.changes.items()}
     try:
@@ -71,5 +71,5 @@ def apply_in_place(session: Session, plan: Plan) -> ExportResult:
     except OSError as error:
         why = error.strerror or error
         raise ExportError(f"{session.info.path}: cannot be changed: {why}; nothing was changed") from None
-    check_of_pairs = check_pairs(session, read_again, {})  # after the change, since it reads the file
-    return ExportResult(Path(session.info.path), session.info.format, [], check=check_of_pairs, backup=backup)
+    pair_check = check_pairs(session, messages, {})  # after the change, since it reads the file
+    return ExportResult(Path(session.info.path), session.info.format, [], check=pair_check, backup=backup)

@@ -49,7 +49,7 @@ def _format_parts(session: Session, messages: list[Message], losses: Losses) -> 
     starts = {context.order[position] for position in index_context(context).turn_starts}
     calls: dict[str, str] = {}
     turn = 0
-    for message, said in zip(context.order, messages, strict=True):
+    for message, content_message in zip(context.order, messages, strict=True):
         if message in starts:
             turn += 1
             yield f"## Turn {turn:,}"
@@ -58,9 +58,9 @@ def _format_parts(session: Session, messages: list[Message], losses: Losses) -> 
         yield f"### #{message} {who}{summary}{_format_time(facts.time[message])}"
         rows = list(facts.blocks_of(message))
         injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in rows]
-        if len(rows) != len(said["content"]):  # some were removed
-            injected = [False] * len(said["content"])
-        for block, put_in in zip(said["content"], injected, strict=True):
+        if len(rows) != len(content_message["content"]):  # some were removed
+            injected = [False] * len(content_message["content"])
+        for block, put_in in zip(content_message["content"], injected, strict=True):
             yield from _format_block(block, put_in, calls, losses)
 
 
@@ -89,10 +89,10 @@ def _format_block(block: BlockData, injected: bool, calls: dict[str, str], losse
             yield "*put in by the runtime:*"
         yield _quote_text(str(block.get("text") or ""))
     elif kind in ("thinking", "redacted_thinking"):
-        thought = str(block.get("thinking") or "")
-        yield "*thinking:*" if thought else "*thinking, hidden by the provider*"
-        if thought:
-            yield _quote_text(thought)
+        thinking = str(block.get("thinking") or "")
+        yield "*thinking:*" if thinking else "*thinking, hidden by the provider*"
+        if thinking:
+            yield _quote_text(thinking)
     elif kind == "tool_use":
         calls[str(block.get("id"))] = name = _format_tool_name(str(block.get("name") or "?"))
         yield f"**call** {name}"
@@ -136,7 +136,6 @@ def _format_json(value: Any) -> str:
 
 
 def _escape_name(text: str) -> str:
-    """Escape a name or title for the text of a page."""
     return re.sub(r"([\\`*\[\]<>|])", r"\\\1", sanitize_line(text))
 
 

@@ -55,8 +55,8 @@ class PairCheck:
 
 def check_message_pairs(messages: list[Message]) -> PairCheck:
     """Check the pairs of a recording."""
-    found = find_unpaired(messages)
-    return PairCheck((*found.orphan_calls, *found.orphan_results))
+    unpaired = find_unpaired(messages)
+    return PairCheck((*unpaired.orphan_calls, *unpaired.orphan_results))
 
 
 def check_pairs(session: Session, written: list[Message], renamed_ids: Mapping[str, str]) -> PairCheck:
@@ -79,44 +79,46 @@ def build_exportable(
     """
     context, facts = session.context_at(), session.facts
     losses = Losses()
-    named, renamed = assign_unique_ids(messages)
+    unique_messages, renamed = assign_unique_ids(messages)
     losses.add(NOTE_CALLS_RENAMED, len(renamed))
     if unsupported_reason is not None:
-        taken = [_select_blocks(message, unsupported_reason, losses) for message in named]
+        selections = [_select_blocks(message, unsupported_reason, losses) for message in unique_messages]
         summaries = {at for at, index in enumerate(context.order) if facts.flags[index] & MessageFlag.SUMMARY}
-        left = [_keep_blocks(message, of) for message, of in zip(named, taken, strict=True)]
-        history, sources, notes = repair_minimally(left, summaries)
-        sources = [_map_source(source, taken) for source in sources]
+        kept_messages = [
+            _keep_blocks(message, numbers) for message, numbers in zip(unique_messages, selections, strict=True)
+        ]
+        history, sources, notes = repair_minimally(kept_messages, summaries)
+        sources = [_map_source(source, selections) for source in sources]
         if notes:  # results that became text release their images
-            still = [_select_blocks(message, unsupported_reason, losses) for message in history]
-            history = [_keep_blocks(message, of) for message, of in zip(history, still, strict=True)]
+            remaining = [_select_blocks(message, unsupported_reason, losses) for message in history]
+            history = [_keep_blocks(message, numbers) for message, numbers in zip(history, remaining, strict=True)]
             sources = [
-                MessageSource(s.message, [s.blocks[n] for n in of]) for s, of in zip(sources, still, strict=True)
+                MessageSource(s.message, [s.blocks[n] for n in numbers])
+                for s, numbers in zip(sources, remaining, strict=True)
             ]
         _note_history_end(history, losses)
     else:
-        history, sources, notes = repair_orphans(named, _find_introduced(session, named))
+        history, sources, notes = repair_orphans(unique_messages, _find_introduced(session, unique_messages))
     losses.add_counts(notes)
     rows = [list(facts.blocks_of(index)) for index in context.order]
-    made = SessionBuilder(session)
+    builder = SessionBuilder(session)
     for message, (at, places) in zip(history, sources, strict=True):
         if at is not None and message is messages[at]:
-            made.copy_message(context.order[at], _find_replaced_bodies(context, context.order[at]))
+            builder.copy_message(context.order[at], _find_replaced_bodies(context, context.order[at]))
             continue
-        own = [rows[place.message][place.block] if place else -1 for place in places]
-        same = [
+        origin_rows = [rows[place.message][place.block] if place else -1 for place in places]
+        copied_rows = [
             row if place and block is _get_block(messages, place) and row not in context.replacements else -1
-            for row, place, block in zip(own, places, message["content"], strict=True)
+            for row, place, block in zip(origin_rows, places, message["content"], strict=True)
         ]
-        owners = list(dict.fromkeys(facts.block_message[row] for row in own if row >= 0))
+        owners = list(dict.fromkeys(facts.block_message[row] for row in origin_rows if row >= 0))
         flags = reduce(or_, (facts.flags[owner] for owner in owners), 0)
         time = facts.time[owners[0]] if owners else -1
-        made.add_message(message, flags=flags, time=time, rows=same, injected=unsupported_reason is None)
-    return ExportableSession(made.build_session(session.origin), losses, renamed)
+        builder.add_message(message, flags=flags, time=time, rows=copied_rows, injected=unsupported_reason is None)
+    return ExportableSession(builder.build_session(session.origin), losses, renamed)
 
 
 def _find_replaced_bodies(context: Context, message: int) -> dict[int, str | None]:
-    """Return the replaced bodies of a message, by block ordinal."""
     if not context.replacements:
         return {}
     rows = enumerate(context.facts.blocks_of(message))
@@ -125,10 +127,10 @@ def _find_replaced_bodies(context: Context, message: int) -> dict[int, str | Non
 
 def _select_blocks(message: Message, unsupported_reason: UnsupportedReason, losses: Losses) -> list[int]:
     """Select the blocks of a message that a provider accepts, by number; count the others."""
-    why = [unsupported_reason(message["role"], block) for block in message["content"]]
-    for reason in filter(None, why):
+    reasons = [unsupported_reason(message["role"], block) for block in message["content"]]
+    for reason in filter(None, reasons):
         losses.add(reason)
-    return [number for number, reason in enumerate(why) if not reason]
+    return [number for number, reason in enumerate(reasons) if not reason]
 
 
 def _keep_blocks(message: Message, numbers: list[int]) -> Message:
@@ -157,15 +159,17 @@ def _note_history_end(history: list[Message], losses: Losses) -> None:
 
 
 def _find_introduced(session: Session, messages: list[Message]) -> list[Orphan]:
-    """Find the orphans whose blocks were paired in the recording."""
-    found = find_unpaired(messages)
-    if not found or not isinstance(session.content, DerivedContent):
+    unpaired = find_unpaired(messages)
+    if not unpaired or not isinstance(session.content, DerivedContent):
         return []
     order, recorded = _find_recorded_context(session)
-    had = find_unpaired(recorded)
-    inherited = {(o.kind, order[o.message], o.block) for o in (*had.orphan_calls, *had.orphan_results)}
+    recorded_unpaired = find_unpaired(recorded)
+    inherited = {
+        (o.kind, order[o.message], o.block)
+        for o in (*recorded_unpaired.orphan_calls, *recorded_unpaired.orphan_results)
+    }
     entries = [session.content.entries[message] for message in session.context_at().order]
-    orphans = (*found.orphan_calls, *found.orphan_results)
+    orphans = (*unpaired.orphan_calls, *unpaired.orphan_results)
     places: dict[int, list[BlockPosition]] = {}  # by message, where its blocks were recorded
     for message in {orphan.message for orphan in orphans}:
         if isinstance(entry := entries[message], Origin):
@@ -179,6 +183,6 @@ def _find_recorded_context(session: Session) -> tuple[list[int], list[Message]]:
     if root is session or not isinstance(session.content, DerivedContent):
         context = root.context_at()
     else:
-        kept = [entry.message for entry in session.content.entries if isinstance(entry, Origin)]
-        context = root.context_at(max(kept, default=-1) + 1)
+        numbers = [entry.message for entry in session.content.entries if isinstance(entry, Origin)]
+        context = root.context_at(max(numbers, default=-1) + 1)
     return list(context.order), root.messages_in(context)

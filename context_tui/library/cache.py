@@ -39,9 +39,9 @@ FileStamps = list[list[str | int | None]]
 
 def find_cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
     """Return the path of the cache; None if caching is disabled."""
-    named = (os.environ if environ is None else environ).get("CONTEXT_TUI_CACHE")
-    if named is not None:
-        return Path(named) if named else None
+    path = (os.environ if environ is None else environ).get("CONTEXT_TUI_CACHE")
+    if path is not None:
+        return Path(path) if path else None
     from platformdirs import user_cache_path  # slow to import, and not needed with a named file
 
     return user_cache_path("context-tui", appauthor=False) / "sessions.db"
@@ -49,15 +49,15 @@ def find_cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
 
 def read_stamps(files: Iterable[str | os.PathLike[str]]) -> FileStamps | None:
     """Return the stamps of files and folders, a database's log included; None if a folder holds too many files."""
-    found: FileStamps = []
+    stamps: FileStamps = []
     for file in map(os.path.abspath, files):
-        found += [_read_file_stamp(file), _read_file_stamp(f"{file}-wal")]
+        stamps += [_read_file_stamp(file), _read_file_stamp(f"{file}-wal")]
         if os.path.isdir(file):
             with suppress(OSError), os.scandir(file) as entries:
-                found += sorted((_read_file_stamp(each.path) for each in entries), key=lambda each: str(each[0]))
-            if len(found) > MAX_FOLDER_FILES:
+                stamps += sorted((_read_file_stamp(each.path) for each in entries), key=lambda each: str(each[0]))
+            if len(stamps) > MAX_FOLDER_FILES:
                 return None
-    return found
+    return stamps
 
 
 def _read_file_stamp(file: str) -> list[str | int | None]:
@@ -92,9 +92,9 @@ class SessionCache:
         """Return a cached value if every file that it was read from is unchanged; else None."""
         with self._lock:
             key = _build_key(path, session_id, topic)
-            told = self._pending.get(key) or self._load(key)
+            entry = self._pending.get(key) or self._load(key)
         try:
-            program, stamp, value = json.loads(told)
+            program, stamp, value = json.loads(entry)
             current = bool(stamp) and program == _identify_program() and stamp[0][0] == os.path.abspath(path)
             return value if current and read_stamps(_list_stamped_files(stamp)) == stamp else None
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):  # damaged entry
@@ -104,10 +104,10 @@ class SessionCache:
         """Cache a value read from files with these stamps, unless they changed too recently."""
         if self._path is None or not stamp or not _is_settled(stamp):
             return
-        told = json.dumps([_identify_program(), stamp, value])
-        if len(told) <= MAX_ENTRY_CHARS + 200 * len(stamp):
+        entry = json.dumps([_identify_program(), stamp, value])
+        if len(entry) <= MAX_ENTRY_CHARS + 200 * len(stamp):
             with self._lock:
-                self._pending[_build_key(path, session_id, topic)] = told
+                self._pending[_build_key(path, session_id, topic)] = entry
 
     def flush(self) -> None:
         """Write the pending entries in one transaction."""
@@ -178,7 +178,6 @@ class SessionCache:
 
 
 def _list_stamped_files(stamp: FileStamps) -> list[str]:
-    """List the files of a stamp, without their logs."""
     paths = [str(each[0]) for each in stamp]
     return [path for path, after in pairwise(paths) if after == f"{path}-wal"]
 

@@ -88,8 +88,8 @@ def find_samples() -> list[SessionEntry]:
     """Find the bundled sample sessions: in the installed package, or beside it in a checkout."""
     package = Path(__file__).parents[1]
     for folder in (package / "_samples", package.parent / "sample_sessions"):
-        if found := sorted(_list_session_files(folder), key=lambda each: each[0].name):
-            return [SessionEntry(_build_info(path, status), SAMPLES, "sample") for path, status in found]
+        if files := sorted(_list_session_files(folder), key=lambda each: each[0].name):
+            return [SessionEntry(_build_info(*each), SAMPLES, "sample") for each in files]
     return []
 
 
@@ -101,16 +101,15 @@ def find_recorded_sessions(environ: Mapping[str, str] | None = None, cwd: Path |
 
 
 def _find_recorded(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Iterator[list[SessionEntry]]:
-    """Yield the sessions of each agent, unsorted."""
     environ, cwd = os.environ if environ is None else environ, Path.cwd() if cwd is None else cwd
     for form in FORMATS.values():
         entries = []
-        for found in form.find_sessions(environ, cwd):
+        for session in form.find_sessions(environ, cwd):
             with suppress(OSError):  # deleted meanwhile, or a broken link
-                status = os.stat(found.path)
+                status = os.stat(session.path)
                 if stat.S_ISREG(status.st_mode):
-                    group = THIS_PROJECT if found.is_current_project else OTHER_PROJECTS
-                    entries.append(SessionEntry(_build_info(found.path, status), group, found.project, form.name))
+                    group = THIS_PROJECT if session.is_current_project else OTHER_PROJECTS
+                    entries.append(SessionEntry(_build_info(session.path, status), group, session.project, form.name))
         yield entries
 
 
@@ -121,7 +120,6 @@ def _sort_entries(entries: Iterable[SessionEntry]) -> list[SessionEntry]:
 
 
 def _distinguish_by_folder(entries: Sequence[SessionEntry]) -> Iterator[SessionEntry]:
-    """Add the folder to entries whose files have the same name."""
     names = Counter(os.path.basename(entry.info.path) for entry in entries)
     folders = Counter(tuple(entry.info.path.rsplit(os.sep, 2)[-2:]) for entry in entries)
     for entry in entries:
@@ -134,9 +132,9 @@ def _distinguish_by_folder(entries: Sequence[SessionEntry]) -> Iterator[SessionE
 
 
 def find_project_name(entry: SessionEntry, cwd: str) -> str:
-    """Return the project of a session: the folder of *cwd* that it was in, else what its place says."""
-    told = os.path.basename(cwd.rstrip("/\\")) if entry.group != SAMPLES else ""
-    return told or entry.place
+    """Return the project of a session: the name of its working directory, else the place of the entry."""
+    folder = os.path.basename(cwd.rstrip("/\\")) if entry.group != SAMPLES else ""
+    return folder or entry.place
 
 
 def is_database(path: str) -> bool:
@@ -149,7 +147,7 @@ def list_database_sessions(entry: SessionEntry, cwd: Path | None = None) -> list
 
     A session without a time gets that of the file; its project is its working directory.
     """
-    path, here = Path(entry.info.path), str(Path.cwd() if cwd is None else cwd)
+    path, cwd_text = Path(entry.info.path), str(Path.cwd() if cwd is None else cwd)
     try:
         form = FORMATS[entry.agent] if entry.agent else detect_format(path)
         infos = form.list_sessions(path)
@@ -158,7 +156,7 @@ def list_database_sessions(entry: SessionEntry, cwd: Path | None = None) -> list
     return [
         SessionEntry(
             replace(info, time=info.time or entry.info.time),
-            THIS_PROJECT if info.cwd == here else entry.group,
+            THIS_PROJECT if info.cwd == cwd_text else entry.group,
             os.path.basename(info.cwd.rstrip("/\\")) or entry.place,
             form.name,
         )
@@ -181,120 +179,102 @@ def find_session_infos(spec: str) -> list[SessionInfo]:
     Raises:
         UnreadableSession: there are none.
     """
-    if (
-        os.path.isdir(spec)
-        and len(found := search_folders(Path(spec), _find_named_sessions)) > MAX_FILES_READ
-        and _are_sessions(found)
-    ):
-        return sorted(found, key=lambda info: -info.time)
+    infos = search_folders(Path(spec), _find_named_sessions) if os.path.isdir(spec) else []
+    if len(infos) > MAX_FILES_READ and _are_sessions(infos):
+        return sorted(infos, key=lambda info: -info.time)
     return sessions_in(spec)
 
 
 def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
     """Return whether most of a sample of the files are sessions."""
-    looked = infos[:: max(len(infos) // SAMPLED_FILES, 1)]
-    found = 0
-    for info in looked:
+    sample = infos[:: max(len(infos) // SAMPLED_FILES, 1)]
+    session_count = 0
+    for info in sample:
         with suppress(Error, OSError):
-            found += bool(info.format or detect_format(Path(info.path)))
-    return found > len(looked) // 2
+            session_count += bool(info.format or detect_format(Path(info.path)))
+    return session_count > len(sample) // 2
 
 
 def _find_named_sessions(folder: Path) -> list[SessionInfo]:
-    """Find the sessions of a folder by its format, else its session files by name."""
-    return list_folder_sessions(folder) or _list_named_sessions(folder)
+    return list_folder_sessions(folder) or [_build_info(*each) for each in _list_standalone_files(folder)]
 
 
-def _list_named_sessions(folder: Path) -> list[SessionInfo]:
-    forms = FORMATS.values()
-    return [
-        _build_info(path, status)
-        for path, status in _list_session_files(folder)
-        if all(form.is_standalone(path) for form in forms)
-    ]
-
-
-def build_entries(infos: Iterable[SessionInfo]) -> list[SessionEntry]:
+def build_entries(sessions: Iterable[SessionInfo]) -> list[SessionEntry]:
     """Build entries to choose from for the sessions of a file or folder."""
-    listed = list(infos)
-    several = len({info.path for info in listed}) > 1
-    folders = len({Path(info.path).parent for info in listed})
+    infos = list(sessions)
+    several = len({info.path for info in infos}) > 1
+    folders = len({Path(info.path).parent for info in infos})
     group = (IN_THESE_FOLDERS if folders > 1 else IN_THIS_FOLDER) if several else IN_THIS_FILE
-    return [SessionEntry(info, group, _find_place(info), info.format) for info in listed]
+    return [SessionEntry(info, group, _find_place(info), info.format) for info in infos]
 
 
 def _find_place(info: SessionInfo) -> str:
     """Return the project of a session if its file names it; else its folder, or its database."""
-    if own := os.path.basename(info.cwd.rstrip("/\\")):
-        return own
+    if project := os.path.basename(info.cwd.rstrip("/\\")):
+        return project
     path = Path(info.path)
     return path.name if info.id and not _has_own_file(info) else path.absolute().parent.name
 
 
-def find_choices(given: Sequence[SessionInfo], current: SessionInfo | None = None) -> Iterator[list[SessionEntry]]:
-    """Yield the sessions of a picker: those *given*, or else the samples and those on this machine.
+def find_choices(
+    chosen_infos: Sequence[SessionInfo], current: SessionInfo | None = None
+) -> Iterator[list[SessionEntry]]:
+    """Yield the sessions of a picker: those *chosen_infos*, or else the samples and those on this machine.
 
     When returning from the session *current*, all are listed; if one session was given, those in its folder too.
 
     Yields:
-        Immediately what needs no search, partial results at intervals, and finally everything.
+        The entries that need no search, partial results at intervals, and finally all entries.
     """
-    near = build_entries(given) if current is None or len(given) > 1 else []
-    yield _merge_entries(near, current, ())
-    if given and current is None:
+    nearby = build_entries(chosen_infos) if current is None or len(chosen_infos) > 1 else []
+    yield _merge_entries(nearby, current, ())
+    if chosen_infos and current is None:
         return
-    if given and current and current.path and not near:
-        near = find_sibling_sessions(current)
-        yield _merge_entries(near, current, ())
-    found, told, new = list[SessionEntry](), -REPORT_INTERVAL_S, False
-    for several in _find_recorded():
-        found += several
-        new = new or bool(several)
-        if new and time.monotonic() - told > REPORT_INTERVAL_S:
-            yield _merge_entries(near, current, _sort_entries(found))
-            told, new = time.monotonic(), False
-    yield _merge_entries(
-        near, current, [*find_samples(), *_sort_entries(found)]
-    )  # samples last: listing them loads all formats
+    if chosen_infos and current and current.path and not nearby:
+        nearby = find_sibling_sessions(current)
+        yield _merge_entries(nearby, current, ())
+    recorded, report_time, has_news = list[SessionEntry](), -REPORT_INTERVAL_S, False
+    for entries in _find_recorded():
+        recorded += entries
+        has_news = has_news or bool(entries)
+        if has_news and time.monotonic() - report_time > REPORT_INTERVAL_S:
+            yield _merge_entries(nearby, current, _sort_entries(recorded))
+            report_time, has_news = time.monotonic(), False
+    # The samples come last: listing them loads all formats.
+    yield _merge_entries(nearby, current, [*find_samples(), *_sort_entries(recorded)])
 
 
 def _merge_entries(
-    near: Iterable[SessionEntry], current: SessionInfo | None, others: Iterable[SessionEntry]
+    nearby: Iterable[SessionEntry], current: SessionInfo | None, others: Iterable[SessionEntry]
 ) -> list[SessionEntry]:
-    """Merge the current session and those *near* it into the *others*."""
-    found = {entry.key: entry for entry in others}
-    for entry in near:
-        found[entry.key] = replace(found.pop(entry.key, entry), info=entry.info, group=entry.group)
+    """Merge the current session and those *nearby* it into the *others*."""
+    merged = {entry.key: entry for entry in others}
+    for entry in nearby:
+        merged[entry.key] = replace(merged.pop(entry.key, entry), info=entry.info, group=entry.group)
     if current and current.path:  # use the format that it was opened with
-        known = found.get(build_session_key(current), SessionEntry(current, IN_THIS_FOLDER, _find_place(current)))
-        found[known.key] = replace(known, info=current, agent=current.format)
-    return list(found.values())
+        current_entry = merged.get(
+            build_session_key(current), SessionEntry(current, IN_THIS_FOLDER, _find_place(current))
+        )
+        merged[current_entry.key] = replace(current_entry, info=current, agent=current.format)
+    return list(merged.values())
 
 
 def find_sibling_sessions(info: SessionInfo) -> list[SessionEntry]:
     """Find the sessions in the folder of another by their names; newest first."""
     main = info.parent if os.path.isfile(info.parent) else info.path
     folder = Path(os.path.abspath(main)).parent
-    files = [
-        (path, status)
-        for path, status in _list_session_files(folder)
-        if all(f.is_standalone(path) for f in FORMATS.values())
-    ]
-    return [
-        SessionEntry(_build_info(path, status), IN_THIS_FOLDER, folder.name)
-        for path, status in sorted(files, key=lambda each: (-each[1].st_mtime, each[0].name))
-    ]
+    files = sorted(_list_standalone_files(folder), key=lambda each: (-each[1].st_mtime, each[0].name))
+    return [SessionEntry(_build_info(*each), IN_THIS_FOLDER, folder.name) for each in files]
 
 
 def _has_own_file(info: SessionInfo) -> bool:
-    """Return whether a session that belongs to another has a file of its own."""
     return bool(info.parent) and info.parent != info.path and not info.parent.startswith(f"{info.path}#")
 
 
 def find_title(info: SessionInfo) -> str:
     """Return the title of a session from its reader, else from the head of its file; may be empty."""
-    named = info.title in (info.id, Path(info.path).stem)  # readers use the name if there is no title
-    if info.title and not named:
+    is_name = info.title in (info.id, Path(info.path).stem)  # readers use the name if there is no title
+    if info.title and not is_name:
         return info.title
     if info.id and not _has_own_file(info):
         return ""
@@ -310,15 +290,21 @@ def _build_info(path: Path, status: os.stat_result) -> SessionInfo:
     return SessionInfo(str(path), "", time=status.st_mtime, bytes=status.st_size)
 
 
+def _list_standalone_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
+    """List the session files in a folder that do not belong to another session."""
+    forms = FORMATS.values()
+    return [each for each in _list_session_files(folder) if all(form.is_standalone(each[0]) for form in forms)]
+
+
 def _list_session_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
     """List the session files directly in a folder; empty if it is unreadable."""
-    found, suffixes = [], list_session_suffixes()
+    files, suffixes = [], list_session_suffixes()
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(suffixes) and os.path.isfile(entry.path):
                     with suppress(OSError):  # deleted meanwhile
-                        found.append((Path(entry.path), entry.stat()))
+                        files.append((Path(entry.path), entry.stat()))
     except OSError:
         pass
-    return found
+    return files

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -25,7 +26,7 @@ MAX_BURST_MS = 250
 POLL_MS = 5_000
 """Milliseconds between two checks of the file itself: some file systems send no events."""
 POLL_RELATED_MS = 1_000
-"""The same with related files, whose new folders are written to before they can be watched."""
+"""Milliseconds between two checks if there are related files: a new folder is written to before it can be watched."""
 
 
 class SessionWatch:
@@ -58,31 +59,30 @@ class SessionWatch:
         """Yield after each change in these folders, until the set of folders changes."""
         from watchfiles import watch  # needed only here
 
-        inside = os.path.isdir(self._path)
+        is_folder = os.path.isdir(self._path)
         if self._has_changed():  # changed before the watch began
             yield
-        for found in watch(
+        for changes in watch(
             *folders,
-            watch_filter=None if inside else self._is_own,
+            watch_filter=None if is_folder else self._is_own,
             debounce=MAX_BURST_MS,
             step=QUIET_MS,
             rust_timeout=POLL_RELATED_MS if self._related_files else POLL_MS,
             yield_on_timeout=True,
             stop_event=self._stop,
-            recursive=inside,
+            recursive=is_folder,
             raise_interrupt=True,
         ):
             if self._stop.is_set():
                 return
-            if found:
+            if changes:
                 self._related_files = self._find_related_files()
-            if self._has_changed() or (found and (inside or self._related_files)):
+            if self._has_changed() or (changes and (is_folder or self._related_files)):
                 yield
             if folders != self._list_folders():
                 return
 
     def _find_related_files(self) -> dict[str, bool]:
-        """Return the related files and folders of the session, and whether each is a folder."""
         if self._form is None or not os.path.isfile(self._path):
             return {}
         try:
@@ -92,14 +92,13 @@ class SessionWatch:
         return {path: os.path.isdir(path) for path in paths}
 
     def _list_folders(self) -> list[str]:
-        """List the folders to watch."""
         if os.path.isdir(self._path):
             return [self._path]
-        own = os.path.dirname(self._path)
-        besides = dict.fromkeys(
+        own_folder = os.path.dirname(self._path)
+        related = dict.fromkeys(
             path if folder else os.path.dirname(path) for path, folder in self._related_files.items()
         )
-        return [own, *(each for each in besides if each != own and os.path.isdir(each))]
+        return [own_folder, *(each for each in related if each != own_folder and os.path.isdir(each))]
 
     def _is_own(self, _: object, path: str) -> bool:
         path = os.path.realpath(path)
@@ -136,17 +135,10 @@ class GrowingSession:
         Raises:
             UnreadableSession: the file cannot be read.
         """
-        if self.scanner is None:
-            self.scanner = opening.make_scanner(self.info)
-            return self._advance_reset(budget_s)
-        try:
-            return self.scanner.advance(budget_s)
-        except FileChanged:
-            self.scanner = opening.make_scanner(self.info)
-            return self._advance_reset(budget_s)
-
-    def _advance_reset(self, budget_s: float | None) -> Advance:
-        assert self.scanner is not None
+        if self.scanner is not None:
+            with suppress(FileChanged):
+                return self.scanner.advance(budget_s)
+        self.scanner = opening.make_scanner(self.info)
         step = self.scanner.advance(budget_s)
         return Advance(step.appended, 0, step.end)
 
@@ -171,7 +163,7 @@ def follow_session(
     Raises:
         UnreadableSession: the file is unreadable at the start.
     """
-    growing, told = GrowingSession(info), ""
+    growing, last_problem = GrowingSession(info), ""
     watch = watch or SessionWatch(info)
     _read_to_end(growing)
     yield growing.session()
@@ -179,12 +171,12 @@ def follow_session(
         try:
             _read_to_end(growing)
         except UnreadableSession as error:
-            if str(error) != told:
-                told = str(error)
-                notify(told)
+            if str(error) != last_problem:
+                last_problem = str(error)
+                notify(last_problem)
             growing.scanner = None
         else:
-            told = ""
+            last_problem = ""
             yield growing.session()
 
 

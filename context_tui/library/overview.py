@@ -77,9 +77,9 @@ class OverviewReader:
         """Return the title of a session, as :func:`discovery.find_title` finds it."""
         if info.title:
             return find_title(info)
-        kept = self._cache.get(info.path, info.id, "title")
-        if isinstance(kept, str):
-            return kept
+        cached_title = self._cache.get(info.path, info.id, "title")
+        if isinstance(cached_title, str):
+            return cached_title
         try:
             form, stamp = self._find_format_and_stamps(info)
         except (Error, OSError):
@@ -93,17 +93,17 @@ class OverviewReader:
         info = entry.info
         if entry.place and entry.agent:
             return entry
-        kept = self._cache.get(info.path, info.id, "place")
-        if not (isinstance(kept, list) and len(kept) == 2 and all(isinstance(each, str) for each in kept)):
-            kept = [entry.agent, info.cwd]
+        cached = self._cache.get(info.path, info.id, "place")
+        if not (isinstance(cached, list) and len(cached) == 2 and all(isinstance(each, str) for each in cached)):
+            cached = [entry.agent, info.cwd]
             try:
                 form, stamp = self._find_format_and_stamps(replace(info, format=entry.agent))
-                own = _find_main(self._list_sessions(form, Path(info.path)), info)
-                kept = [form.name, own.cwd if own else info.cwd]
-                self._cache.put(info.path, info.id, "place", kept, stamp)
+                main = _find_main(self._list_sessions(form, Path(info.path)), info)
+                cached = [form.name, main.cwd if main else info.cwd]
+                self._cache.put(info.path, info.id, "place", cached, stamp)
             except (Error, OSError):
                 pass
-        agent, cwd = kept
+        agent, cwd = cached
         return replace(
             entry, info=replace(info, cwd=cwd), agent=agent, place=entry.place or os.path.basename(cwd.rstrip("/\\"))
         )
@@ -119,46 +119,30 @@ class OverviewReader:
             checkpoint: called at intervals; an exception that it raises ends the reading.
         """
         info, agent = entry.info, entry.agent
-        below: list[SessionEntry] = []
+        children: list[SessionEntry] = []
         try:
-            kept, stamp = _parse_cached(self._cache.get(info.path, info.id, "look")), None
-            if kept:
-                form = FORMATS[kept.agent]
-            else:
-                form, stamp = self._find_format_and_stamps(info)
+            cached = _parse_cached(self._cache.get(info.path, info.id, "look"))
+            form, stamp = (FORMATS[cached.agent], None) if cached else self._find_format_and_stamps(info)
             agent = form.name
-            own: SessionInfo | None = info
+            main: SessionInfo | None = info
             if not info.id:
-                listed = self._list_sessions(form, Path(info.path))
-                own = _find_main(listed, info)
-                below = [
+                infos = self._list_sessions(form, Path(info.path))
+                main = _find_main(infos, info)
+                children = [
                     _build_child_entry(entry, each)
-                    for each in listed
-                    if own is None or build_session_key(each) != build_session_key(own)
+                    for each in infos
+                    if main is None or build_session_key(each) != build_session_key(main)
                 ]
-            if own is None or (not kept and _count_bytes_to_read(own) > MAX_READ_BYTES):
-                return SessionOverview(
-                    agent, children=tuple(below), cwd=own.cwd if own else "", parent=_find_parent(own)
-                )
-            if kept:
-                told = kept
-            else:
-                told = _read_session(own, checkpoint)
-                self._cache.put(info.path, info.id, "look", told, stamp)
+            if main is None or (not cached and _count_bytes_to_read(main) > MAX_READ_BYTES):
+                cwd = main.cwd if main else ""
+                return SessionOverview(agent, children=tuple(children), cwd=cwd, parent=_find_parent(main))
+            measurements = cached or _read_session(main, checkpoint)
+            if not cached:
+                self._cache.put(info.path, info.id, "look", measurements, stamp)
         except (Error, OSError) as error:
-            return SessionOverview(agent, children=tuple(below), problem=str(error))
-        below += _find_branches(replace(own, format=agent), told.branches)
-        return SessionOverview(
-            agent,
-            told.tokens,
-            told.window,
-            tuple(below),
-            told.model,
-            told.compactions,
-            own.cwd,
-            parent=_find_parent(own),
-            bytes=own.bytes if own.bytes > info.bytes else 0,
-        )
+            return SessionOverview(agent, children=tuple(children), problem=str(error))
+        overview = _complete_overview(measurements, replace(main, format=agent), children)
+        return replace(overview, parent=_find_parent(main), bytes=main.bytes if main.bytes > info.bytes else 0)
 
     def _find_format_and_stamps(self, info: SessionInfo) -> tuple[Format, FileStamps | None]:
         """Return the format of a session and the stamps of its files, taken before any of them is read.
@@ -178,8 +162,8 @@ class OverviewReader:
             return self._listers.setdefault(form.name, form.make_lister())(path)
 
 
-def _read_session(own: SessionInfo, checkpoint: Callable[[], object]) -> _CachedOverview:
-    scanner = make_scanner(own)
+def _read_session(info: SessionInfo, checkpoint: Callable[[], object]) -> _CachedOverview:
+    scanner = make_scanner(info)
     while not scanner.advance(READ_STEP_S).end:
         checkpoint()
     return _build_cached(scanner.session())
@@ -187,11 +171,14 @@ def _read_session(own: SessionInfo, checkpoint: Callable[[], object]) -> _Cached
 
 def build_overview(session: Session, children: Iterable[SessionEntry] = ()) -> SessionOverview:
     """Build the overview of a session that has been read, with its *children* and its abandoned branches."""
-    told, info = _build_cached(session), session.info
-    branches = _find_branches(info, told.branches) if info.format in FORMATS else ()
-    return SessionOverview(
-        info.format, told.tokens, told.window, (*children, *branches), told.model, told.compactions, info.cwd
-    )
+    return _complete_overview(_build_cached(session), session.info, children)
+
+
+def _complete_overview(cached: _CachedOverview, info: SessionInfo, children: Iterable[SessionEntry]) -> SessionOverview:
+    _, tokens, window, model, compactions, branches = cached
+    branch_entries = _find_branches(info, branches) if info.format in FORMATS else ()
+    children = (*children, *branch_entries)
+    return SessionOverview(info.format, tokens, window, children, model, compactions, info.cwd)
 
 
 def _build_cached(session: Session) -> _CachedOverview:
@@ -210,8 +197,8 @@ def _parse_cached(value: object) -> _CachedOverview | None:
     """Parse a cached overview; None if it is of another kind or of an unknown format."""
     if not isinstance(value, list) or len(value) != len(_CachedOverview._fields):
         return None
-    told = _CachedOverview(*value)
-    return told if told.agent in FORMATS else None
+    overview = _CachedOverview(*value)
+    return overview if overview.agent in FORMATS else None
 
 
 def _count_bytes_to_read(info: SessionInfo) -> int:
@@ -228,38 +215,35 @@ def find_subagent_sessions(session: Session, message: int) -> list[SessionInfo]:
     if session.info.format not in FORMATS:
         return []
     facts, form = session.facts, FORMATS[session.info.format]
-    found, missing = list[SessionInfo](), list[UnreadableSession]()
+    sessions, errors = list[SessionInfo](), list[UnreadableSession]()
     for block in facts.blocks_of(message):
         if facts.kind[block] == Kind.TOOL_USE:
             try:
                 info = form.subagent_of(session, block)
             except UnreadableSession as error:
-                missing.append(error)
+                errors.append(error)
                 continue
-            found += [info] if info else []
-    if missing and not found:
-        raise missing[0]
-    return found
+            sessions += [info] if info else []
+    if errors and not sessions:
+        raise errors[0]
+    return sessions
 
 
 def _find_branches(main: SessionInfo, branches: Iterable[tuple[str, int]]) -> Iterator[SessionEntry]:
-    """Yield the abandoned branches of a session, by their ids and numbers of messages."""
     for branch, messages in branches:
         if info := FORMATS[main.format].find_unlisted(main, branch):
             noun = "message" if messages == 1 else "messages"
             yield SessionEntry(info, IN_THIS_FILE, BRANCH, main.format, f"left by a rewind: {messages:,} {noun}")
 
 
-def _find_parent(own: SessionInfo | None) -> str:
-    """Return the file of the session that this one belongs to."""
-    return own.parent if own and own.parent != own.path and os.path.isfile(own.parent) else ""
+def _find_parent(info: SessionInfo | None) -> str:
+    return info.parent if info and info.parent != info.path and os.path.isfile(info.parent) else ""
 
 
-def _find_main(listed: Sequence[SessionInfo], info: SessionInfo) -> SessionInfo | None:
-    """Return the session that a file name refers to, if any."""
-    mains = [each for each in listed if not each.parent]
-    if len(mains) == 1 or len(listed) == 1:
-        return (mains or listed)[0]
+def _find_main(infos: Sequence[SessionInfo], info: SessionInfo) -> SessionInfo | None:
+    mains = [each for each in infos if not each.parent]
+    if len(mains) == 1 or len(infos) == 1:
+        return (mains or infos)[0]
     return next((each for each in mains if each.id == info.id), None)
 
 

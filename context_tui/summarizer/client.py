@@ -15,10 +15,8 @@ from context_tui.summarizer.decoder import Decoder
 from context_tui.summarizer.endpoint import BEARER_HEADER, ApiKey, Endpoint
 from context_tui.summarizer.failures import (
     CallFailed,
-    build_not_tls_failure,
     build_speaks_tls_failure,
     build_status_failure,
-    build_total_timeout_failure,
     format_one_line,
     is_web_page,
     parse_error_body,
@@ -53,32 +51,34 @@ async def stream_events(
     for note in declare_tools(request)[1]:
         yield ReplyNote(note)
     # Compatible servers disagree on the name of the output limit; an error names the one that they expect.
-    limits = list(endpoint.api.limit_fields)
-    while limits:
-        limit = limits.pop(0)
-        answered = False
+    limit_fields = list(endpoint.api.limit_fields)
+    while limit_fields:
+        limit_field = limit_fields.pop(0)
+        has_response = False
         decoder = endpoint.api.decoder(endpoint.redact)
-        sent = await asyncio.to_thread(build_payload, endpoint, request, limit)  # masking a long history is slow
+        payload = await asyncio.to_thread(
+            build_payload, endpoint, request, limit_field
+        )  # masking a long history is slow
         try:
             async with (
                 open_client(endpoint, transport) as client,
-                client.stream("POST", endpoint.url, content=sent) as response,
+                client.stream("POST", endpoint.url, content=payload) as response,
             ):
-                answered = True
+                has_response = True
                 if response.status_code == 200:
                     async with aclosing(_decode_events(response, decoder)) as events:
                         async for event in events:
                             yield event
                     return
                 text = endpoint.redact((await _read_error_body(response)).decode("utf-8", "replace"))
-                if not (limits and limits[0] in parse_error_body(text).message):
+                if not (limit_fields and limit_fields[0] in parse_error_body(text).message):
                     raise _build_refusal(response, endpoint, text)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             if decoder.complete:  # the reply was complete before the connection broke
                 for event in decoder.finish():
                     yield event
                 return
-            raise build_transport_failure(error, endpoint, answered) from None
+            raise build_transport_failure(error, endpoint, has_response) from None
 
 
 async def summarize(
@@ -111,9 +111,11 @@ async def summarize(
                 if on_event is not None:
                     on_event(event)
     except TimeoutError:
-        raise build_total_timeout_failure(endpoint, reply.text) from None
-    except CallFailed as failed:
-        failed.partial = reply.text
+        reason = f"{endpoint.host} did not finish within {endpoint.total_timeout:g} s"
+        remedy = "raise total_timeout in the configuration file, or use a faster model"
+        raise CallFailed("timeout", f"{reason}; {remedy}", reply.text) from None
+    except CallFailed as failure:
+        failure.partial = reply.text
         raise
     return reply.build_summary(endpoint, request.max_tokens, time.monotonic() - started)
 
@@ -138,14 +140,14 @@ async def summarize_with_fallback(
             on_event(ReplyNote(f"{failures[-1]}; now asking {endpoint.model} at {endpoint.host}", failures[-1]))
         try:
             summary = await summarize(endpoint, request, on_event, transport=transport)
-        except CallFailed as failed:
-            failures.append(failed)
+        except CallFailed as failure:
+            failures.append(failure)
         else:
             return replace(summary, notes=(*map(str, failures), *summary.notes))
     if not failures:
         raise SummarizerError("no model to ask; choose a summarizer")
     last = failures[-1]
-    text = " | then: ".join(str(failed) for failed in failures)
+    text = " | then: ".join(str(failure) for failure in failures)
     raise CallFailed(last.kind, text, last.partial)
 
 
@@ -170,7 +172,6 @@ async def _decode_events(response: httpx.Response, decoder: Decoder) -> AsyncGen
 
 
 async def _read_error_body(response: httpx.Response) -> bytes:
-    """Read the decompressed body of an error, up to a limit."""
     body = b""
     async for chunk in response.aiter_bytes():
         body += chunk
@@ -180,11 +181,9 @@ async def _read_error_body(response: httpx.Response) -> bytes:
 
 
 def _build_refusal(response: httpx.Response, endpoint: Endpoint, text: str) -> CallFailed:
-    headers = response.headers
-    location = endpoint.redact(headers.get("location", ""))
-    return build_status_failure(
-        endpoint, response.status_code, text, retry_after=headers.get("retry-after", ""), location=location
-    )
+    retry_after = response.headers.get("retry-after", "")
+    location = endpoint.redact(response.headers.get("location", ""))
+    return build_status_failure(endpoint, response.status_code, text, retry_after=retry_after, location=location)
 
 
 class _KeyAuth(httpx.Auth):
@@ -220,41 +219,40 @@ def open_client(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) 
         raise CallFailed("unreachable", message) from None
 
 
-def build_transport_failure(error: Exception, endpoint: Endpoint, answered: bool) -> CallFailed:
-    """Convert an exception of httpx to a failure; *answered* means that a response had begun."""
-    host, said = endpoint.host, endpoint.redact(str(error))
+def build_transport_failure(error: Exception, endpoint: Endpoint, has_response: bool) -> CallFailed:
+    """Convert an exception of httpx to a failure; *has_response* means that a response had begun."""
+    host, message = endpoint.host, endpoint.redact(str(error))
     if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
-        what = f"{endpoint.destination} did not accept a connection within {CONNECT_TIMEOUT:.0f} s"
+        reason = f"{endpoint.destination} did not accept a connection within {CONNECT_TIMEOUT:.0f} s"
         hint = " (a port without TLS needs http://)" if endpoint.url.startswith("https://") else ""
-        return CallFailed("unreachable", f"{what}; check the base URL{hint} and the network")
+        return CallFailed("unreachable", f"{reason}; check the base URL{hint} and the network")
     if isinstance(error, httpx.TimeoutException):
-        waited = f"{endpoint.read_timeout:g} s"
         remedy = "it may be busy or hung: try again, or raise read_timeout in the configuration file"
-        return CallFailed("timeout", f"{host} sent nothing for {waited}; {remedy}")
+        return CallFailed("timeout", f"{host} sent nothing for {endpoint.read_timeout:g} s; {remedy}")
     if isinstance(error, httpx.ProxyError) or (endpoint.proxy and isinstance(error, httpx.ConnectError)):
         proxy = f"the proxy {endpoint.proxy.host}" if endpoint.proxy else "the proxy"
         remedy = "check the proxy variables, or add the host to NO_PROXY"
-        return CallFailed(
-            "unreachable", f"{host} cannot be reached through {proxy} ({format_one_line(said)}); {remedy}"
-        )
+        reason = f"{host} cannot be reached through {proxy} ({format_one_line(message)})"
+        return CallFailed("unreachable", f"{reason}; {remedy}")
     if isinstance(error, httpx.ConnectError):
-        if any(words in said for words in _TLS_ERRORS):
-            return build_not_tls_failure(endpoint)
-        if "CERTIFICATE" in said:
+        if any(phrase in message for phrase in _TLS_ERRORS):
+            return CallFailed("tls", f"{host} does not speak TLS; use http:// in the base URL")
+        if "CERTIFICATE" in message:
             remedy = "check the base URL, or name the certificates to trust in SSL_CERT_FILE"
-            return CallFailed("tls", f"the certificate of {host} is not trusted ({format_one_line(said)}); {remedy}")
-        if "SSL" in said:
-            return CallFailed("tls", f"no secure connection to {host} ({format_one_line(said)}); check the base URL")
-        if any(words in said for words in _DNS_ERRORS):
+            return CallFailed("tls", f"the certificate of {host} is not trusted ({format_one_line(message)}); {remedy}")
+        if "SSL" in message:
+            return CallFailed("tls", f"no secure connection to {host} ({format_one_line(message)}); check the base URL")
+        if any(phrase in message for phrase in _DNS_ERRORS):
             return CallFailed("unresolved", f"host {host} not found; check the base URL and the network")
         return CallFailed("refused", f"{host} refused the connection; start the server, or check the base URL")
     if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
-        plain = endpoint.url.startswith("http://") and not answered
-        if plain and said == "illegal request line":  # the response begins with a TLS alert
+        plain = endpoint.url.startswith("http://") and not has_response
+        if plain and message == "illegal request line":  # the response begins with a TLS alert
             return build_speaks_tls_failure(endpoint)
         hint = ", or use https:// in the base URL if this port speaks TLS" if plain else ""
-        what = f"the connection to {host} broke before the reply was complete"
-        return CallFailed("disconnected", f"{what}; try again{hint}")
+        return CallFailed(
+            "disconnected", f"the connection to {host} broke before the reply was complete; try again{hint}"
+        )
     if isinstance(error, httpx.DecodingError):
         return CallFailed("malformed", f"the reply of {host} cannot be decompressed; try again")
     # Other messages may quote URLs and headers: report the class only.

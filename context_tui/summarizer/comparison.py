@@ -51,7 +51,7 @@ class Contender:
         spec: the specification.
         kind: one of ``SUMMARIZER_KINDS``.
         model: name of the model; empty: from the environment, the configuration file or the API.
-        base_url: URL of the server; empty: as for the model.
+        base_url: URL of the server; empty: from the environment, the configuration file or the API.
         prompt: file with a system prompt in place of the policy's; empty: the policy's prompt.
         max_tokens: limit of the reply; None: the policy's limit.
         timeout: seconds until a call is abandoned; None: as configured.
@@ -105,47 +105,44 @@ def parse_contender(spec: str) -> Contender:
         PlanError: the specification is invalid.
     """
     head, *settings = _SETTING_SEPARATOR.split(spec)
-    head, _, url = head.partition("@") if not _URL_SEPARATOR.search(head) else _split_at_url(head)
+    separator = _URL_SEPARATOR.search(head)
+    place = separator.start() if separator else head.find("@")
+    head, url = (head[:place], head[place + 1 :]) if place >= 0 else (head, "")
     kind, colon, model = head.partition(":")
     if url and not url.startswith(("http://", "https://")):
         model, url = f"{model}@{url}", ""
     if kind not in SUMMARIZER_KINDS:
         raise PlanError(f"unknown summarizer {kind!r}; available: {', '.join(SUMMARIZER_KINDS)}")
-    own = kind == EXTRACT
-    if own and (model or url):
+    is_extract = kind == EXTRACT
+    if is_extract and (model or url):
         raise PlanError(f"{spec!r}: extract uses no model; write extract, or name another kind as KIND:MODEL@URL")
-    if colon and not model and not own:
+    if colon and not model and not is_extract:
         raise PlanError(f"{spec!r}: no model after the colon; name one, or omit the colon")
-    found = Contender(spec, kind, model, url)
+    contender = Contender(spec, kind, model, url)
     for setting in settings:
-        found = _apply_setting(found, setting, _SETTING_NAMES["extract" if own else "model"])
-    return found
+        contender = _apply_setting(contender, setting, _SETTING_NAMES["extract" if is_extract else "model"])
+    return contender
 
 
-def _split_at_url(head: str) -> tuple[str, str, str]:
-    before, after = _URL_SEPARATOR.split(head, maxsplit=1)
-    return before, "@", after
-
-
-def _apply_setting(given: Contender, setting: str, known: tuple[str, ...]) -> Contender:
+def _apply_setting(contender: Contender, setting: str, names: tuple[str, ...]) -> Contender:
     name, _, value = setting.partition("=")
-    if name not in known:
-        raise PlanError(f"{given.spec!r}: unknown setting {name!r}; available: {', '.join(known)}")
+    if name not in names:
+        raise PlanError(f"{contender.spec!r}: unknown setting {name!r}; available: {', '.join(names)}")
     if name == "prompt":
         if not value:
-            raise PlanError(f"{given.spec!r}: prompt is empty; name a file")
-        return replace(given, prompt=value)
+            raise PlanError(f"{contender.spec!r}: prompt is empty; name a file")
+        return replace(contender, prompt=value)
     try:
         number = float(value)
     except ValueError:
         number = 0.0
     if not 0 < number < inf or (name != "timeout" and not number.is_integer()):
-        raise PlanError(f"{given.spec!r}: {name}={value} is not a positive number; give one such as 600")
+        raise PlanError(f"{contender.spec!r}: {name}={value} is not a positive number; give one such as 600")
     if name == "timeout":
-        return replace(given, timeout=number)
+        return replace(contender, timeout=number)
     if name == "bytes":
-        return replace(given, extract_bytes=int(number))
-    return replace(given, max_tokens=int(number))
+        return replace(contender, extract_bytes=int(number))
+    return replace(contender, max_tokens=int(number))
 
 
 def append_summary_request(head: list[Message], previous: str | None) -> list[Message]:
@@ -224,8 +221,8 @@ class Comparison:
         facts: facts of its head.
         facts_in_request: by fact, whether the request has it: a policy truncates long results before summarising.
         points: indexes of the messages before which a compaction happens, in order.
-        facts_in_tail: by point and fact, whether the messages between the first head and that point have it too, so
-            that a summary may have it from there.
+        facts_in_tail: by point and fact, whether the messages between the first head and that point have it too; a
+            summary may then have taken it from them.
         runs: one per summarizer.
         interrupted: whether the user stopped the comparison; the results are partial.
     """
@@ -279,34 +276,34 @@ def compare_summarizers(
     if not plan.has_changes:
         return Comparison(plan, 0, [], (), points, (), [])
     prompts = {each.prompt: read_prompt(each.prompt) for each in contenders if each.prompt}
-    usual = prepare_summary(plan, mask_secrets=mask_secrets)
+    shared = prepare_summary(plan, mask_secrets=mask_secrets)
     runs = [ContenderRun(chr(65 + place), each, each.build_summarizer(plan)) for place, each in enumerate(contenders)]
-    facts, sent = extract_head_facts(plan), FactMatcher(collect_text(usual.request.messages))
+    facts, request_matcher = extract_head_facts(plan), FactMatcher(collect_text(shared.request.messages))
     head = set(plan.summarised_message_numbers)
     sums = index_context(plan.context)
-    found = Comparison(
+    comparison = Comparison(
         plan,
         sum(sums.tokens[sums.position_of[message]] for message in head),
         facts,
-        tuple(sent.match_fact(fact).preserved for fact in facts),
+        tuple(request_matcher.match_fact(fact).preserved for fact in facts),
         points,
         tuple(_find_facts_in_tail(session, head, point, facts) for point in points),
         runs,
     )
 
-    def prepare_for_run(run: ContenderRun, made: Plan) -> PreparedSummary:
-        asked = run.contender.customize_plan(made, prompts.get(run.contender.prompt, ""))
-        return usual if asked is plan else prepare_summary(asked, mask_secrets=mask_secrets)
+    def prepare_for_run(run: ContenderRun, compaction_plan: Plan) -> PreparedSummary:
+        own_plan = run.contender.customize_plan(compaction_plan, prompts.get(run.contender.prompt, ""))
+        return shared if own_plan is plan else prepare_summary(own_plan, mask_secrets=mask_secrets)
 
-    first = [prepare_for_run(run, plan) for run in runs]
-    for run, asked in zip(runs, first, strict=True):
-        _notify_request(run, asked, notify)
+    prepared_runs = [prepare_for_run(run, plan) for run in runs]
+    for run, prepared in zip(runs, prepared_runs, strict=True):
+        _notify_request(run, prepared, notify)
     try:
-        for run, asked in zip(runs, first, strict=True):
-            _run_rounds(run, found, asked, session, plan_at, prepare_for_run, notify)
+        for run, prepared in zip(runs, prepared_runs, strict=True):
+            _run_rounds(run, comparison, prepared, session, plan_at, prepare_for_run, notify)
     except KeyboardInterrupt:
-        return replace(found, interrupted=True)
-    return found
+        return replace(comparison, interrupted=True)
+    return comparison
 
 
 def find_compaction_points(session: Session, at: int, rounds: int) -> tuple[int, ...]:
@@ -322,12 +319,12 @@ def find_compaction_points(session: Session, at: int, rounds: int) -> tuple[int,
         raise PlanError(f"repeat={rounds}: must be 1 to {MAX_ROUNDS}")
     context = session.context_at(at)
     sums = index_context(context)
-    found = set[int]()
+    points = set[int]()
     for part in range(1, rounds):
         start = bisect_left(sums.prefix, sums.total * part / rounds)
-        later = (context.order[position] for position in sums.assistants if position >= start)
-        found.update(islice((message for message in later if message >= context.epoch_start), 1))
-    return (*sorted(found - {at}), at)
+        candidates = (context.order[position] for position in sums.assistants if position >= start)
+        points.update(islice((message for message in candidates if message >= context.epoch_start), 1))
+    return (*sorted(points - {at}), at)
 
 
 def extract_head_facts(plan: Plan) -> list[Fact]:
@@ -363,18 +360,20 @@ def continue_after_compaction(
     Raises:
         PlanError: the context of the plan is not the start of the later context.
     """
-    rest = session.context_at(points[-1])
-    if tuple(rest.order[: len(plan.context)]) != tuple(plan.context.order):
+    later_context = session.context_at(points[-1])
+    if tuple(later_context.order[: len(plan.context)]) != tuple(plan.context.order):
         raise PlanError(
             f"{plan.policy}: the context before message {plan.context.at:,} does not continue; choose another point"
         )
-    context = replace(plan.context, at=points[-1], order=rest.order, base=None, memo={})
-    whole = replace(plan, context=context, tokens_saved=None)
+    context = replace(plan.context, at=points[-1], order=later_context.order, base=None, memo={})
+    extended_plan = replace(plan, context=context, tokens_saved=None)
     numbers = {
-        message: place for place, message in enumerate(iterate_result_entries(whole)) if not isinstance(message, Insert)
+        message: place
+        for place, message in enumerate(iterate_result_entries(extended_plan))
+        if not isinstance(message, Insert)
     }
-    done = apply(session, whole, summary)
-    return done, [numbers.get(point, len(done)) for point in points]
+    compacted = apply(session, extended_plan, summary)
+    return compacted, [numbers.get(point, len(compacted)) for point in points]
 
 
 def _run_rounds(
@@ -386,7 +385,6 @@ def _run_rounds(
     prepare_for: Callable[[ContenderRun, Plan], PreparedSummary],
     notify: Callable[[str], None],
 ) -> None:
-    """Run the rounds of one summarizer, until it fails."""
     plan, points = comparison.plan, list(comparison.points)
     for place, point in enumerate(comparison.points):
         if place:
@@ -396,28 +394,28 @@ def _run_rounds(
                 continue
             prepared = prepare_for(run, plan)
             _notify_request(run, prepared, notify, f", compaction {place + 1} of {len(points)}")
-        made = _run_round(run, prepared, point, len(plan.summarised_message_numbers), comparison.facts)
-        run.rounds.append(made)
-        if made.summary is None:
+        compaction = _run_round(run, prepared, point, len(plan.summarised_message_numbers), comparison.facts)
+        run.rounds.append(compaction)
+        if compaction.summary is None:
             return
         if place + 1 < len(points):
-            session, points = continue_after_compaction(session, plan, made.summary.text, points)
+            session, points = continue_after_compaction(session, plan, compaction.summary.text, points)
 
 
 def _run_round(
     run: ContenderRun, prepared: PreparedSummary, at: int, head_count: int, facts: Sequence[Fact]
 ) -> ComparisonRound:
-    begun = ComparisonRound(at, head_count, prepared.tokens if run.summarizer.endpoints else 0)
+    compaction = ComparisonRound(at, head_count, prepared.tokens if run.summarizer.endpoints else 0)
     try:
         summary = write_summary_blocking(run.summarizer, prepared)
     except SummarizerError as error:
-        return replace(begun, error=str(error))
-    told = FactMatcher(summary.text)
+        return replace(compaction, error=str(error))
+    matcher = FactMatcher(summary.text)
     return replace(
-        begun,
+        compaction,
         summary=summary,
         checks=tuple(prepared.check_text(summary.text, summary)),
-        survivals=tuple(told.match_fact(fact) for fact in facts),
+        survivals=tuple(matcher.match_fact(fact) for fact in facts),
         cost=compute_cost(summary),
     )
 
@@ -429,25 +427,28 @@ def compute_cost(summary: Summary) -> SummaryCost | None:
     """
     if not summary.model:
         return SummaryCost(0.0)
-    rates, used = find_rates(summary.model), summary.usage
-    if rates is None or used.output_tokens is None or not used.context_tokens:
+    rates, usage = find_rates(summary.model), summary.usage
+    if rates is None or usage.output_tokens is None or not usage.context_tokens:
         return None
-    here = rates.select_for_prompt(used.context_tokens)
-    prompt = Usage(used.input_tokens or 0, used.cache_read_tokens or 0, used.cache_write_tokens or 0)
-    return SummaryCost(here.compute_recorded_cost(prompt) + here.output * used.output_tokens, rates.date, rates.source)
+    prompt_rates = rates.select_for_prompt(usage.context_tokens)
+    prompt = Usage(usage.input_tokens or 0, usage.cache_read_tokens or 0, usage.cache_write_tokens or 0)
+    return SummaryCost(
+        prompt_rates.compute_recorded_cost(prompt) + prompt_rates.output * usage.output_tokens, rates.date, rates.source
+    )
 
 
 def _find_facts_in_tail(session: Session, head: set[int], point: int, facts: Sequence[Fact]) -> tuple[bool, ...]:
     """Return, by fact, whether the context before *point* has it outside the first head."""
     context = session.context_at(point)
-    told = FactMatcher(collect_text(session.messages_in(context, [each for each in context.order if each not in head])))
-    return tuple(told.match_fact(fact).preserved for fact in facts)
+    matcher = FactMatcher(
+        collect_text(session.messages_in(context, [each for each in context.order if each not in head]))
+    )
+    return tuple(matcher.match_fact(fact).preserved for fact in facts)
 
 
 def _notify_request(
     run: ContenderRun, prepared: PreparedSummary, notify: Callable[[str], None], suffix: str = ""
 ) -> None:
-    """Announce a request."""
     for line in format_notice(run.summarizer, prepared):
         notify(f"{run.name}{suffix}: {line}")
     for repair in prepared.repairs if run.summarizer.endpoints else ():

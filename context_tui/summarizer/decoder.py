@@ -46,9 +46,9 @@ class SSEParser:
 
     def finish(self) -> list[ServerSentEvent]:
         """Return the events that the end of the stream completes."""
-        rest = bytes(self._buffer).removesuffix(b"\r")
+        last_line = bytes(self._buffer).removesuffix(b"\r")
         self._buffer.clear()
-        return (self._parse_line(rest) if rest else []) + self._parse_line(b"")
+        return (self._parse_line(last_line) if last_line else []) + self._parse_line(b"")
 
     def _parse_line(self, line: bytes) -> list[ServerSentEvent]:
         """Parse a line; a blank one completes the event, if it has data."""
@@ -153,13 +153,16 @@ class Decoder(ABC):
                 yield self._build_failure("malformed", "", event.data)
                 return
             if isinstance(data, dict):
-                yield from self._decode_object(event.event, data)
+                yield from self._decode_object(data, self._decode_chunk, is_error=event.event == "error")
             elif event.event == "error":
                 yield self._build_failure("error", "", parse_string(data))
 
-    def _decode_object(self, event: str, data: dict[str, Any]) -> Iterator[ReplyEvent]:
+    def _decode_object(
+        self, data: dict[str, Any], decode: Callable[[dict[str, Any]], Iterator[ReplyEvent]], *, is_error: bool = False
+    ) -> Iterator[ReplyEvent]:
+        """Decode an object with *decode*, unless it is an error or belongs to another API."""
         error = data.get("error")
-        if error or event == "error" or data.get("type") == "error":
+        if error or is_error or data.get("type") == "error":
             details = error if isinstance(error, dict) else {}
             message = details.get("message") or data.get("message") or (error if isinstance(error, str) else "")
             yield self._build_failure(
@@ -168,7 +171,7 @@ class Decoder(ABC):
         elif (api := _detect_api(data)) not in ("", self.api):
             yield self._build_failure("other_api", api, "")
         else:
-            yield from self._decode_chunk(data)
+            yield from decode(data)
 
     def _decode_body(self, body: bytes) -> Iterator[ReplyEvent]:
         try:
@@ -177,12 +180,7 @@ class Decoder(ABC):
             if body.rstrip().endswith(b"}"):
                 yield self._build_failure("malformed", "", body.decode("utf-8", "replace"))
             return  # truncated
-        if data.get("error") or data.get("type") == "error":
-            yield from self._decode_object("error", data)
-        elif (api := _detect_api(data)) not in ("", self.api):
-            yield self._build_failure("other_api", api, "")
-        else:
-            yield from self._decode_reply(data)
+        yield from self._decode_object(data, self._decode_reply)
 
     def _build_failure(self, kind: str, type_: str, message: str) -> ReplyFailure:
         self.ended = True

@@ -20,13 +20,7 @@ EXTRACT_LABEL = "[Extract: quotations from the conversation, picked by rules; no
 MAX_EXTRACT_BYTES = 16_000
 """Default bound, about 4,000 tokens: half of what a model's summary may use."""
 
-_MESSAGE_CHARS, _NOTE_CHARS, _ERROR_CHARS, _COMMAND_CHARS, _PATH_CHARS = (
-    1_200,
-    600,
-    400,
-    200,
-    300,
-)  # per quotation
+_MESSAGE_CHARS, _NOTE_CHARS, _ERROR_CHARS, _COMMAND_CHARS, _PATH_CHARS = (1_200, 600, 400, 200, 300)  # per quotation
 _MAX_ERRORS, _MAX_NOTES, _MAX_COMMANDS = 5, 3, 12  # the most recent ones
 
 
@@ -54,18 +48,22 @@ def build_extract(
         The label, then sections under the applicable headings of a model's summary. Apart from the label, never
         larger than the text of the history.
     """
-    typed, notes, recorded = _split_conversation(messages)
+    user_texts, notes, recorded_summary = _split_conversation(messages)
     calls = list(find_answered_calls(messages))
-    earlier = previous_summary if previous_summary is not None else recorded
-    done = [call for call in calls if isinstance(call, AnsweredCall)]
-    changed = _deduplicate_latest(path for call in done for path in call.changed)
-    read = [path for path in _deduplicate_latest(path for call in done for path in call.read) if path not in changed]
-    commands = _deduplicate_latest(call.command for call in done)
+    earlier_summary = previous_summary if previous_summary is not None else recorded_summary
+    answered_calls = [call for call in calls if isinstance(call, AnsweredCall)]
+    changed = _deduplicate_latest(path for call in answered_calls for path in call.changed)
+    read = [
+        path
+        for path in _deduplicate_latest(path for call in answered_calls for path in call.read)
+        if path not in changed
+    ]
+    commands = _deduplicate_latest(call.command for call in answered_calls)
     errors = [f"{call.tool}: {call.text}" if call.tool else call.text for call in calls if isinstance(call, FailedCall)]
     sections = [
-        _Section("Goal", "", _format_bullets(typed[:1], 2 * _MESSAGE_CHARS), 0.2),
-        _Section("Key Context", "Earlier summary", _quote_summary(earlier), 0.25),
-        _Section("Key Context", "User messages", _format_bullets(typed[1:], _MESSAGE_CHARS), 0.5),
+        _Section("Goal", "", _format_bullets(user_texts[:1], 2 * _MESSAGE_CHARS), 0.2),
+        _Section("Key Context", "Earlier summary", _quote_summary(earlier_summary), 0.25),
+        _Section("Key Context", "User messages", _format_bullets(user_texts[1:], _MESSAGE_CHARS), 0.5),
         _Section("Key Context", "Last notes of the assistant", _format_bullets(notes[-_MAX_NOTES:], _NOTE_CHARS), 0.3),
         _Section("Key Context", "Last errors", _format_bullets(errors[-_MAX_ERRORS:], _ERROR_CHARS), 0.3),
         _Section("Key Context", "Commands run", _format_bullets(commands[-_MAX_COMMANDS:], _COMMAND_CHARS), 0.3),
@@ -76,37 +74,34 @@ def build_extract(
 
 
 def _split_conversation(messages: list[Message]) -> tuple[list[str], list[str], str]:
-    """Split a history into user texts, assistant texts, and its newest summary."""
-    typed: list[str] = []
+    user_texts: list[str] = []
     notes: list[str] = []
     summary = ""
     for number, message in enumerate(messages):
-        spoken = message.get("role") == "assistant"
+        by_assistant = message.get("role") == "assistant"
         for ordinal, block in enumerate(list_message_blocks(message)):
             text = block.get("text")
             if block.get("type") != "text" or not isinstance(text, str) or not text.strip():
                 continue
-            first = {"first_block": not ordinal, "first_message": not number}
-            if text.startswith(EXTRACT_LABEL) or is_summary_start(text, by_assistant=spoken, **first):
+            position = {"first_block": not ordinal, "first_message": not number}
+            if text.startswith(EXTRACT_LABEL) or is_summary_start(text, by_assistant=by_assistant, **position):
                 summary = strip_summary_marker(text)
-            elif spoken:
+            elif by_assistant:
                 notes.append(text)
             elif not text.lstrip().startswith("<system-reminder>"):
-                typed.append(text)
-    return typed, notes, summary
+                user_texts.append(text)
+    return user_texts, notes, summary
 
 
 def _deduplicate_latest(values: Iterable[str]) -> list[str]:
-    """Remove duplicates, in the order of the last occurrence."""
-    seen: dict[str, None] = {}
+    distinct: dict[str, None] = {}
     for value in values:
-        seen.pop(value, None)
-        seen[value] = None
-    return [value for value in seen if value.strip()]
+        distinct.pop(value, None)
+        distinct[value] = None
+    return [value for value in distinct if value.strip()]
 
 
 def _format_bullets(texts: list[str], length: int) -> list[str]:
-    """Format each text as a bullet."""
     return [f"- {_truncate(line, length)}" for text in texts if (line := " ".join(text[: 4 * length].split()))]
 
 
@@ -121,7 +116,6 @@ def _truncate(text: str, length: int) -> str:
 
 
 def _count_history_bytes(messages: list[Message], previous_summary: str | None) -> int:
-    """Count the UTF-8 bytes of the text of a history."""
     total = utf8_len(previous_summary or "")
     for message in messages:
         for block in list_message_blocks(message):
@@ -137,12 +131,12 @@ def _fit_sections(sections: list[_Section], max_bytes: int) -> str:
     max_bytes -= utf8_len(EXTRACT_LABEL)
     heading = ""
     for section in sections:
-        above = "" if section.heading == heading else f"## {section.heading}\n"
-        title = above + (f"### {section.subheading}\n" if section.subheading else "")
-        chosen = _choose_items(section.items, int(max_bytes * section.share) - utf8_len(title) - 2)
-        if not chosen:
+        heading_line = "" if section.heading == heading else f"## {section.heading}\n"
+        title = heading_line + (f"### {section.subheading}\n" if section.subheading else "")
+        items = _choose_items(section.items, int(max_bytes * section.share) - utf8_len(title) - 2)
+        if not items:
             continue
-        parts.append(title + "\n".join(chosen))
+        parts.append(title + "\n".join(items))
         max_bytes -= utf8_len(parts[-1]) + 2
         heading = section.heading
     return "\n\n".join(parts)
@@ -151,15 +145,15 @@ def _fit_sections(sections: list[_Section], max_bytes: int) -> str:
 def _choose_items(items: list[str], max_bytes: int) -> list[str]:
     """Choose the newest items that fit, truncating the last one if necessary, and count the omitted ones."""
     max_bytes -= 40  # reserved for the line that counts the omissions
-    chosen: list[str] = []
+    selection: list[str] = []
     for item in reversed(items):
         size = utf8_len(item) + 1
         if size > max_bytes:
-            if not chosen and max_bytes > 40:
-                chosen.append(item.encode("utf-8", "replace")[: max_bytes - 4].decode("utf-8", "ignore") + "…")
+            if not selection and max_bytes > 40:
+                selection.append(item.encode("utf-8", "replace")[: max_bytes - 4].decode("utf-8", "ignore") + "…")
             break
-        chosen.append(item)
+        selection.append(item)
         max_bytes -= size
-    if chosen and len(chosen) < len(items):
-        chosen.append(f"({len(items) - len(chosen)} earlier left out)")
-    return chosen[::-1]
+    if selection and len(selection) < len(items):
+        selection.append(f"({len(items) - len(selection)} earlier left out)")
+    return selection[::-1]

@@ -7,7 +7,7 @@ Error bodies of real servers come in five shapes (an ``error`` object, with or w
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from context_tui.errors import SummarizerError
@@ -81,35 +81,23 @@ def parse_error_body(body: str) -> ServerError:
     # A code can be more specific than a type (context_length_exceeded), but is often just the status.
     code = details.get("code")
     kind = code if isinstance(code, str) and not code.isdigit() else details.get("type")
-    told = parse_error_message(str(kind or ""), str(message))
+    server_error = parse_error_message(str(kind or ""), str(message))
     match details:
         case {"n_prompt_tokens": int(prompt), "n_ctx": int(limit)} if (
             0 <= min(prompt, limit) <= max(prompt, limit) < 10**12
         ):
-            return ServerError(
-                told.type, told.message, _format_server_number(prompt), _format_server_number(limit), True
-            )
-    return told
+            return replace(server_error, prompt_tokens=str(prompt), limit_tokens=str(limit), too_long=True)
+    return server_error
 
 
 def parse_error_message(type_: str, message: str) -> ServerError:
     """Build an error from its type and message, with the token counts in the message."""
     for pattern in _CONTEXT_LIMIT_PATTERNS:
-        if found := pattern.search(message):
-            numbers = found.groupdict()
-            return ServerError(
-                type_,
-                message,
-                _format_server_number(numbers.get("prompt")),
-                _format_server_number(numbers.get("limit")),
-                True,
-            )
+        if match := pattern.search(message):
+            # A number reported by a server may have any length.
+            numbers = {name: format_one_line(value or "", 30) for name, value in match.groupdict().items()}
+            return ServerError(type_, message, numbers.get("prompt", ""), numbers.get("limit", ""), True)
     return ServerError(type_, message, too_long=type_ in _TOO_LONG_TYPES)
-
-
-def _format_server_number(value: object) -> str:
-    """Format a number reported by a server, which may have any length; empty for None."""
-    return "" if value is None else format_one_line(str(value), 30)
 
 
 def is_web_page(text: str) -> bool:
@@ -120,10 +108,8 @@ def is_web_page(text: str) -> bool:
 def build_web_page_failure(endpoint: Endpoint, status: int = 200) -> CallFailed:
     """Build the failure for a web page in place of a reply."""
     code = "" if status == 200 else f" ({status})"
-    what = f"{endpoint.host} answered with a web page{code}"
-    return CallFailed(
-        "malformed", f"{what}; is {format_one_line(endpoint.path, 100)} the path of its API? check the base URL"
-    )
+    remedy = f"is {format_one_line(endpoint.path, 100)} the path of its API? check the base URL"
+    return CallFailed("malformed", f"{endpoint.host} answered with a web page{code}; {remedy}")
 
 
 def build_speaks_tls_failure(endpoint: Endpoint) -> CallFailed:
@@ -131,30 +117,18 @@ def build_speaks_tls_failure(endpoint: Endpoint) -> CallFailed:
     return CallFailed("tls", f"{endpoint.host} requires TLS; use https:// in the base URL")
 
 
-def build_not_tls_failure(endpoint: Endpoint) -> CallFailed:
-    """Build the failure for TLS sent to a plain HTTP port."""
-    return CallFailed("tls", f"{endpoint.host} does not speak TLS; use http:// in the base URL")
-
-
-def build_total_timeout_failure(endpoint: Endpoint, partial: str) -> CallFailed:
-    """Build the failure for a call that exceeded the total timeout."""
-    what = f"{endpoint.host} did not finish within {endpoint.total_timeout:g} s"
-    remedy = "raise total_timeout in the configuration file, or use a faster model"
-    return CallFailed("timeout", f"{what}; {remedy}", partial)
-
-
 def match_known_failure(host: str, error: ServerError, partial: str = "") -> CallFailed | None:
     """Return the failure that a server's message identifies, whatever the status; None if it does not."""
     if error.too_long:
         tokens = f": {error.prompt_tokens} tokens" if error.prompt_tokens else ""
         limit = f", its limit is {error.limit_tokens}" if error.limit_tokens else ""
-        what = f"the prompt is too long for the model at {host}{tokens}{limit}"
-        return CallFailed("too_long", f"{what}; {SHORTEN_REMEDY}", partial)
-    said = f" ({format_one_line(error.message)})" if error.message.strip() else ""
+        reason = f"the prompt is too long for the model at {host}{tokens}{limit}"
+        return CallFailed("too_long", f"{reason}; {SHORTEN_REMEDY}", partial)
+    quote = f" ({format_one_line(error.message)})" if error.message.strip() else ""
     if error.type in _RATE_LIMIT_TYPES:
-        return CallFailed("rate_limited", f"rate limit of {host} reached{said}; try again later", partial)
+        return CallFailed("rate_limited", f"rate limit of {host} reached{quote}; try again later", partial)
     if error.type in _OVERLOADED_TYPES:
-        return CallFailed("overloaded", f"{host} is overloaded or not ready{said}; try again later", partial)
+        return CallFailed("overloaded", f"{host} is overloaded or not ready{quote}; try again later", partial)
     return None
 
 
@@ -171,39 +145,38 @@ def build_status_failure(
         location: ``Location`` header, with the key redacted.
     """
     host, error = endpoint.host, parse_error_body(body)
-    page = is_web_page(body)
-    quoted = "a web page" if page else format_one_line(error.message)
-    said = f"{status}: {quoted}" if quoted else f"{status}"
-    wait = f"try again in {retry_after[:9]} s" if retry_after.isdecimal() else "try again later"
-    if any(words in body.lower() for words in _HTTP_TO_TLS):
+    is_page = is_web_page(body)
+    quoted = "a web page" if is_page else format_one_line(error.message)
+    reply = f"{status}: {quoted}" if quoted else f"{status}"
+    wait_remedy = f"try again in {retry_after[:9]} s" if retry_after.isdecimal() else "try again later"
+    if any(phrase in body.lower() for phrase in _HTTP_TO_TLS):
         return build_speaks_tls_failure(endpoint)
     if 300 <= status < 400:
-        to = f" to {format_one_line(location)}" if location else ""
-        return CallFailed("redirect", f"{host} redirects{to} ({status}); give the final address as the base URL")
+        target = f" to {format_one_line(location)}" if location else ""
+        return CallFailed("redirect", f"{host} redirects{target} ({status}); give the final address as the base URL")
     if status == 407 and endpoint.proxy:
-        what = f"the proxy {endpoint.proxy.host} requires a user and a password ({said})"
-        return CallFailed("auth", f"{what} for requests to {host}; set them in the proxy variable")
-    if page and 400 <= status < 500 and status not in (404, 405, 413, 429):
+        reason = f"the proxy {endpoint.proxy.host} requires a user and a password ({reply})"
+        return CallFailed("auth", f"{reason} for requests to {host}; set them in the proxy variable")
+    if is_page and 400 <= status < 500 and status not in (404, 405, 413, 429):
         return build_web_page_failure(endpoint, status)
     if status in (401, 403):
-        what, remedy = ("refused the key", "check") if endpoint.key else ("requires a key", "set")
-        return CallFailed("auth", f"{host} {what} ({said}); {remedy} {endpoint.key_name}")
-    if status == 404 and "model" in error.message.lower() and not page:
+        reason, remedy = ("refused the key", "check") if endpoint.key else ("requires a key", "set")
+        return CallFailed("auth", f"{host} {reason} ({reply}); {remedy} {endpoint.key_name}")
+    if status == 404 and "model" in error.message.lower() and not is_page:
         model = format_one_line(endpoint.model, 100)
-        return CallFailed("not_found", f"{host} does not know the model {model} ({said}); name another one")
+        return CallFailed("not_found", f"{host} does not know the model {model} ({reply}); name another one")
     if status in (404, 405):
+        path = format_one_line(endpoint.path, 100)
         remedy = f"check the base URL, or use the summarizer {endpoint.other_kind}"
-        return CallFailed(
-            "not_found", f"{host} has nothing at {format_one_line(endpoint.path, 100)} ({said}); {remedy}"
-        )
+        return CallFailed("not_found", f"{host} has nothing at {path} ({reply}); {remedy}")
     if status == 429:
-        return CallFailed("rate_limited", f"rate limit of {host} reached ({said}); {wait}")
-    if told := match_known_failure(host, error):
-        return told
+        return CallFailed("rate_limited", f"rate limit of {host} reached ({reply}); {wait_remedy}")
+    if failure := match_known_failure(host, error):
+        return failure
     if status == 413:
-        return CallFailed("too_long", f"the prompt is too long for {host} ({said}); {SHORTEN_REMEDY}")
+        return CallFailed("too_long", f"the prompt is too long for {host} ({reply}); {SHORTEN_REMEDY}")
     if status in (503, 529):
-        return CallFailed("overloaded", f"{host} is overloaded or not ready ({said}); {wait}")
+        return CallFailed("overloaded", f"{host} is overloaded or not ready ({reply}); {wait_remedy}")
     if status >= 500:
-        return CallFailed("server", f"{host} failed ({said}); try again, or check the server's log")
-    return CallFailed("rejected", f"{host} rejected the request ({said}); check the model and the parameters")
+        return CallFailed("server", f"{host} failed ({reply}); try again, or check the server's log")
+    return CallFailed("rejected", f"{host} rejected the request ({reply}); check the model and the parameters")

@@ -46,7 +46,7 @@ def _build_function(tool: dict[str, Any]) -> dict[str, Any]:
 
 def _build_messages(message: Message) -> Iterator[Message]:
     """Convert a cleaned message to Chat Completions messages; each tool result becomes a separate one."""
-    calls, rest = [], []
+    calls, content = [], []
     for block in message["content"]:
         if block["type"] == "tool_result":
             label = "[error] " if block.get("is_error") else ""  # the format has no error flag
@@ -59,11 +59,11 @@ def _build_messages(message: Message) -> Iterator[Message]:
             function = {"name": block["name"], "arguments": format_json(block["input"])}
             calls.append({"id": block["id"], "type": "function", "function": function})
         else:
-            rest.append(block)
+            content.append(block)
     if calls:
-        yield {"role": "assistant", "content": _build_content(rest), "tool_calls": calls}
-    elif rest:
-        yield {"role": message["role"], "content": _build_content(rest)}
+        yield {"role": "assistant", "content": _build_content(content), "tool_calls": calls}
+    elif content:
+        yield {"role": message["role"], "content": _build_content(content)}
 
 
 def _build_content(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]] | None:
@@ -122,7 +122,6 @@ class OpenAIDecoder(Decoder):
         yield from self._update_usage(_parse_usage(data.get("usage")))
 
     def _decode_content(self, content: object) -> Iterator[TextDelta]:
-        """Decode content: text, null, or (from some servers) a list of parts."""
         if isinstance(content, list):
             for part in map(parse_mapping, content):
                 if part.get("type") == "text":

@@ -14,12 +14,10 @@ from context_tui.summarizer.request import SummaryRequest, format_json
 from context_tui.summarizer.secrets import classify_named_value, find_secrets, mask_text
 
 _IDENTIFIER_KEYS = frozenset({"id", "name", "tool_use_id", "tool_call_id"})
-_DATA_KEYS = frozenset(
-    {"input", "input_schema", "parameters"}
-)  # below these keys is arbitrary JSON, where ``id`` is a normal key
-_NAMED_VALUE_KEYS = frozenset(
-    {"default", "const", "example", "examples", "enum", "value"}
-)  # their values belong to the enclosing key
+# Below these keys is arbitrary JSON, where ``id`` is a normal key.
+_DATA_KEYS = frozenset({"input", "input_schema", "parameters"})
+# The values of these keys belong to the enclosing key.
+_NAMED_VALUE_KEYS = frozenset({"default", "const", "example", "examples", "enum", "value"})
 _SCHEMA_CHOICE_KEYS = frozenset({"anyof", "oneof", "allof", "items"})  # schemas of the enclosing key
 _IMAGE_PREFIXES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0")  # PNG, JPEG, GIF, WebP and PDF in base64
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}+={0,2}")
@@ -71,8 +69,8 @@ class _Masker:
         if (lower := key.lower()) in _NAMED_VALUE_KEYS or lower in _SCHEMA_CHOICE_KEYS:
             # ``{"name": "DB_PASSWORD", "value": "…"}``, or the default of a property named ``password``.
             names = ("name", "key", "Name", "Key", "NAME", "KEY") if lower == "value" else ()
-            called = next((fields[each] for each in names if fields.get(each)), None)
-            key = called if isinstance(called, str) else name or key
+            name_value = next((fields[each] for each in names if fields.get(each)), None)
+            key = name_value if isinstance(name_value, str) else name or key
         return self.mask_value(value, key, data or key in _DATA_KEYS, depth + 1)
 
     def _mask_string(self, text: str, name: str, depth: int) -> str:
@@ -83,16 +81,14 @@ class _Masker:
             return f"[masked {kind}]"
         if text[:1] in ("{", "[") and text[-1:] in ("}", "]") and depth <= _MAX_DEPTH:
             try:
-                inner = loads(text)
+                value = loads(text)
             except ValueError:
-                inner = None
-            before = self.counts.total()
-            masked = self.mask_value(inner, "", True, depth + 1)
-            if self.counts.total() > before:
+                value = None
+            count_before = self.counts.total()
+            masked = self.mask_value(value, "", True, depth + 1)
+            if self.counts.total() > count_before:
                 return format_json(masked)
-        return self._mask_text(
-            text
-        )  # also what was read as JSON: of two fields of one name, only the last was looked at
+        return self._mask_text(text)  # JSON too: of two fields with one name, the parser returns only the last
 
     def _mask_text(self, text: str) -> str:
         masked, counts = mask_text(text)
@@ -108,7 +104,6 @@ class _Masker:
 
 
 def _is_image(text: str) -> bool:
-    """Return whether a text is base64 of an image or document, or a ``data:`` URL of one."""
     start = text.find(";base64,", 0, 100) + 8 if text.startswith("data:") else 0
     return text.startswith(_IMAGE_PREFIXES, start) and _BASE64.fullmatch(text, start) is not None
 

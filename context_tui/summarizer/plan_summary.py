@@ -98,10 +98,10 @@ class PreparedSummary:
 
     def _mask_messages(self, kind: str) -> tuple[list[Message], Mapping[str, int]]:
         if kind not in self._masks:
-            own = kind == EXTRACT
-            self._masks[kind] = (
-                mask_body(self.request.messages) if own else ([], count_suspected_secrets(kind, self.request))
-            )
+            if kind == EXTRACT:
+                self._masks[kind] = mask_body(self.request.messages)
+            else:
+                self._masks[kind] = [], count_suspected_secrets(kind, self.request)
         return self._masks[kind]
 
     def check_text(self, text: str, summary: Summary, *, edited: bool = False, cut_off: str = "") -> list[SummaryCheck]:
@@ -114,16 +114,8 @@ class PreparedSummary:
             return [replace(each, severity="warning") for each in check_summary(text, self.head)]
         if edited:
             return check_summary(text, self.head, cut_off=cut_off)
-        request = self.request
-        return check_summary(
-            text,
-            self.head,
-            summary.usage,
-            summary.stop_reason,
-            request.sections,
-            max_tokens=request.max_tokens,
-            cut_off=cut_off,
-        )
+        sections, limit = self.request.sections, self.request.max_tokens
+        return check_summary(text, self.head, summary.usage, summary.stop_reason, sections, limit, cut_off)
 
 
 def prepare_summary(plan: Plan, *, mask_secrets: bool = True) -> PreparedSummary:
@@ -138,10 +130,10 @@ def prepare_summary(plan: Plan, *, mask_secrets: bool = True) -> PreparedSummary
     if plan.prompt is None:
         raise PlanError(f"{plan.policy}: its plan has no summary prompt; choose another policy")
     head, previous, repairs = plan.messages_to_summarise, plan.previous_summary, list[str]()
-    sent = head
+    history = head
     if plan.prompt.sends_messages:
-        sent, repairs = repair(head)
-    request = replace(build_request(plan.prompt, sent, previous, content.tools()), mask_secrets=mask_secrets)
+        history, repairs = repair(head)
+    request = replace(build_request(plan.prompt, history, previous, content.tools()), mask_secrets=mask_secrets)
     return PreparedSummary(
         head, plan.quotable_messages, previous, request, tuple(repairs), _estimate_request_tokens(request)
     )
@@ -164,15 +156,12 @@ def choose_summarizer(
     """
     if kind == EXTRACT:
         return Summarizer()
-    first = resolve_endpoint(kind, model, base_url, environ=environ, config=config)
-    own = plan.context.facts.model or ""
-    endpoints = [first]
-    if (
-        plan.prompt is not None
-        and plan.prompt.retries_with_session_model
-        and own not in ("", "<synthetic>", first.model)
-    ):
-        endpoints.append(replace(first, model=own))
+    endpoint = resolve_endpoint(kind, model, base_url, environ=environ, config=config)
+    session_model = plan.context.facts.model or ""
+    endpoints = [endpoint]
+    retries = plan.prompt is not None and plan.prompt.retries_with_session_model
+    if retries and session_model not in ("", "<synthetic>", endpoint.model):
+        endpoints.append(replace(endpoint, model=session_model))
     return Summarizer(kind, tuple(endpoints))
 
 
@@ -225,9 +214,9 @@ def format_notice(summarizer: Summarizer, prepared: PreparedSummary) -> list[str
     first = summarizer.endpoints[0]
     lines = [f"sending est. {prepared.tokens:,} tokens to {first.model} at {first.destination}"]
     lines += [f"fallback: {other.model} at {other.destination}" for other in summarizer.endpoints[1:]]
-    if found := prepared.count_secrets(summarizer.kind):
+    if secrets := prepared.count_secrets(summarizer.kind):
         lines.append(
-            f"suspected secrets, {'masked' if prepared.masked else 'NOT masked'}: {format_secret_counts(found)}"
+            f"suspected secrets, {'masked' if prepared.masked else 'NOT masked'}: {format_secret_counts(secrets)}"
         )
     return lines
 

@@ -167,13 +167,7 @@ class Reply:
         """
         text, hidden = _strip_thinking(self.text.strip())
         return Summary(
-            text,
-            self._model or model,
-            self._usage,
-            self._stop,
-            seconds,
-            self._thinking + hidden,
-            tuple(self._notes),
+            text, self._model or model, self._usage, self._stop, seconds, self._thinking + hidden, tuple(self._notes)
         )
 
     def build_summary(self, endpoint: Endpoint, max_tokens: int, seconds: float) -> Summary:
@@ -188,8 +182,8 @@ class Reply:
             CallFailed: the reply is broken, refused, empty, or cut off.
         """
         host = endpoint.host
-        made = self.build_partial_summary(endpoint.model, seconds)
-        text, thinking = made.text, made.thinking_chars
+        summary = self.build_partial_summary(endpoint.model, seconds)
+        text, thinking = summary.text, summary.thinking_chars
         if self._failure is not None:
             raise self._build_failure(endpoint, self._failure, text)
         if self._stop == "refusal":
@@ -198,45 +192,44 @@ class Reply:
             remedy = "try again, or use another model"
             raise CallFailed("tool_call", f"the model at {host} called a tool instead of summarising; {remedy}", text)
         output = self._usage.output_tokens
-        cut = self._stop in CUT_REASONS or (output is not None and output >= max_tokens)
-        after = f" within {max_tokens if output is None else output} tokens" if cut else ""
+        is_cut = self._stop in CUT_REASONS or (output is not None and output >= max_tokens)
+        limit_phrase = f" within {max_tokens if output is None else output} tokens" if is_cut else ""
         if not text and thinking:
             remedy = "allow more tokens, or turn its thinking off"
-            raise CallFailed(
-                "thinking_only", f"the model at {host} wrote only thinking and no summary{after}; {remedy}"
-            )
+            reason = f"the model at {host} wrote only thinking and no summary{limit_phrase}"
+            raise CallFailed("thinking_only", f"{reason}; {remedy}")
         if not text:
             raise CallFailed("empty", f"the model at {host} returned no text; try again, or use another model")
-        if cut:
+        if is_cut:
             count = f" after {output} tokens" if output is not None else ""
             remedy = "allow more tokens, or use a model with a larger window"
             raise CallFailed("cut", f"the summary from {host} was cut off{count} ({self._stop}); {remedy}", text)
-        return made
+        return summary
 
     def _build_failure(self, endpoint: Endpoint, failure: ReplyFailure, text: str) -> CallFailed:
         host = endpoint.host
-        said = f": {format_one_line(failure.message)}" if failure.message.strip() else ""
+        quote = f": {format_one_line(failure.message)}" if failure.message.strip() else ""
         if failure.kind == "error":
-            told = match_known_failure(host, parse_error_message(failure.type, failure.message), text)
-            return told or CallFailed("error", f"{host} reported an error in its reply{said}; try again", text)
+            known_failure = match_known_failure(host, parse_error_message(failure.type, failure.message), text)
+            return known_failure or CallFailed(
+                "error", f"{host} reported an error in its reply{quote}; try again", text
+            )
         if failure.kind == "web_page":
             return build_web_page_failure(endpoint)
         if failure.kind == "other_api":
-            what = f"{host} answers in the format of the other API"
-            return CallFailed("wrong_api", f"{what}; use the summarizer {failure.type}, or check the base URL", text)
+            remedy = f"use the summarizer {failure.type}, or check the base URL"
+            return CallFailed("wrong_api", f"{host} answers in the format of the other API; {remedy}", text)
         if failure.kind == "malformed":
             remedy = f"check the base URL, or use the summarizer {endpoint.other_kind}"
-            return CallFailed("malformed", f"the reply of {host} is not a valid API response{said}; {remedy}", text)
+            return CallFailed("malformed", f"the reply of {host} is not a valid API response{quote}; {remedy}", text)
         if not text and not self._model and not self._thinking:
-            return CallFailed(
-                "empty", f"{host} sent an empty reply; the prompt may be too long for it: {SHORTEN_REMEDY}"
-            )
+            reason = f"{host} sent an empty reply; the prompt may be too long for it"
+            return CallFailed("empty", f"{reason}: {SHORTEN_REMEDY}")
         return CallFailed("cut", f"the reply of {host} ended before it was complete; try again", text)
 
 
 def _strip_thinking(text: str) -> tuple[str, int]:
-    """Remove reasoning that a server left in the text, and count its characters."""
     if not text.startswith("<think>"):
         return text, 0
-    thought, closed, rest = text.partition("</think>")
-    return (rest.strip() if closed else ""), len(thought) - len("<think>")
+    thinking, end_tag, answer = text.partition("</think>")
+    return (answer.strip() if end_tag else ""), len(thinking) - len("<think>")

@@ -93,8 +93,12 @@ def _clean_block(block: dict[str, Any]) -> dict[str, Any] | None:
             return {"type": "image", "source": source}
         case {"type": "tool_use"}:
             call = {"id": sanitize_id(block.get("id")), "name": sanitize_name(block.get("name"))}
-            given = block.get("input")
-            return {"type": "tool_use", **call, "input": given if isinstance(given, dict) else {"input": given}}
+            arguments = block.get("input")
+            return {
+                "type": "tool_use",
+                **call,
+                "input": arguments if isinstance(arguments, dict) else {"input": arguments},
+            }
         case {"type": "tool_result"}:
             result = {
                 "tool_use_id": sanitize_id(block.get("tool_use_id")),
@@ -147,23 +151,17 @@ def declare_tools(request: SummaryRequest) -> tuple[list[dict[str, Any]], list[s
     Providers refuse a history with calls of undeclared tools, so tools without a schema are declared with a minimal
     one.
     """
+    any_schema = {"type": "object", "properties": {}}
     declared: dict[str, dict[str, Any]] = {}
     for tool in request.tools:
         schema = tool.get("input_schema")
-        known = {"name": sanitize_name(tool.get("name")), "description": str(tool.get("description") or "")}
-        declared[known["name"]] = {**known, "input_schema": schema if isinstance(schema, dict) else _build_any_schema()}
-    called = [b for message in request.messages for b in list_message_blocks(message) if b.get("type") == "tool_use"]
-    missing = sorted({sanitize_name(block.get("name")) for block in called} - declared.keys())
+        base = {"name": sanitize_name(tool.get("name")), "description": str(tool.get("description") or "")}
+        declared[base["name"]] = {**base, "input_schema": schema if isinstance(schema, dict) else any_schema}
+    calls = [b for message in request.messages for b in list_message_blocks(message) if b.get("type") == "tool_use"]
+    missing = sorted({sanitize_name(block.get("name")) for block in calls} - declared.keys())
     for name in missing:
-        declared[name] = {
-            "name": name,
-            "description": "A tool of the recorded session.",
-            "input_schema": _build_any_schema(),
-        }
-    more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-    notes = [f"no schema in the session for {', '.join(missing[:5])}{more}: declared by name only"] if missing else []
+        description = "A tool of the recorded session."
+        declared[name] = {"name": name, "description": description, "input_schema": any_schema}
+    suffix = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    notes = [f"no schema in the session for {', '.join(missing[:5])}{suffix}: declared by name only"] if missing else []
     return list(declared.values()), notes
-
-
-def _build_any_schema() -> dict[str, Any]:
-    return {"type": "object", "properties": {}}

@@ -201,10 +201,10 @@ class SecretShape(NamedTuple):
     pattern: re.Pattern[str]
 
 
-def _build_prefix_shape(kind: str, start: str, rest: str) -> SecretShape:
+def _build_prefix_shape(kind: str, prefix: str, pattern: str) -> SecretShape:
     """Build a shape with a literal prefix, which makes the search fast, not preceded by a word character."""
-    literal = re.escape(start)
-    return SecretShape(kind, start, re.compile(rf"{literal}(?<![A-Za-z0-9_-]{literal}){rest}"))
+    literal = re.escape(prefix)
+    return SecretShape(kind, prefix, re.compile(rf"{literal}(?<![A-Za-z0-9_-]{literal}){pattern}"))
 
 
 SECRET_SHAPES = (

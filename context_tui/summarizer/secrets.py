@@ -89,7 +89,6 @@ def _lowercase(text: str) -> str:
 
 
 def _find_positions(word: str, text: str) -> Iterator[int]:
-    """Yield every position of a word."""
     place = text.find(word)
     while place >= 0:
         yield place
@@ -158,19 +157,21 @@ def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
             bare = _BARE_PASSWORD if kind == "password" else _BARE_SECRET
             quoted = _QUOTED_VALUE.match(text, sign.end())
             value = quoted or bare.match(text, sign.end())
-            given = sign[0] == "=" and (text[name.start() : name.end()].isupper() or text[place - 2 : place] == "--")
-            sure = (bool(quoted) or given) and name[0] != "pwd"  # more often a directory
+            is_literal = sign[0] == "=" and (
+                text[name.start() : name.end()].isupper() or text[place - 2 : place] == "--"
+            )
+            is_value = (bool(quoted) or is_literal) and name[0] != "pwd"  # more often a directory
         else:
             pattern = (
                 _XML_VALUE if text[name.end() : name.end() + 1] == ">" else _SQL_VALUE if kind == "password" else None
             )
-            value, sure = (pattern.match(text, name.end()) if pattern else None), True
+            value, is_value = (pattern.match(text, name.end()) if pattern else None), True
         if not value:
             continue
         start, stop = value.span(1)
         if "&" in value[1] and (after := _NEXT_PARAMETER.search(text, start, stop)):  # the next field of a form
             stop = after.start()
-        if _is_plausible(kind, text[start:stop], sure=sure):
+        if _is_plausible(kind, text[start:stop], sure=is_value):
             yield kind, start, stop
             end = stop
     for place in _find_positions("identified by", lower):
@@ -199,41 +200,33 @@ _SECRET_OPTION = re.compile(
     r"--(?:[a-z0-9]{1,20}-){0,3}(?:(?P<password>password|passwd|passphrase|pass)|token|api-key|secret-key|access-key|secret)"
     r"[ \t]{1,4}[\"']?([^\s\"'<>$,;()]{4,200})"
 )
-_COMMAND_PATTERNS = (  # text that stands in it, and the command with its password as the only group
+# Text that occurs in a command, and the pattern of the command, whose only group is the password.
+_COMMAND_SHAPES = (
     (
         "machine",
-        re.compile(
-            r"machine\s{1,9}(?=\S{1,100}\.)\S{1,200}\s{1,9}login\s{1,9}\S{1,100}\s{1,9}password\s{1,9}([^\s\"']{3,200})"
-        ),
+        r"machine\s{1,9}(?=\S{1,100}\.)\S{1,200}\s{1,9}login\s{1,9}\S{1,100}\s{1,9}password\s{1,9}([^\s\"']{3,200})",
     ),
-    ("default", re.compile(r"default\s{1,9}login\s{1,9}\S{1,100}\s{1,9}password\s{1,9}([^\s\"']{3,200})")),
-    ("sshpass", re.compile(r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{3,100})")),
+    ("default", r"default\s{1,9}login\s{1,9}\S{1,100}\s{1,9}password\s{1,9}([^\s\"']{3,200})"),
+    ("sshpass", r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{3,100})"),
     (
         "mysql",
-        re.compile(
-            r"mysql(?:dump|admin)?(?:[ \t]{1,4}-[a-oq-zA-Z-]\S{0,60}(?:[ \t]{1,4}[^\s-]\S{0,60})?){0,6}"
-            r"[ \t]{1,4}-p([^\s\"'$]{3,100})"
-        ),
+        r"mysql(?:dump|admin)?(?:[ \t]{1,4}-[a-oq-zA-Z-]\S{0,60}(?:[ \t]{1,4}[^\s-]\S{0,60})?){0,6}"
+        r"[ \t]{1,4}-p([^\s\"'$]{3,100})",
     ),
-    (
-        "redis-cli",
-        re.compile(r"redis-cli(?:[ \t]{1,4}-[hpnu][ \t]{1,4}\S{1,60}){0,4}[ \t]{1,4}-a[ \t]{1,4}([^\s$]{3,100})"),
-    ),
-    ("requirepass", re.compile(r"requirepass[ \t]{1,4}([^\s<]{4,200})")),
+    ("redis-cli", r"redis-cli(?:[ \t]{1,4}-[hpnu][ \t]{1,4}\S{1,60}){0,4}[ \t]{1,4}-a[ \t]{1,4}([^\s$]{3,100})"),
+    ("requirepass", r"requirepass[ \t]{1,4}([^\s<]{4,200})"),
     (
         "login",
-        re.compile(
-            r"(?:docker|podman|helm registry)[ \t]login(?:[ \t]{1,4}-?[^\s-]\S{0,60}){0,4}"
-            r"[ \t]{1,4}-p[ \t]{1,4}([^\s\"'$]{3,100})"
-        ),
+        r"(?:docker|podman|helm registry)[ \t]login(?:[ \t]{1,4}-?[^\s-]\S{0,60}){0,4}"
+        r"[ \t]{1,4}-p[ \t]{1,4}([^\s\"'$]{3,100})",
     ),
-    ("thin:", re.compile(r"thin:[\w.-]{1,60}/([^\s/@\"'$]{3,100})@")),
-    ("pass:", re.compile(r"-pass(?:in|out)?[ \t]{1,4}[\"']?pass:([^\s\"'$]{3,100})")),
+    ("thin:", r"thin:[\w.-]{1,60}/([^\s/@\"'$]{3,100})@"),
+    ("pass:", r"-pass(?:in|out)?[ \t]{1,4}[\"']?pass:([^\s\"'$]{3,100})"),
 )
+_COMMAND_PATTERNS = tuple((word, re.compile(pattern)) for word, pattern in _COMMAND_SHAPES)
 
 
 def _find_in_urls(text: str) -> Iterator[_SecretMatch]:
-    """Find passwords and tokens before the host of a URL."""
     if "://" not in text:
         return
     for match in _URL_PASSWORD.finditer(text):
@@ -246,7 +239,6 @@ def _find_in_urls(text: str) -> Iterator[_SecretMatch]:
 
 
 def _find_in_headers(text: str, lower: str) -> Iterator[_SecretMatch]:
-    """Find credentials in authorization headers."""
     for scheme in ("bearer", "basic"):
         for place in _find_positions(scheme, lower):
             match = _AUTH_SCHEME.match(text, place)
@@ -283,7 +275,6 @@ def _find_in_cookies(text: str, lower: str) -> Iterator[_SecretMatch]:
 
 
 def _read_line_before(text: str, place: int) -> str:
-    """Return the text on the line before a position, up to a limit."""
     return text[max(0, place - 300) : place].rpartition("\n")[2]
 
 

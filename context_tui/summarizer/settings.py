@@ -53,30 +53,29 @@ def resolve_endpoint(
     if api is None:
         raise SummarizerError(f"unknown summarizer {kind!r}; available: {', '.join(APIS)}")
     environ = os.environ if environ is None else environ
-    filed = _read_config_table(config, environ).get(kind, {})
+    table = _read_config_table(config, environ).get(kind, {})
     prefix = kind.upper()
     if model is not None and not model.strip():
         raise SummarizerError("the name of the model is empty; give one, or omit --model")
-    named_url = _resolve_url(base_url, environ, f"{prefix}_BASE_URL") or filed.get("base_url")
-    url = _check_url(named_url or api.base_url)
+    explicit_url = _resolve_url(base_url, environ, f"{prefix}_BASE_URL") or table.get("base_url")
+    url = _check_url(explicit_url or api.base_url)
     variable, key = _find_key(api, environ)
-    if key is None and named_url is None:
-        wanted = " or ".join(reversed([*api.key_headers]))
-        raise SummarizerError(f"no key for {api.base_url}; set {wanted}, or give another server with --base-url")
+    if key is None and explicit_url is None:
+        variables = " or ".join(reversed([*api.key_headers]))
+        raise SummarizerError(f"no key for {api.base_url}; set {variables}, or give another server with --base-url")
     return Endpoint(
         kind=kind,
         base_url=url,
-        model=model or _read_variable(environ, f"{prefix}_MODEL") or filed.get("model") or api.default_model,
+        model=model or _read_variable(environ, f"{prefix}_MODEL") or table.get("model") or api.default_model,
         key=key,
-        read_timeout=float(filed.get("read_timeout", READ_TIMEOUT)),
-        total_timeout=float(filed.get("total_timeout", TOTAL_TIMEOUT)),
+        read_timeout=float(table.get("read_timeout", READ_TIMEOUT)),
+        total_timeout=float(table.get("total_timeout", TOTAL_TIMEOUT)),
         bearer=key is not None and api.key_headers[variable] == BEARER_HEADER,
         proxy=find_proxy(url, environ),
     )
 
 
 def _resolve_url(flag: str | None, environ: Mapping[str, str], variable: str) -> str:
-    """Return the URL from the flag or the variable; empty if neither is set."""
     for name, url in (("--base-url", flag), (variable, environ.get(variable))):
         if url is not None:
             if not url.strip():
@@ -91,7 +90,6 @@ def _read_variable(environ: Mapping[str, str], name: str) -> str:
 
 
 def _find_key(api: Api, environ: Mapping[str, str]) -> tuple[str, ApiKey | None]:
-    """Return the first variable that holds a key, and the key."""
     for name in api.key_headers:
         if value := _read_variable(environ, name):
             # httpx would quote an invalid header value, and so the key, in its error.
@@ -139,21 +137,21 @@ def _read_config_table(config: Path | None, environ: Mapping[str, str]) -> dict[
     return table
 
 
-def _check_endpoint_table(path: Path, api: Api, where: str, table: dict[str, Any]) -> None:
+def _check_endpoint_table(path: Path, api: Api, table_name: str, table: dict[str, Any]) -> None:
     for name, value in table.items():
         if name.lower().replace("-", "_") in _SECRET_KEYS:
             remedy = f"remove it and set {[*api.key_headers][-1]}"
-            raise SummarizerError(f"{path}: {where}.{name}: keys are never read from a file; {remedy}")
+            raise SummarizerError(f"{path}: {table_name}.{name}: keys are never read from a file; {remedy}")
         if name not in _FILE_KEYS:
-            _raise_unknown(path, f"{where}.{name}", [f"{where}.{known}" for known in _FILE_KEYS])
+            _raise_unknown(path, f"{table_name}.{name}", [f"{table_name}.{key}" for key in _FILE_KEYS])
         if name in ("read_timeout", "total_timeout"):
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-                raise SummarizerError(f"{path}: {where}.{name} must be a number of seconds above 0; fix it")
+                raise SummarizerError(f"{path}: {table_name}.{name} must be a number of seconds above 0; fix it")
         elif not isinstance(value, str) or not value.strip():
-            raise SummarizerError(f"{path}: {where}.{name} must be a string; put it in quotes")
+            raise SummarizerError(f"{path}: {table_name}.{name} must be a string; put it in quotes")
 
 
-def _raise_unknown(path: Path, name: str, known: list[str]) -> NoReturn:
-    near = get_close_matches(name, known, n=1, cutoff=0.0)
-    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(known)}"
+def _raise_unknown(path: Path, name: str, known_names: list[str]) -> NoReturn:
+    matches = get_close_matches(name, known_names, n=1, cutoff=0.0)
+    hint = f"did you mean {matches[0]}?" if matches else f"available: {', '.join(known_names)}"
     raise SummarizerError(f"{path}: unknown setting {name}; {hint}")

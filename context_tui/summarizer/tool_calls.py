@@ -61,20 +61,20 @@ def extract_result_text(content: Any) -> str:
 
 def parse_call(block: dict[str, Any]) -> AnsweredCall:
     """Classify the effect of a successful tool_use."""
-    words = {word.lower() for word in _WORD.findall(str(block.get("name") or ""))}
+    name_words = {word.lower() for word in _WORD.findall(str(block.get("name") or ""))}
     name = str(block.get("name") or "").lower()
-    given = block.get("input")
-    arguments = given if isinstance(given, dict) else {}
-    texts = [given] if isinstance(given, str) else [v for v in arguments.values() if isinstance(v, str)]
-    if patched := tuple(path.strip() for text in texts for path in _PATCHED_FILE.findall(text)):
-        return AnsweredCall(changed=patched)
+    value = block.get("input")
+    arguments = value if isinstance(value, dict) else {}
+    texts = [value] if isinstance(value, str) else [v for v in arguments.values() if isinstance(v, str)]
+    if patched_paths := tuple(path.strip() for text in texts for path in _PATCHED_FILE.findall(text)):
+        return AnsweredCall(changed=patched_paths)
     paths = tuple(v for key in _PATH_ARGUMENTS if isinstance(v := arguments.get(key), str) and v.strip())[:1]
     # Some editors have several commands, of which one reads.
-    if arguments.get("command") == "view" or words & _READ_WORDS or name in _READ_WORDS:
+    if arguments.get("command") == "view" or name_words & _READ_WORDS or name in _READ_WORDS:
         return AnsweredCall(read=paths)
-    if words & _WRITE_WORDS or name in _WRITE_WORDS:
+    if name_words & _WRITE_WORDS or name in _WRITE_WORDS:
         return AnsweredCall(changed=paths)
-    if words & _RUN_WORDS or name in _RUN_WORDS:
+    if name_words & _RUN_WORDS or name in _RUN_WORDS:
         return AnsweredCall(command=_parse_command(arguments))
     return AnsweredCall()
 

@@ -138,18 +138,18 @@ def find_leftovers(folder: Path) -> list[Path]:
             names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
     except (OSError, ValueError):
         return []
-    found = []
+    leftovers = []
     for name in names:
-        with _lock_abandoned(folder / name) as ours:
-            if ours:
-                found.append(folder / name)
-    return found
+        with _lock_abandoned(folder / name) as is_leftover:
+            if is_leftover:
+                leftovers.append(folder / name)
+    return leftovers
 
 
 def remove_leftover(leftover: Path) -> bool:
     """Remove a folder returned by :func:`find_leftovers`, if it is still abandoned; return whether it was removed."""
-    with _lock_abandoned(leftover) as ours:
-        if ours:
+    with _lock_abandoned(leftover) as is_leftover:
+        if is_leftover:
             shutil.rmtree(leftover, ignore_errors=True)
     return not os.path.lexists(leftover)
 
@@ -163,13 +163,13 @@ def _lock_abandoned(folder: Path) -> Iterator[bool]:
         if _NAME.fullmatch(folder.name) and stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
             lock = os.open(folder / MARKER, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            ours = os.read(lock, len(_MARKER_TEXT) + 1) == _MARKER_TEXT
+            is_leftover = os.read(lock, len(_MARKER_TEXT) + 1) == _MARKER_TEXT
         else:
-            ours = False
+            is_leftover = False
     except OSError:
-        ours = False
+        is_leftover = False
     try:
-        yield ours
+        yield is_leftover
     finally:
         if lock >= 0:
             os.close(lock)

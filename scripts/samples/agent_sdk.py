@@ -95,15 +95,15 @@ class Log:
         """What the person or the scheduler says."""
         self.messages.append({"role": "user", "content": text})
 
-    def step(self, said: str, *calls: tuple[str, dict[str, Any], str], error: bool = False) -> None:
+    def step(self, reply: str, *calls: tuple[str, dict[str, Any], str], error: bool = False) -> None:
         """An answer with tool calls, and the user message with their results."""
-        content: list[Message] = [{"type": "text", "text": said}] if said else []
+        content: list[Message] = [{"type": "text", "text": reply}] if reply else []
         results: list[Message] = []
-        for name, given, told in calls:
+        for name, tool_input, result_text in calls:
             self._calls += 1
             call_id = f"toolu_01NightWatch{self._calls:012}"
-            content.append({"type": "tool_use", "id": call_id, "name": name, "input": given})
-            result: Message = {"type": "tool_result", "tool_use_id": call_id, "content": told}
+            content.append({"type": "tool_use", "id": call_id, "name": name, "input": tool_input})
+            result: Message = {"type": "tool_result", "tool_use_id": call_id, "content": result_text}
             results.append(result | {"is_error": True} if error else result)
         self.messages.append({"role": "assistant", "content": content})
         if results:

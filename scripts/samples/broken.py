@@ -13,7 +13,7 @@ def build() -> bytes:
     """The session."""
     it = Recorder("broken", datetime(2026, 8, 21, 17, 5, 40), CWD, version="2.1.62", hidden=9_000)
     it.prompt("Count the words of each note.\n\n[A sample session of context-tui, broken on purpose.]", after=0)
-    listing = Call("Glob", {"pattern": "*.md"}, f"{CWD}/garden.md\n{CWD}/plans.md\n{CWD}/recipes.md", shown={})
+    listing = Call("Glob", {"pattern": "*.md"}, f"{CWD}/garden.md\n{CWD}/plans.md\n{CWD}/recipes.md", client_result={})
     count = Call("Bash", {"command": "wc -w *.md"}, "  212 garden.md\n   78 plans.md\n  530 recipes.md\n  820 total\n")
     it.reply(text("Let me look."), calls=[listing, count])
     it.reply(text("garden.md 212, plans.md 78, recipes.md 530: 820 words."))
@@ -45,7 +45,7 @@ def _break(lines: list[bytes], it: Recorder) -> bytes:
     torn = line(it.records[-1])[:-90]  # the disk was full, or the program is still writing
     two_on_a_line = lines[1].rstrip(b"\n") + lines[2]
     garbage = bytes(range(128, 192)) + b"\x00\xff\xfe{\n"
-    whole = [lines[0], two_on_a_line, b"\n", *lines[3:6], b"   \n", garbage, *lines[6:], unknown, orphaned]
+    lines_after = [lines[0], two_on_a_line, b"\n", *lines[3:6], b"   \n", garbage, *lines[6:], unknown, orphaned]
     not_an_object = b'["a list", "is not a record"]\n'
     half = lines[3][: len(lines[3]) // 2] + b"\n"
-    return b"".join([*whole, not_an_object, half, prompt, torn])
+    return b"".join([*lines_after, not_an_object, half, prompt, torn])

@@ -39,10 +39,10 @@ class Call:
     """A tool call with its result: what the model is told, and what the client keeps for its screen."""
 
     tool: str
-    given: dict[str, Any]
-    told: str | list[Block]
+    tool_input: dict[str, Any]
+    result: str | list[Block]
     error: bool = False
-    shown: Any = None
+    client_result: Any = None
     id: str = ""
 
 
@@ -127,31 +127,31 @@ class Recorder:
         uses: list[Block] = []
         for call in calls:
             call.id = call.id or self.id("toolu")
-            uses.append({"type": "tool_use", "id": call.id, "name": call.tool, "input": call.given})
-        asked = self._answer([*blocks, *uses], seconds)
+            uses.append({"type": "tool_use", "id": call.id, "name": call.tool, "input": call.tool_input})
+        uuids = self._answer([*blocks, *uses], seconds)
         for call in calls:
             self.wait(tool_seconds * (0.5 + self.rng.random()))
-            result: Block = {"tool_use_id": call.id, "type": "tool_result", "content": call.told}
+            result: Block = {"tool_use_id": call.id, "type": "tool_result", "content": call.result}
             if call.error or call.tool == "Bash":
                 result["is_error"] = call.error
-            shown = f"Error: {call.told}" if call.error and call.shown is None else call.shown
-            late = {"toolUseResult": shown, "sourceToolAssistantUUID": asked[call.id]}
+            tool_result = f"Error: {call.result}" if call.error and call.client_result is None else call.client_result
+            late = {"toolUseResult": tool_result, "sourceToolAssistantUUID": uuids[call.id]}
             self.add(type="user", message={"role": "user", "content": [result]}, late=late)
-            self.count(call.told)
+            self.count(call.result)
 
     def _answer(self, blocks: list[Block], seconds: float) -> dict[str, str]:
         usage = self._usage(blocks, seconds)
         head = {"model": self.model, "id": self.id("msg"), "type": "message", "role": "assistant"}
-        asked = {}
+        uuids = {}
         for block in blocks:
             self.wait(seconds / len(blocks) * (0.5 + self.rng.random()))
             last = block is blocks[-1]
             stop = None if not last else "tool_use" if block["type"] == "tool_use" else "end_turn"
             message = head | {"content": [block], "stop_reason": stop, "stop_sequence": None, "usage": usage}
             uuid = self.add(message=message, type="assistant")
-            asked[block.get("id", "")] = uuid
+            uuids[block.get("id", "")] = uuid
         self.cached_at = self.now
-        return asked
+        return uuids
 
     def _usage(self, blocks: list[Block], seconds: float) -> dict[str, Any]:
         """The request's: what an earlier one left in the cache is read, the rest is written to it."""
@@ -184,9 +184,9 @@ class Recorder:
             else:
                 self.count(json.dumps(block, ensure_ascii=False))
 
-    def turn_ended(self, begun: datetime) -> None:
+    def turn_ended(self, start: datetime) -> None:
         """The client's own note of how long a turn took."""
-        spent = int((self.now - begun).total_seconds() * 1000)
+        spent = int((self.now - start).total_seconds() * 1000)
         self.add(type="system", subtype="turn_duration", durationMs=spent, isMeta=False)
 
     def lines(self) -> bytes:

@@ -23,14 +23,14 @@ def build() -> bytes:
     results = iter(json.loads(RESULTS.read_text("utf-8")))
     for turn in play()["turn"]:
         it.prompt(turn["prompt"].strip(), after=turn["after"])
-        begun = it.now
+        start = it.now
         for step in turn["step"]:
             calls = [_call(call, results) for call in step.get("call", [])]
             slowest = max(SECONDS[call.tool] for call in calls)
-            said = list(_said(step))
-            it.reply(*said, calls=calls, seconds=4 + 5 * len(said), tool_seconds=slowest)
+            messages = list(_said(step))
+            it.reply(*messages, calls=calls, seconds=4 + 5 * len(messages), tool_seconds=slowest)
         it.reply(text(turn["answer"].strip()), seconds=9)
-        it.turn_ended(begun)
+        it.turn_ended(start)
     it.side(type="last-prompt", lastPrompt=turn["prompt"].strip(), leafUuid=it.parent)
     return it.lines()
 
@@ -45,25 +45,25 @@ def _said(step: dict[str, Any]) -> Iterator[Block]:
 def _call(call: dict[str, Any], results: Iterator[dict[str, Any]]) -> Call:
     """A call as the client records it."""
     result = next(results)
-    told, error = result["told"], result["error"]
+    result_text, error = result["told"], result["error"]
     path = f"{CWD}/{call['file']}" if "file" in call else ""
     tool = call["tool"]
     if tool == "Read":
-        given = {"file_path": path} | {name: call[name] for name in ("offset", "limit") if name in call}
-        return Call(tool, given, told, error, {"type": "text", "file": {"filePath": path}})
+        tool_input = {"file_path": path} | {name: call[name] for name in ("offset", "limit") if name in call}
+        return Call(tool, tool_input, result_text, error, {"type": "text", "file": {"filePath": path}})
     if tool == "Bash":
-        given = {"command": call["command"], "description": call["about"]}
-        shown = {"stdout": told, "stderr": "", "interrupted": False, "isImage": False}
-        return Call(tool, given, told, error, None if error else shown)
+        tool_input = {"command": call["command"], "description": call["about"]}
+        tool_result = {"stdout": result_text, "stderr": "", "interrupted": False, "isImage": False}
+        return Call(tool, tool_input, result_text, error, None if error else tool_result)
     if tool == "Grep":
-        given = {
+        tool_input = {
             "pattern": call["pattern"],
             "path": f"{CWD}/{call['path']}".removesuffix("/."),
             "output_mode": "content",
         }
-        return Call(tool, given, told, error, {"mode": "content", "content": told})
+        return Call(tool, tool_input, result_text, error, {"mode": "content", "content": result_text})
     if tool == "Write":
-        given = {"file_path": path, "content": call["content"]}
-        return Call(tool, given, told, error, {"type": "create", "filePath": path})
-    given = {"replace_all": False, "file_path": path, "old_string": call["old"], "new_string": call["new"]}
-    return Call(tool, given, told, error, None if error else {"filePath": path, "userModified": False})
+        tool_input = {"file_path": path, "content": call["content"]}
+        return Call(tool, tool_input, result_text, error, {"type": "create", "filePath": path})
+    tool_input = {"replace_all": False, "file_path": path, "old_string": call["old"], "new_string": call["new"]}
+    return Call(tool, tool_input, result_text, error, None if error else {"filePath": path, "userModified": False})

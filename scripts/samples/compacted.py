@@ -17,29 +17,31 @@ AGENT = "a7c41de05b92f3e61"
 def tool_output(path: str, body: str) -> Call:
     """A Read of a file of the ledger."""
     file = {"filePath": f"{CWD}/{path}", "content": body, "numLines": body.count("\n") + 1, "startLine": 1}
-    shown = {"type": "text", "file": file | {"totalLines": file["numLines"]}}
-    return Call("Read", {"file_path": f"{CWD}/{path}"}, numbered(body), shown=shown)
+    tool_result = {"type": "text", "file": file | {"totalLines": file["numLines"]}}
+    return Call("Read", {"file_path": f"{CWD}/{path}"}, numbered(body), client_result=tool_result)
 
 
 def bash(command: str, about: str, out: str, *, error: bool = False) -> Call:
     """A Bash call."""
-    shown = {"stdout": out, "stderr": "", "interrupted": False, "isImage": False}
-    return Call("Bash", {"command": command, "description": about}, out, error, None if error else shown)
+    tool_result = {"stdout": out, "stderr": "", "interrupted": False, "isImage": False}
+    return Call("Bash", {"command": command, "description": about}, out, error, None if error else tool_result)
 
 
 def edit(path: str, old: str, new: str) -> Call:
     """An Edit of a file."""
-    given = {"replace_all": False, "file_path": f"{CWD}/{path}", "old_string": old, "new_string": new}
-    told = f"The file {CWD}/{path} has been updated successfully."
-    return Call("Edit", given, told, shown={"filePath": f"{CWD}/{path}", "oldString": old, "newString": new})
+    tool_input = {"replace_all": False, "file_path": f"{CWD}/{path}", "old_string": old, "new_string": new}
+    result_text = f"The file {CWD}/{path} has been updated successfully."
+    return Call(
+        "Edit", tool_input, result_text, client_result={"filePath": f"{CWD}/{path}", "oldString": old, "newString": new}
+    )
 
 
 def build() -> bytes:
     """The session."""
     it = Recorder("compacted", datetime(2026, 9, 14, 8, 2, 11), CWD, version="2.1.217", hidden=14_000)
-    begun = _import(it)
+    start = _import(it)
     _agent(it)
-    it.turn_ended(begun)
+    it.turn_ended(start)
     _microcompact(it)
     _rewind(it)
     _compact(it)
@@ -54,7 +56,7 @@ def _import(it: Recorder) -> datetime:
         "file twice adds nothing.\n\n[A sample session of context-tui: written by hand, nobody's real work.]",
         after=0,
     )
-    begun = it.now
+    start = it.now
     it.reply(
         thinking("I should look at the model first: what an entry is decides what a duplicate is."),
         text("I'll look at the model and at what the export looks like."),
@@ -71,14 +73,14 @@ def _import(it: Recorder) -> datetime:
         "Write",
         {"file_path": f"{CWD}/ledger/importer.py", "content": IMPORTER},
         f"File created successfully at: {CWD}/ledger/importer.py",
-        shown={"type": "create", "filePath": f"{CWD}/ledger/importer.py", "content": IMPORTER},
+        client_result={"type": "create", "filePath": f"{CWD}/ledger/importer.py", "content": IMPORTER},
     )
     it.reply(text("Semicolons, a decimal comma and latin-1. The importer:"), calls=[write], seconds=19)
     tests = Call(
         "Write",
         {"file_path": f"{CWD}/tests/test_importer.py", "content": TESTS},
         f"File created successfully at: {CWD}/tests/test_importer.py",
-        shown={"type": "create", "filePath": f"{CWD}/tests/test_importer.py", "content": TESTS},
+        client_result={"type": "create", "filePath": f"{CWD}/tests/test_importer.py", "content": TESTS},
     )
     it.reply(calls=[tests], seconds=14)
     it.reply(calls=[bash("python -m pytest -q tests/test_importer.py", "Run the new tests", _FAILED, error=True)])
@@ -87,19 +89,19 @@ def _import(it: Recorder) -> datetime:
         calls=[edit("ledger/importer.py", 'Decimal(value.replace(",", "."))', IMPORTER_FIXED)],
     )
     it.reply(calls=[bash("python -m pytest -q", "Run all tests", "..........                     [100%]\n10 passed\n")])
-    return begun
+    return start
 
 
 def _agent(it: Recorder) -> None:
     """A call of the Task tool; what the agent did is a chain of its own in the same file."""
     prompt = "List every place in the ledger that compares amounts, and whether it compares Decimal with float."
-    found = "Two places: `Ledger.balance` (model.py:31) and `report.total` (report.py:12). Both compare Decimal only."
-    shown = {"status": "completed", "agentId": AGENT, "totalToolUseCount": 1, "prompt": prompt}
+    answer = "Two places: `Ledger.balance` (model.py:31) and `report.total` (report.py:12). Both compare Decimal only."
+    tool_result = {"status": "completed", "agentId": AGENT, "totalToolUseCount": 1, "prompt": prompt}
     call = Call(
         "Task",
         {"description": "Find amount comparisons", "prompt": prompt, "subagent_type": "Explore"},
-        [text(found)],
-        shown=shown,
+        [text(answer)],
+        client_result=tool_result,
         id=it.id("toolu"),
     )
     parent, context, cached = it.parent, it.context, it.cached
@@ -107,9 +109,11 @@ def _agent(it: Recorder) -> None:
     before = len(it.records)
     it.add(type="user", message={"role": "user", "content": prompt})
     it.count(prompt)
-    grep = Call("Grep", {"pattern": "amount.*[<>=]=", "output_mode": "content"}, _GREP, shown={"mode": "content"})
+    grep = Call(
+        "Grep", {"pattern": "amount.*[<>=]=", "output_mode": "content"}, _GREP, client_result={"mode": "content"}
+    )
     it.reply(calls=[grep])
-    it.reply(text(found))
+    it.reply(text(answer))
     agents = it.records[before:]
     del it.records[before:]
     it.parent, it.sidechain, it.context, it.cached = parent, "", context, cached
@@ -125,7 +129,7 @@ def _microcompact(it: Recorder) -> None:
         for record in it.records
         if "sourceToolAssistantUUID" in record and not record["isSidechain"]
     ][:3]
-    saved = 1_350
+    saved_tokens = 1_350
     it.add(
         type="system",
         subtype="microcompact_boundary",
@@ -136,13 +140,13 @@ def _microcompact(it: Recorder) -> None:
             "microcompactMetadata": {
                 "trigger": "auto",
                 "preTokens": int(it.context),
-                "tokensSaved": saved,
+                "tokensSaved": saved_tokens,
                 "compactedToolIds": ids,
                 "clearedAttachmentUUIDs": [],
             },
         },
     )
-    it.context -= saved
+    it.context -= saved_tokens
     it.cached = it.hidden
 
 
@@ -158,13 +162,13 @@ def _rewind(it: Recorder) -> None:
         calls=[bash("python -m pytest -q", "Run all tests", "FFFFF.....  [100%]\n5 failed, 5 passed\n", error=True)]
     )
     it.parent, it.context = fork, context
-    begun = it.now
+    start = it.now
     it.prompt("No, keep Decimal. But return how many entries were added.", after=95)
     old, new = "ledger.add(entry)\n", "ledger.add(entry)\n            added += 1\n    return added\n"
     it.reply(calls=[edit("ledger/importer.py", old, new), edit("ledger/importer.py", "-> None", "-> int")])
     it.reply(calls=[bash("python -m pytest -q", "Run all tests", "...........                    [100%]\n11 passed\n")])
     it.reply(text("`import_statement` returns the number of new entries now; 0 the second time, and a test says so."))
-    it.turn_ended(begun)
+    it.turn_ended(start)
 
 
 def _compact(it: Recorder) -> None:
@@ -202,7 +206,7 @@ def _compact(it: Recorder) -> None:
 
 
 def _after(it: Recorder) -> None:
-    begun = it.now
+    start = it.now
     it.prompt("Next: --dry-run, which prints what would be added and writes nothing.", after=64)
     it.reply(calls=[tool_output("ledger/importer.py", IMPORTER), bash("ls; ls tests", "Look around", _FILES)])
     it.reply(
@@ -211,7 +215,7 @@ def _after(it: Recorder) -> None:
     )
     it.reply(calls=[bash("python -m pytest -q", "Run all tests", "............                   [100%]\n12 passed\n")])
     it.reply(text("`ledger import --dry-run FILE` prints each new entry and leaves the ledger as it was."))
-    it.turn_ended(begun)
+    it.turn_ended(start)
     it.prompt("And the README, in two lines.", after=25)
     it.reply(
         calls=[

@@ -67,11 +67,11 @@ class Chat:
 
     def reply(self, content: str, *calls: tuple[str, dict[str, str], str]) -> None:
         """An answer with tool calls (name, arguments, result), and a row for each result."""
-        made = []
+        rows = []
         for name, arguments, _ in calls:
             self.calls += 1
             arguments_text = json.dumps(arguments, ensure_ascii=False)
-            made.append(
+            rows.append(
                 {"id": f"call_{self.id[:4]}_{self.calls:03}", "function_name": name, "arguments": arguments_text}
             )
         context = int(self.context)
@@ -79,13 +79,13 @@ class Chat:
             "assistant",
             content,
             7,
-            tool_calls=json.dumps(made, ensure_ascii=False) if made else None,
+            tool_calls=json.dumps(rows, ensure_ascii=False) if rows else None,
             prompt_tokens=context,
             completion_tokens=20 + len(content) // 3,
             cache_read_tokens=context * 9 // 10,
             completed_at=(self.now + timedelta(seconds=7)).strftime("%Y-%m-%d %H:%M:%S"),
         )
-        for call, (_, _, result) in zip(made, calls, strict=True):
+        for call, (_, _, result) in zip(rows, calls, strict=True):
             self.row("tool", result, 1, tool_call_id=call["id"])
 
     def compact(self, summary: str, keep: int) -> None:
@@ -96,8 +96,8 @@ class Chat:
         self.db.execute(f"UPDATE messages SET compacted_at = ? WHERE id IN ({marks})", (self.stamp(), *old))
         self.context = 3_000.0
         self.row("system", "[Compacted conversation summary]\n\n" + summary, 0)
-        told = "Your context was compacted. I have the summary above and continue from there."
-        self.row("assistant", told, 0, completed_at=self.stamp())
+        reply_text = "Your context was compacted. I have the summary above and continue from there."
+        self.row("assistant", reply_text, 0, completed_at=self.stamp())
 
 
 def build() -> bytes:

@@ -44,8 +44,8 @@ E         the label was reversed twice: once by us, once by the font engine
 
 def bash(command: str, about: str, out: str, *, error: bool = False) -> Call:
     """A Bash call."""
-    shown = {"stdout": out, "stderr": "", "interrupted": False, "isImage": False}
-    return Call("Bash", {"command": command, "description": about}, out, error, None if error else shown)
+    tool_result = {"stdout": out, "stderr": "", "interrupted": False, "isImage": False}
+    return Call("Bash", {"command": command, "description": about}, out, error, None if error else tool_result)
 
 
 def build() -> bytes:
@@ -70,7 +70,7 @@ def _chinese(it: Recorder) -> None:
         after=0,
     )
     labels = numbered(LABELS)
-    read = Call("Read", {"file_path": f"{CWD}/labels.json"}, labels, shown={"type": "text", "file": {}})
+    read = Call("Read", {"file_path": f"{CWD}/labels.json"}, labels, client_result={"type": "text", "file": {}})
     fonts = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf: DejaVu Sans:style=Book\n"
     it.reply(
         thinking("图里的方块说明字体没有这些字形。先看标签文件是不是 UTF-8,再看系统里有没有中文字体。"),
@@ -78,13 +78,13 @@ def _chinese(it: Recorder) -> None:
         calls=[read, bash("fc-list :lang=zh; fc-list | head -1", "列出中文字体", fonts)],
     )
     old, new = 'FONT = "DejaVu Sans"', 'FONTS = ["Noto Sans", "Noto Sans CJK SC", "Noto Naskh Arabic"]'
-    given = {"replace_all": False, "file_path": f"{CWD}/chart.py", "old_string": old, "new_string": new}
+    tool_input = {"replace_all": False, "file_path": f"{CWD}/chart.py", "old_string": old, "new_string": new}
     it.reply(
         text("标签文件没有问题;只是没有中文字体。我让程序按顺序尝试几种字体。"),
-        calls=[Call("Edit", given, f"The file {CWD}/chart.py has been updated successfully.", shown={})],
+        calls=[Call("Edit", tool_input, f"The file {CWD}/chart.py has been updated successfully.", client_result={})],
     )
-    drawn = [text("chart.png (64x40)"), image(bar_chart([6, 9, 14, 22, 30, 27]))]
-    view = Call("Read", {"file_path": f"{CWD}/chart.png"}, drawn, shown={"type": "image", "file": {}})
+    blocks = [text("chart.png (64x40)"), image(bar_chart([6, 9, 14, 22, 30, 27]))]
+    view = Call("Read", {"file_path": f"{CWD}/chart.png"}, blocks, client_result={"type": "image", "file": {}})
     it.reply(calls=[view])
     it.reply(text("修好了:一月到六月的标签都能显示,最高的是五月(30 毫米)。☔️👩🏽‍💻🇨🇳"))
 
@@ -98,7 +98,7 @@ def _arabic(it: Recorder) -> None:
         text("سأشغّل الاختبارات أولاً لأرى أين يُعكس النص."),
         calls=[bash("python -m pytest -q tests", "تشغيل الاختبارات", TEST_OUTPUT, error=True)],
     )
-    given = {
+    tool_input = {
         "replace_all": False,
         "file_path": f"{CWD}/dialog.py",
         "old_string": "label = get_display(reshape(label))",
@@ -106,7 +106,7 @@ def _arabic(it: Recorder) -> None:
     }
     it.reply(
         thinking("النص يُعكس مرتين: مرة في get_display ومرة في محرك الخطوط."),
-        calls=[Call("Edit", given, f"The file {CWD}/dialog.py has been updated successfully.", shown={})],
+        calls=[Call("Edit", tool_input, f"The file {CWD}/dialog.py has been updated successfully.", client_result={})],
     )
     it.reply(calls=[bash("python -m pytest -q tests", "تشغيل الاختبارات", "......  [100%]\n6 passed\n")])
     it.reply(text("تم الإصلاح ✅ كان النص يُعكس مرتين. «مطر» تظهر الآن كما يجب، والأرقام (30 مم) من اليسار إلى اليمين."))

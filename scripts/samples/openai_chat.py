@@ -52,15 +52,15 @@ class Chat:
 
     def call(self, *calls: tuple[str, dict[str, str], object]) -> None:
         """Tool calls of one answer, and a message for the result of each."""
-        made, results = [], []
+        tool_calls, results = [], []
         for name, arguments, result in calls:
             self._calls += 1
             call_id = f"call_library_{self._calls:03}"
-            asked = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
-            made.append({"id": call_id, "type": "function", "function": asked})
+            function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
+            tool_calls.append({"id": call_id, "type": "function", "function": function})
             content = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
             results.append({"role": "tool", "tool_call_id": call_id, "content": content})
-        self.messages += [{"role": "assistant", "content": None, "tool_calls": made}, *results]
+        self.messages += [{"role": "assistant", "content": None, "tool_calls": tool_calls}, *results]
 
 
 def found(*words: str) -> list[dict[str, Any]]:
@@ -73,12 +73,12 @@ def copies(title_id: str, due: str) -> dict[str, Any]:
     """All about one title."""
     book = next(book for book in BOOKS if book[0] == title_id)
     shelves = [("Main", "in"), ("Harbour", f"due {due}"), ("North", "in transit"), ("School bus", "in")]
-    held = [
+    copies_held = [
         {"copy": f"{title_id}-{number}", "branch": branch, "state": state, "shelf": f"Tec {400 + number}"}
         for number, (branch, state) in enumerate(shelves, 1)
     ]
     about = f"{book[1]} by {book[2]} ({book[3]}). " + "From the publisher: a book for patient hands. " * 6
-    return {"id": title_id, "title": book[1], "about": about.strip(), "copies": held, "reservations": 2}
+    return {"id": title_id, "title": book[1], "about": about.strip(), "copies": copies_held, "reservations": 2}
 
 
 def build() -> bytes:

@@ -51,8 +51,8 @@ class Stage:
 
     def call(self, call: dict[str, Any]) -> dict[str, Any]:
         """Carry out one call; what the model is told, and whether it is an error."""
-        told, error = getattr(self, call["tool"].lower())(call)
-        return {"told": self.scrub(told), "error": error}
+        result_text, error = getattr(self, call["tool"].lower())(call)
+        return {"told": self.scrub(result_text), "error": error}
 
     def scrub(self, text: str) -> str:
         """Without places of this machine, and without the times that tests took."""
@@ -81,7 +81,7 @@ class Stage:
             "LANG": "C.UTF-8",
             "TERM": "dumb",
         }
-        done = subprocess.run(
+        process = subprocess.run(
             ["bash", "-c", call["command"]],
             cwd=self.folder,
             env=environment | {"GIT_PAGER": "cat", "PYTHONDONTWRITEBYTECODE": "1"},
@@ -89,17 +89,17 @@ class Stage:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        out = done.stdout.rstrip("\n")
-        return (f"Exit code {done.returncode}\n{out}" if done.returncode else out), done.returncode != 0
+        out = process.stdout.rstrip("\n")
+        return (f"Exit code {process.returncode}\n{out}" if process.returncode else out), process.returncode != 0
 
     def grep(self, call: dict[str, Any]) -> tuple[str, bool]:
         """Lines of tracked files that match."""
         flags = "-nE" if call.get("mode", "content") == "content" else "-lE"
         command = ["git", "grep", flags, call["pattern"], "--", call.get("path", ".")]
-        found = subprocess.run(command, cwd=self.folder, capture_output=True, text=True).stdout.rstrip("\n")
+        matches = subprocess.run(command, cwd=self.folder, capture_output=True, text=True).stdout.rstrip("\n")
         if flags == "-lE":
-            return f"Found {len(found.splitlines())} files\n{found}", False
-        return found or "No matches found", False
+            return f"Found {len(matches.splitlines())} files\n{matches}", False
+        return matches or "No matches found", False
 
     def edit(self, call: dict[str, Any]) -> tuple[str, bool]:
         """Replace a text that occurs once."""
@@ -126,10 +126,9 @@ def main() -> int:
         for number, call in enumerate(calls_of(script)):
             result = stage.call(call)
             results.append(result)
-            what = str(call.get("command") or call.get("file") or call.get("pattern"))
-            print(
-                f"{number:3} {call['tool']:5} {len(result['told']):6,} {'error ' if result['error'] else ''}{what[:90]}"
-            )
+            label = str(call.get("command") or call.get("file") or call.get("pattern"))
+            error = "error " if result["error"] else ""
+            print(f"{number:3} {call['tool']:5} {len(result['told']):6,} {error}{label[:90]}")
     RESULTS.write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n", "utf-8")
     return 0
 

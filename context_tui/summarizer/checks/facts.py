@@ -125,20 +125,22 @@ def extract_text_pieces(blocks: Iterable[tuple[int, int, str, dict[str, Any], bo
     for message, ordinal, role, block, summary in blocks:
         match block:
             case {"type": "text", "text": str(text)}:
-                own = FactSource.ASSISTANT if role == "assistant" else FactSource.USER
-                yield TextPiece(
-                    message, ordinal, FactSource.SUMMARY if summary else own, _truncate_middle(_strip_injected(text))
-                )
+                speaker = FactSource.ASSISTANT if role == "assistant" else FactSource.USER
+                source = FactSource.SUMMARY if summary else speaker
+                yield TextPiece(message, ordinal, source, _truncate_middle(_strip_injected(text)))
             case {"type": "tool_use"}:
-                voice = FactSource.CHANGE if parse_call(block).changed else FactSource.CALL
-                yield TextPiece(message, ordinal, voice, _truncate_middle("\n".join(_find_strings(block.get("input")))))
+                call_source = FactSource.CHANGE if parse_call(block).changed else FactSource.CALL
+                yield TextPiece(
+                    message, ordinal, call_source, _truncate_middle("\n".join(_find_strings(block.get("input"))))
+                )
             case {"type": "tool_result"}:
-                voice = FactSource.FAILED if block.get("is_error") else FactSource.RESULT
-                yield TextPiece(message, ordinal, voice, _truncate_middle(extract_result_text(block.get("content"))))
+                call_source = FactSource.FAILED if block.get("is_error") else FactSource.RESULT
+                yield TextPiece(
+                    message, ordinal, call_source, _truncate_middle(extract_result_text(block.get("content")))
+                )
 
 
 def _truncate_middle(text: str) -> str:
-    """Return the text, without its middle if it is too long."""
     return text if len(text) <= MAX_BLOCK_CHARS else f"{text[: MAX_BLOCK_CHARS // 2]}\n{text[-MAX_BLOCK_CHARS // 2 :]}"
 
 
@@ -152,26 +154,26 @@ def extract_facts(
         tools: names of tools, which do not count as identifiers.
         max_per_kind: limit of facts of one kind.
     """
-    seen: dict[FactKind, dict[Any, _Occurrences]] = {kind: {} for kind in FactKind}
+    occurrences: dict[FactKind, dict[Any, _Occurrences]] = {kind: {} for kind in FactKind}
     for piece in pieces:
         for kind, finder in _FINDERS.items():
             for key, text, at in finder(piece):
-                new = _Occurrences(text, piece, at, {piece.source}, {piece.message})
-                seen[kind].setdefault(key, new).merge(new)
-    paths = _merge_paths(seen[FactKind.PATH])
-    seen[FactKind.PATH] = {
+                occurrence = _Occurrences(text, piece, at, {piece.source}, {piece.message})
+                occurrences[kind].setdefault(key, occurrence).merge(occurrence)
+    paths = _merge_paths(occurrences[FactKind.PATH])
+    occurrences[FactKind.PATH] = {
         key: each for key, each in paths.items() if each.is_in_prose_or_call or len(each.messages) > 1
     }
-    seen[FactKind.IDENTIFIER] = {
+    occurrences[FactKind.IDENTIFIER] = {
         key: each
-        for key, each in seen[FactKind.IDENTIFIER].items()
+        for key, each in occurrences[FactKind.IDENTIFIER].items()
         if key not in tools and (each.sources & _CALL_SOURCES or len(each.messages) > 1)
     }
-    needs = _compute_required_parts(seen[FactKind.PATH])
+    needs = _compute_required_parts(occurrences[FactKind.PATH])
     return [
         _build_fact(kind, key, each, needs.get(key, 1))
         for kind in FactKind
-        for key, each in islice(_rank_facts(kind, seen[kind]), max_per_kind)
+        for key, each in islice(_rank_facts(kind, occurrences[kind]), max_per_kind)
     ]
 
 
@@ -201,16 +203,15 @@ class _Occurrences:
         self.messages |= other.messages
 
 
-def _rank_facts(kind: FactKind, seen: dict[Any, _Occurrences]) -> Iterator[tuple[Any, _Occurrences]]:
-    """Sort facts by rank, best first, without suspected secrets."""
+def _rank_facts(kind: FactKind, occurrences: dict[Any, _Occurrences]) -> Iterator[tuple[Any, _Occurrences]]:
 
     def rank(item: tuple[Any, _Occurrences]) -> tuple[int, int, int, int]:
         each = item[1]
-        score = sum(_SOURCE_WEIGHTS.get(voice, 0) for voice in each.sources)
+        score = sum(_SOURCE_WEIGHTS.get(source, 0) for source in each.sources)
         score += bool(kind is FactKind.CONSTRAINT and _STRONG_RULE.search(each.text))
         return -score, -len(each.messages), each.first.message, each.first.block
 
-    return (item for item in sorted(seen.items(), key=rank) if not find_secrets(item[1].text))
+    return (item for item in sorted(occurrences.items(), key=rank) if not find_secrets(item[1].text))
 
 
 def _build_fact(kind: FactKind, key: Any, each: _Occurrences, required_parts: int) -> Fact:
@@ -220,18 +221,8 @@ def _build_fact(kind: FactKind, key: Any, each: _Occurrences, required_parts: in
     negated = kind is FactKind.CONSTRAINT and _NEGATION.search(each.text) is not None
     first = each.first
     quote = mask_text(quote_line(first.text, each.at))[0]
-    return Fact(
-        kind,
-        each.text,
-        first.message,
-        first.block,
-        first.source,
-        len(each.messages),
-        quote,
-        parts,
-        required_parts,
-        negated,
-    )
+    place = first.message, first.block, first.source
+    return Fact(kind, each.text, *place, len(each.messages), quote, parts, required_parts, negated)
 
 
 def quote_line(text: str, at: int) -> str:
@@ -278,7 +269,6 @@ def _find_constraints(piece: TextPiece) -> Iterator[_FactMatch]:
 
 
 def _strip_injected(text: str) -> str:
-    """Remove tagged text that a client injected into a user's message."""
     parts, at, open_ended = list[str](), 0, set[str]()
     for match in _INJECTED.finditer(text):
         if match.start() < at or match[1] in open_ended:
@@ -293,7 +283,6 @@ def _strip_injected(text: str) -> str:
 
 
 def _strip_code(text: str) -> str:
-    """Remove fenced code."""
     lines, fence = list[str](), ""
     for line in text.splitlines():
         mark = line.lstrip()[:3]
@@ -316,8 +305,8 @@ def split_sentences(text: str) -> Iterator[str]:
         if (item or heading or not line.strip()) and open_lines:
             yield from (part for part in _SENTENCE_END.split(" ".join(open_lines)) if part)
             open_lines = []
-        if rest := line[item.end() if item else 0 :].strip():
-            open_lines.append(rest)
+        if text_part := line[item.end() if item else 0 :].strip():
+            open_lines.append(text_part)
         heading = item is not None and "#" in item[0]
     yield from (part for part in _SENTENCE_END.split(" ".join(open_lines)) if part)
 
@@ -335,11 +324,11 @@ _ENDINGS = ("ing", "ed", "es", "s", "e")
 
 def extract_keywords(text: str) -> tuple[str, ...]:
     """Return the distinctive words of a sentence, stemmed and distinct: three letters or more, or a number."""
-    found: dict[str, None] = {}
+    keywords: dict[str, None] = {}
     for word in _WORD.findall(text.lower().replace("’", "'")):
         if word[0].isdigit() or (len(word) > 2 and word not in _STOP_WORDS):
-            found[_stem_word(word)] = None
-    return tuple(found)
+            keywords[_stem_word(word)] = None
+    return tuple(keywords)
 
 
 def _stem_word(word: str) -> str:
@@ -380,11 +369,13 @@ def _find_errors(piece: TextPiece) -> Iterator[_FactMatch]:
         line = match[1]
     if piece.source is FactSource.FAILED and not line:
         line = _find_error_line(_TAG.sub("", piece.text))
-    said = list(split_sentences(" ".join(line[:_MAX_ERROR_CHARS].split())))
-    line = next((sentence for sentence in said if _ERROR_WORDS.search(sentence)), said[0] if said else "")
-    words = extract_keywords(line)  # blanking may split a number: such parts are not words of the line
+    sentences = list(split_sentences(" ".join(line[:_MAX_ERROR_CHARS].split())))
+    line = next(
+        (sentence for sentence in sentences if _ERROR_WORDS.search(sentence)), sentences[0] if sentences else ""
+    )
+    keywords = extract_keywords(line)  # blanking may split a number: such parts are not words of the line
     key = tuple(
-        word for word in extract_keywords(_LINE_NUMBER.sub(" ", blank_matches(line, PATH_PATTERN))) if word in words
+        word for word in extract_keywords(_LINE_NUMBER.sub(" ", blank_matches(line, PATH_PATTERN))) if word in keywords
     )
     if len(key) > 1 and not line.startswith(_REFUSALS) and line not in PLACEHOLDERS:
         yield key, line, max(piece.text.find(line[:20]), 0)
@@ -433,9 +424,9 @@ def _merge_paths(paths: dict[Any, _Occurrences]) -> dict[Any, _Occurrences]:
         if parts:
             by_name.setdefault(parts[-1], []).append(parts)
     merged: dict[Any, _Occurrences] = {}
-    for same in by_name.values():
+    for candidates in by_name.values():
         ending: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
-        for parts in sorted(same, key=len, reverse=True):
+        for parts in sorted(candidates, key=len, reverse=True):
             longer = ending.get(parts, [])
             if len(longer) == 1:
                 merged[longer[0]].merge(paths[parts])
@@ -473,10 +464,10 @@ _BRANDS = frozenset({"JavaScript", "TypeScript", "GitHub", "GitLab", "PyPI", "ma
 
 
 def _find_identifiers(piece: TextPiece) -> Iterator[_FactMatch]:
-    found: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     for match in _IDENTIFIER.finditer(blank_matches(piece.text, URL_PATTERN, PATH_PATTERN)):
-        found.setdefault(match[0], match.start())
-    for name, at in found.items():
+        offsets.setdefault(match[0], match.start())
+    for name, at in offsets.items():
         if name not in _BRANDS and not _GENERATED_ID.fullmatch(name):
             yield name, name, at
 
@@ -554,7 +545,6 @@ _FINDERS: dict[FactKind, Callable[[TextPiece], Iterator[_FactMatch]]] = {
 
 
 def _find_strings(value: Any) -> Iterator[str]:
-    """Yield all strings in the arguments of a call."""
     pending = [value]
     while pending:
         each = pending.pop()

@@ -89,24 +89,19 @@ def check_summary(
         max_tokens: requested limit; a reply that reached it is cut off, whatever the stop reason.
         cut_off: how the reply ended, if it is known to be incomplete.
     """
-    said = collect_text(head_messages)
+    history = collect_text(head_messages)
     missing = [name for name in sections if not _has_heading(summary, name)]
+    lacks_end = 0 < len(missing) < len(sections) and tuple(missing) == sections[-len(missing) :]
     return [
         _check_not_empty(summary),
-        _check_not_cut(
-            usage,
-            stop_reason,
-            max_tokens,
-            0 < len(missing) < len(sections) and tuple(missing) == sections[-len(missing) :],
-            cut_off,
-        ),
+        _check_not_cut(usage, stop_reason, max_tokens, lacks_end, cut_off),
         SummaryCheck(
             "sections", not missing, "warning", f"missing: {', '.join(missing)}" if missing else "none missing"
         ),
         _check_not_looping(summary),
-        _check_no_template(summary, said),
-        _check_known_paths(summary, said),
-        _check_smaller(summary, said),
+        _check_no_template(summary, history),
+        _check_known_paths(summary, history),
+        _check_smaller(summary, history),
     ]
 
 
@@ -118,13 +113,13 @@ def _check_not_empty(summary: str) -> SummaryCheck:
 def _check_not_cut(
     usage: Usage | None, stop_reason: str, max_tokens: int | None, lacks_end: bool, cut_off: str
 ) -> SummaryCheck:
-    used = usage.output_tokens if usage is not None else None
+    output_tokens = usage.output_tokens if usage is not None else None
     if cut_off:
         detail = cut_off
     elif stop_reason in CUT_REASONS:
         detail = f"the model was stopped: {stop_reason}"
-    elif used is not None and max_tokens is not None and used >= max_tokens:
-        detail = f"stopped at the limit of {used} tokens"
+    elif output_tokens is not None and max_tokens is not None and output_tokens >= max_tokens:
+        detail = f"stopped at the limit of {output_tokens} tokens"
     elif lacks_end:
         detail = "ends before the last section"
     else:
@@ -158,21 +153,22 @@ def _find_repeated_tail(text: str) -> str:
 
 
 def _check_no_template(summary: str, history: str) -> SummaryCheck:
-    found = _find_unknown(_PLACEHOLDER.findall(summary), history)
-    return SummaryCheck("no template text", not found, "error", _format_list(found) if found else "none")
+    placeholders = _find_unknown(_PLACEHOLDER.findall(summary), history)
+    return SummaryCheck(
+        "no template text", not placeholders, "error", _format_list(placeholders) if placeholders else "none"
+    )
 
 
 def _check_known_paths(summary: str, history: str) -> SummaryCheck:
     """Check that paths in the summary occur in the history; a leading ``./``, ``~`` or ``/`` may differ."""
-    named = [path.rstrip(".") for path in PATH_PATTERN.findall(URL_PATTERN.sub(" ", summary))]
-    found = _find_unknown((path for path in named if not _PRODUCT_NAME.fullmatch(path)), history)
-    detail = f"not in the conversation: {_format_list(found)}" if found else "all occur in the conversation"
-    return SummaryCheck("known paths", not found, "warning", detail)
+    paths = [path.rstrip(".") for path in PATH_PATTERN.findall(URL_PATTERN.sub(" ", summary))]
+    unknown = _find_unknown((path for path in paths if not _PRODUCT_NAME.fullmatch(path)), history)
+    detail = f"not in the conversation: {_format_list(unknown)}" if unknown else "all occur in the conversation"
+    return SummaryCheck("known paths", not unknown, "warning", detail)
 
 
-def _find_unknown(found: Any, history: str) -> list[str]:
-    """Return the distinct texts that do not occur in the history."""
-    return [text for text in dict.fromkeys(found) if text.lstrip("./~") not in history]
+def _find_unknown(texts: Any, history: str) -> list[str]:
+    return [text for text in dict.fromkeys(texts) if text.lstrip("./~") not in history]
 
 
 def _check_smaller(summary: str, history: str) -> SummaryCheck:

@@ -68,28 +68,25 @@ class FactMatcher:
 
     def match_fact(self, fact: Fact) -> FactSurvival:
         """Match a fact against the text."""
-        match fact.kind:
-            case FactKind.PATH:
-                return self._match_path(fact)
-            case FactKind.IDENTIFIER:
-                return self._match_identifier(fact)
-            case FactKind.NUMBER:
-                return self._match_number(fact)
-        return self._match_sentence(fact)
+        matchers = {
+            FactKind.PATH: self._match_path,
+            FactKind.IDENTIFIER: self._match_identifier,
+            FactKind.NUMBER: self._match_number,
+        }
+        return matchers.get(fact.kind, self._match_sentence)(fact)
 
     def _match_path(self, fact: Fact) -> FactSurvival:
         parts = fact.parts
-        for named, at in self._paths.get(parts[-1], {}).items():
-            common = min(len(named), len(parts))
-            if common >= fact.required_parts and named[-common:] == parts[-common:]:
+        for candidate, at in self._paths.get(parts[-1], {}).items():
+            common = min(len(candidate), len(parts))
+            if common >= fact.required_parts and candidate[-common:] == parts[-common:]:
                 return self._build_evidence(at)
         return FactSurvival(False, f"no path ends with {'/'.join(parts[-fact.required_parts :])}")
 
     def _match_identifier(self, fact: Fact) -> FactSurvival:
         name = fact.parts[0]
-        return (
-            self._build_evidence(self._names[name]) if name in self._names else FactSurvival(False, f"no word {name}")
-        )
+        at = self._names.get(name)
+        return FactSurvival(False, f"no word {name}") if at is None else self._build_evidence(at)
 
     def _match_number(self, fact: Fact) -> FactSurvival:
         digits, unit = fact.parts
@@ -101,7 +98,7 @@ class FactMatcher:
 
     def _match_sentence(self, fact: Fact) -> FactSurvival:
         counts = Counter(number for word in fact.parts for number in self._sentences_by_word.get(word, ()))
-        of, best = len(fact.parts), 0
+        total, best = len(fact.parts), 0
         for number, count in sorted(counts.items(), key=lambda each: (-each[1], each[0])):
             sentence = self._sentences[number]
             if count < fact.required_parts:
@@ -110,10 +107,9 @@ class FactMatcher:
                 return FactSurvival(True, quote_line(sentence, 0))
             best = best or count
         if best:
-            return FactSurvival(False, f"a sentence has {best} of its {of} words and forbids nothing")
-        most = max(counts.values(), default=0)
-        return FactSurvival(False, f"no sentence has {fact.required_parts} of its {of} words; at most {most}")
+            return FactSurvival(False, f"a sentence has {best} of its {total} words and forbids nothing")
+        highest = max(counts.values(), default=0)
+        return FactSurvival(False, f"no sentence has {fact.required_parts} of its {total} words; at most {highest}")
 
     def _build_evidence(self, at: int) -> FactSurvival:
-        """Quote the line around an offset."""
         return FactSurvival(True, quote_line(self._text, at))

@@ -65,11 +65,11 @@ class SweepJournal:
                 if not line.endswith(b"\n"):
                     break  # incomplete line of a killed sweep
                 try:
-                    found = json.loads(line)
-                    self._append_recorded_row(found) if number else self._check_header(found)
+                    record = json.loads(line)
+                    self._append_recorded_row(record) if number else self._check_header(record)
                 except (ValueError, KeyError, TypeError, RecursionError):
-                    wrong = f"line {number + 1} is not a row of a sweep; name another file"
-                    raise SweepFileError(f"{self.path}: {wrong}") from None
+                    problem = f"line {number + 1} is not a row of a sweep; name another file"
+                    raise SweepFileError(f"{self.path}: {problem}") from None
                 end += len(line)
         return end
 

@@ -33,21 +33,23 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
         return session
     if plan.needs_summary and not (summary and summary.strip()):
         raise PlanError(f"{plan.policy}: the summary is missing or empty; give one with text")
-    made, touched = SessionBuilder(session), bool(plan.changes or context.replacements)
-    for each in iterate_result_entries(plan):
-        if isinstance(each, Insert):
-            block = {"type": "text", "text": each.format_text(summary or "")}
-            flags = MessageFlag.SUMMARY if each.holds_summary else 0
-            made.add_message({"role": each.role, "content": [block]}, flags=flags, injected=not each.holds_summary)
+    builder, has_changes = SessionBuilder(session), bool(plan.changes or context.replacements)
+    for entry in iterate_result_entries(plan):
+        if isinstance(entry, Insert):
+            block = {"type": "text", "text": entry.format_text(summary or "")}
+            flags = MessageFlag.SUMMARY if entry.holds_summary else 0
+            builder.add_message({"role": entry.role, "content": [block]}, flags=flags, injected=not entry.holds_summary)
         else:
-            made.copy_message(each, build_new_texts(session.content, context, plan.changes, each) if touched else None)
-    copy = made.build_session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy, context.at)
+            builder.copy_message(
+                entry, build_new_texts(session.content, context, plan.changes, entry) if has_changes else None
+            )
+    copy = builder.build_session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy, context.at)
     request = compute_next_request(plan, summary)
     if request.current_size.recorded is not None or compute_not_in_file(context) is not None:
-        left = request.tokens_after - index_context(copy.context_at()).total - estimate_prompt(copy.facts)
-        copy.facts.not_in_file = left
+        not_in_file = request.tokens_after - index_context(copy.context_at()).total - estimate_prompt(copy.facts)
+        copy.facts.not_in_file = not_in_file
         prompt = compute_prompt_not_in_file(context)
-        copy.facts.prompt_not_in_file = None if prompt is None else max(min(left, prompt), 0)
+        copy.facts.prompt_not_in_file = None if prompt is None else max(min(not_in_file, prompt), 0)
     return copy
 
 
@@ -56,10 +58,10 @@ def iterate_result_entries(plan: Plan) -> Iterator[int | Insert]:
     inserts: dict[int, list[Insert]] = {}
     for insert in plan.inserts:
         inserts.setdefault(insert.position, []).append(insert)
-    gone = {position for each in plan.dropped_ranges for position in each}
+    dropped = {position for each in plan.dropped_ranges for position in each}
     for position in range(len(plan.context) + 1):
         yield from inserts.get(position, ())
-        if position < len(plan.context) and position not in gone:
+        if position < len(plan.context) and position not in dropped:
             yield plan.context.order[position]
 
 
@@ -76,12 +78,12 @@ class SessionBuilder:
         self._entries.append(find_origin(self._session, message, bodies))
         source = self._session.facts
         rows = [(row, ordinal) for ordinal, row in enumerate(source.blocks_of(message))]
-        left = [(row, ordinal) for row, ordinal in rows if bodies.get(ordinal, "") is not None]
+        remaining = [(row, ordinal) for row, ordinal in rows if bodies.get(ordinal, "") is not None]
         flags = source.flags[message]
-        if len(left) < len(rows) and not any(is_turn_start(source, row) for row, _ in left):
+        if len(remaining) < len(rows) and not any(is_turn_start(source, row) for row, _ in remaining):
             flags &= ~MessageFlag.TURN_START
         index = self._facts.add_message(Role(source.role[message]), flags, source.time[message])
-        for row, ordinal in left:
+        for row, ordinal in remaining:
             body = bodies.get(ordinal)
             if body is not None:
                 self._facts.copy_block_with_text(index, source, row, body)
@@ -119,12 +121,16 @@ class SessionBuilder:
             origin: what it was derived by.
             at: the message before which it was left off, of which the model is then; default: the end.
         """
-        facts, old, of = self._facts, self._session.facts, self._session
+        facts, source, session = self._facts, self._session.facts, self._session
         for index in range(len(facts)):
             facts.add_record(index, 0, RecordKind.MESSAGE, index)
-        facts.model = old.model if at is None or at >= len(old) else model_at(old, at)
-        facts.window, facts.model_window = old.window, old.model_window
-        facts.input_includes_cache = old.input_includes_cache
-        facts.system_bytes, facts.tools_bytes, facts.system_rows = old.system_bytes, old.tools_bytes, old.system_rows
-        content = DerivedContent(of, self._entries)
-        return Session(facts, content, of.info, len(facts), of.window_override, origin, of.peaks)
+        facts.model = source.model if at is None or at >= len(source) else model_at(source, at)
+        facts.window, facts.model_window = source.window, source.model_window
+        facts.input_includes_cache = source.input_includes_cache
+        facts.system_bytes, facts.tools_bytes, facts.system_rows = (
+            source.system_bytes,
+            source.tools_bytes,
+            source.system_rows,
+        )
+        content = DerivedContent(session, self._entries)
+        return Session(facts, content, session.info, len(facts), session.window_override, origin, session.peaks)

@@ -139,7 +139,7 @@ def build_new_texts(
     """New texts of a message's blocks, by ordinal, None for one that goes: what is changed, else what the context knew
     to be replaced.
     """
-    found: dict[int, str | None] = {}
+    texts: dict[int, str | None] = {}
     blocks: list[dict[str, Any]] | None = None
     for ordinal, row in enumerate(context.facts.blocks_of(message)):
         earlier, change = context.replacements.get(row), changes.get(row)
@@ -149,7 +149,7 @@ def build_new_texts(
         if change and change.render and body.text is None and not body.removed:
             blocks = blocks or content.blocks(message)
             now = earlier.text if earlier else get_text(blocks[ordinal])
-            found[ordinal] = change.render(now)
+            texts[ordinal] = change.render(now)
         elif body.removed or body.text is not None:
-            found[ordinal] = body.text
-    return found
+            texts[ordinal] = body.text
+    return texts

@@ -111,36 +111,38 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
         sizes: the ruler that estimates; the policy's own without one.
     """
     if token_table is not None:
-        comes, waits = (
+        inserted, summary_pending = (
             sum(token_table.count_text(each.format_text()) for each in plan.inserts if not each.holds_summary),
             plan.needs_summary,
         )
         if summary is not None:
-            comes += sum(
+            inserted += sum(
                 token_table.count_text(each.format_text(summary)) for each in plan.inserts if each.holds_summary
             )
-            waits = False
-        now = compute_current_size(plan.context, token_table)
-        least = _compute_minimum_tokens(
-            now, token_table.system + token_table.tools, token_table.not_in_file_at(plan.context)
+            summary_pending = False
+        current = compute_current_size(plan.context, token_table)
+        minimum = _compute_minimum_tokens(
+            current, token_table.system + token_table.tools, token_table.not_in_file_at(plan.context)
         )
-        return NextRequest(now, _count_removed_tokens(plan, token_table), comes, waits, token_table.name, least)
-    comes, waits = plan.tokens_inserted, plan.needs_summary and summary is None
+        return NextRequest(
+            current, _count_removed_tokens(plan, token_table), inserted, summary_pending, token_table.name, minimum
+        )
+    inserted, summary_pending = plan.tokens_inserted, plan.needs_summary and summary is None
     if summary is not None:
-        comes += sum(
+        inserted += sum(
             bytes_to_tokens(utf8_len(each.format_text(summary))) for each in plan.inserts if each.holds_summary
         )
-    now = compute_current_size(plan.context)
-    least = _compute_minimum_tokens(now, estimate_prompt(plan.context.facts), compute_not_in_file(plan.context))
-    return NextRequest(now, plan.tokens_removed, comes, waits, plan.estimator, least)
+    current = compute_current_size(plan.context)
+    minimum = _compute_minimum_tokens(current, estimate_prompt(plan.context.facts), compute_not_in_file(plan.context))
+    return NextRequest(current, plan.tokens_removed, inserted, summary_pending, plan.estimator, minimum)
 
 
-def _compute_minimum_tokens(now: BelievedSize, prompt: int, hidden: int | None) -> int:
+def _compute_minimum_tokens(current: BelievedSize, prompt: int, hidden: int | None) -> int:
     """Return the tokens that no plan can remove: a prompt in the file, and what the first request had besides, unless
     the whole request is smaller by now, as it was counted by another model or is no longer sent.
     """
-    whole = prompt + max(hidden or 0, 0)
-    return whole if whole <= now.tokens else prompt
+    total = prompt + max(hidden or 0, 0)
+    return total if total <= current.tokens else prompt
 
 
 def _count_removed_tokens(plan: Plan, sizes: TokenTable) -> int:
@@ -156,9 +158,9 @@ def _count_removed_tokens(plan: Plan, sizes: TokenTable) -> int:
         rows, kind = changes.rows, context.facts.kind
         if all(kind[row] == Kind.TOOL_RESULT for row in rows):  # very many are quick so
             return sum(map(sizes.blocks.__getitem__, rows)) - len(rows) * sizes.count_body(rows[0], changes.change.body)
-    gone = sum(sums[each.stop] - sums[each.start] for each in plan.dropped_ranges)
+    removed = sum(sums[each.stop] - sums[each.start] for each in plan.dropped_ranges)
     position_of = index_context(context).position_of if plan.dropped_ranges and changes else {}
     for row, body in collect_bodies(changes).items():
         if not plan.dropped_ranges or not plan.find_action(position_of[context.facts.block_message[row]]):
-            gone += sizes.block_tokens(context, row) - sizes.count_body(row, body)
-    return gone
+            removed += sizes.block_tokens(context, row) - sizes.count_body(row, body)
+    return removed

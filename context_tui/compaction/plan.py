@@ -79,13 +79,13 @@ ALREADY_CLEARED_REASONS = {
 
 def merge_ranges(positions: Iterable[range]) -> tuple[range, ...]:
     """Ranges of positions in order, with those that touch or overlap made one."""
-    found: list[range] = []
+    merged: list[range] = []
     for each in sorted((each for each in positions if each), key=lambda each: each.start):
-        if found and each.start <= found[-1].stop:
-            found[-1] = range(found[-1].start, max(found[-1].stop, each.stop))
+        if merged and each.start <= merged[-1].stop:
+            merged[-1] = range(merged[-1].start, max(merged[-1].stop, each.stop))
         else:
-            found.append(range(each.start, each.stop))
-    return tuple(found)
+            merged.append(range(each.start, each.stop))
+    return tuple(merged)
 
 
 def _find_range(ranges: tuple[range, ...], position: int) -> range | None:
@@ -142,14 +142,14 @@ class Plan:
             return
         object.__setattr__(self, "dropped_ranges", merge_ranges(self.dropped_ranges))
         object.__setattr__(self, "inserts", tuple(sorted(self.inserts, key=lambda each: each.position)))
-        asked = (
+        summarised = (
             self.summarised_ranges
             if self.summarised_ranges is not None
             else self.dropped_ranges
             if self.summary_insert
             else ()
         )
-        object.__setattr__(self, "summarised_ranges", merge_ranges(asked))
+        object.__setattr__(self, "summarised_ranges", merge_ranges(summarised))
         places = {each.position for each in self.inserts}
         for ranges in (self.dropped_ranges, self.summarised_ranges or ()):
             places.update(end for each in ranges for end in (each.start, each.stop))
@@ -189,14 +189,14 @@ class Plan:
         content, context = self.context.content, self.context
         if content is None:
             return []
-        made = []
+        messages = []
         for message in numbers:
             texts = build_new_texts(content, context, self.changes, message)
             if not injected:
                 texts |= dict.fromkeys(_list_injected_ordinals(context.facts, message))
             role = "assistant" if context.facts.role[message] == Role.ASSISTANT else "user"
-            made.append({"role": role, "content": replace_texts(content.blocks(message), texts)})
-        return made
+            messages.append({"role": role, "content": replace_texts(content.blocks(message), texts)})
+        return messages
 
     def iterate_quotable_blocks(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """Yield the blocks of :attr:`quotable_messages`, each with the number of its message and its ordinal in the
@@ -209,8 +209,8 @@ class Plan:
             texts = build_new_texts(content, context, self.changes, message)
             texts |= dict.fromkeys(_list_injected_ordinals(context.facts, message))
             for ordinal, block in enumerate(content.blocks(message)):
-                for left in replace_texts([block], {0: texts[ordinal]} if ordinal in texts else {}):
-                    yield message, ordinal, left
+                for quotable in replace_texts([block], {0: texts[ordinal]} if ordinal in texts else {}):
+                    yield message, ordinal, quotable
 
     @property
     def summarised_message_numbers(self) -> list[int]:
@@ -303,16 +303,16 @@ class Plan:
         everywhere = range(len(self.context)) if self.changes else chain.from_iterable(self.dropped_ranges)
         for position in everywhere:
             message = self.context.order[position]
-            left = sums.tokens[position]
+            remaining = sums.tokens[position]
             for ordinal, block in enumerate(facts.blocks_of(message)) if self.changes else ():
                 change = self.changes.get(block)
                 if change:
                     before, after = self.count_block_tokens(block), change.body.tokens
-                    left -= before - after
+                    remaining -= before - after
                     tool, call_id = facts.tool_name(block), facts.call_id(block)
                     yield Edit(change.action, message, ordinal, tool, call_id, before, after, change.policy)
             if action := self.find_action(position):
-                yield Edit(action, message, None, "", "", left, 0, by)
+                yield Edit(action, message, None, "", "", remaining, 0, by)
 
     def find_verdict_at(self, position: int, block: int | None = None) -> Verdict:
         """Return the verdict on the message at a position of the context, or on one of its blocks (a row)."""

@@ -67,26 +67,26 @@ class RecordedCompaction:
     @cached_property
     def removed_blocks(self) -> Sequence[int]:
         """Rows of the blocks whose content was there before and is not after, in prompt order."""
-        left = set(self.context_after.order)
+        remaining = set(self.context_after.order)
         return [
             row
             for message in self.context_before.order
             for row in self.context_before.blocks_of(message)
             if row not in self.context_before.replacements
-            and (message not in left or row in self.context_after.replacements)
+            and (message not in remaining or row in self.context_after.replacements)
         ]
 
     @cached_property
     def added_messages(self) -> Sequence[int]:
         """Messages that were not there before, in prompt order: the summary, what was attached again, what was said."""
-        known = set(self.context_before.order)
-        return [message for message in self.context_after.order if message not in known]
+        earlier = set(self.context_before.order)
+        return [message for message in self.context_after.order if message not in earlier]
 
     @cached_property
     def remaining_messages(self) -> Sequence[int]:
         """Messages that are there before and after, in prompt order."""
-        left = set(self.context_after.order)
-        return [message for message in self.context_before.order if message in left]
+        later = set(self.context_after.order)
+        return [message for message in self.context_before.order if message in later]
 
     @property
     def summary_message(self) -> int | None:
@@ -102,31 +102,35 @@ class RecordedCompaction:
 
 def count_tokens_by_category(context: Context) -> dict[str, int]:
     """Estimated tokens (``bytes/4``) of the messages of a context by category, as in a breakdown."""
-    facts, found = context.facts, dict.fromkeys(CATEGORIES, 0)
+    facts, by_category = context.facts, dict.fromkeys(CATEGORIES, 0)
     for message in context.order:
         for row in context.blocks_of(message):
             body = context.replacements.get(row)
-            found[categorize_block(facts, message, row)] += body.tokens if body else bytes4(facts, row)
-    return {name: tokens for name, tokens in found.items() if tokens}
+            by_category[categorize_block(facts, message, row)] += body.tokens if body else bytes4(facts, row)
+    return {name: tokens for name, tokens in by_category.items() if tokens}
 
 
 def find_recorded_compactions(session: Session) -> list[RecordedCompaction]:
     """Return all compactions of a recording, in order."""
     facts, sizes = session.facts, RunningSizes(session.facts)
-    found: list[Compaction | Drop] = [each for each in facts.compactions if each.message <= session.length]
-    found += (drop for drop in session.drops if drop.cleared_blocks)
-    return [_build_recorded_compaction(session, each, sizes) for each in sorted(found, key=lambda each: each.message)]
+    events: list[Compaction | Drop] = [event for event in facts.compactions if event.message <= session.length]
+    events += (drop for drop in session.drops if drop.cleared_blocks)
+    return [
+        _build_recorded_compaction(session, event, sizes) for event in sorted(events, key=lambda event: event.message)
+    ]
 
 
-def _build_recorded_compaction(session: Session, what: Compaction | Drop, sizes: RunningSizes) -> RecordedCompaction:
+def _build_recorded_compaction(session: Session, event: Compaction | Drop, sizes: RunningSizes) -> RecordedCompaction:
     facts = session.facts
-    at = min(what.message, len(session))
-    if isinstance(what, Drop):
+    at = min(event.message, len(session))
+    if isinstance(event, Drop):
         after = facts.requests[bisect_left(facts.request_message, at)].context
-        return RecordedCompaction(session, at, "silent", what, after + what.tokens, True, after)
-    believed, known = _compute_believed_tokens(facts, at, sizes)
-    kind: CompactionKind = "full" if what.kind == "full" else "micro"
-    return RecordedCompaction(session, at, kind, what, believed, known, _find_recorded_tokens_after(facts, what))
+        return RecordedCompaction(session, at, "silent", event, after + event.tokens, True, after)
+    believed, is_recorded = _compute_believed_tokens(facts, at, sizes)
+    kind: CompactionKind = "full" if event.kind == "full" else "micro"
+    return RecordedCompaction(
+        session, at, kind, event, believed, is_recorded, _find_recorded_tokens_after(facts, event)
+    )
 
 
 def _compute_believed_tokens(facts: Facts, at: int, sizes: RunningSizes) -> tuple[int | None, bool]:
@@ -138,16 +142,19 @@ def _compute_believed_tokens(facts: Facts, at: int, sizes: RunningSizes) -> tupl
     return tokens, request >= 0
 
 
-def _find_recorded_tokens_after(facts: Facts, what: Compaction) -> int | None:
+def _find_recorded_tokens_after(facts: Facts, compaction: Compaction) -> int | None:
     """Return the recorded size of the first request after a compaction. After a microcompaction it may be of another
     context.
     """
-    row = bisect_left(facts.request_message, what.message)
+    row = bisect_left(facts.request_message, compaction.message)
     if row >= len(facts.requests):
         return None
-    if what.kind == "micro":
-        begun = bisect_left(facts.epochs, what.message, key=lambda epoch: epoch.message)
-        if begun < len(facts.epochs) and what.message <= facts.epochs[begun].message <= facts.request_message[row]:
+    if compaction.kind == "micro":
+        next_epoch = bisect_left(facts.epochs, compaction.message, key=lambda epoch: epoch.message)
+        if (
+            next_epoch < len(facts.epochs)
+            and compaction.message <= facts.epochs[next_epoch].message <= facts.request_message[row]
+        ):
             return None
     return facts.requests[row].context
 
@@ -158,15 +165,15 @@ def _find_first_reply(session: Session, summary: int) -> int:
     Not before what that context begins with is there: more may be put in behind the summary, such as a hint to go on.
     """
     facts = session.facts
-    begun = bisect_left(facts.epochs, summary + 1, key=lambda epoch: epoch.message)
-    start = max(summary + 1, facts.epochs[begun - 1].start)
-    end = min(facts.epochs[begun].message, len(session)) if begun < len(facts.epochs) else len(session)
-    spoken = (
+    next_epoch = bisect_left(facts.epochs, summary + 1, key=lambda epoch: epoch.message)
+    start = max(summary + 1, facts.epochs[next_epoch - 1].start)
+    end = min(facts.epochs[next_epoch].message, len(session)) if next_epoch < len(facts.epochs) else len(session)
+    replies = (
         message
         for message in range(start, end)
         if facts.role[message] == Role.ASSISTANT and not facts.flags[message] & _NOT_FROM_MODEL
     )
-    return next(spoken, end)
+    return next(replies, end)
 
 
 _NOT_FROM_MODEL = MessageFlag.SYNTHETIC | MessageFlag.NOT_SENT

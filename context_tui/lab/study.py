@@ -40,21 +40,21 @@ class Study(NamedTuple):
 
     def group_cases_by_firing(self) -> list[list[int]]:
         """Group the numbers of regret cases by the firing that removed their content; each case has one firing."""
-        found: list[list[int]] = [[] for _ in self.replay.firings]
+        groups: list[list[int]] = [[] for _ in self.replay.firings]
         at_message: dict[int, list[int]] = {}
         for number, firing in enumerate(self.replay.firings):
             at_message.setdefault(firing.message, []).append(number)
         rows: dict[int, frozenset[int]] = {}
         for number, case in enumerate(self.regret.cases):
-            took, *later = at_message[case.dropped]
-            for each in [took, *later] if later else ():
+            firing_number, *later = at_message[case.dropped]
+            for each in [firing_number, *later] if later else ():
                 if each not in rows:
                     rows[each] = find_changed_rows(self.replay.firings[each].plan)
                 if case.row in rows[each]:
-                    took = each
+                    firing_number = each
                     break
-            found[took].append(number)
-        return found
+            groups[firing_number].append(number)
+        return groups
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Lab:
         Raises:
             PlanError: the policy cannot be replayed, or a number makes no sense.
         """
-        made = replay_recording(
+        replay = replay_recording(
             self.recording,
             policy,
             params,
@@ -120,6 +120,6 @@ class Lab:
             checkpoint=checkpoint,
         )
         priced = price_replay(
-            made, recorded=self.recorded_calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse
+            replay, recorded=self.recorded_calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse
         )
-        return Study(made, priced, compute_regret(made, self.uses), compute_regret_bound(made, self.uses))
+        return Study(replay, priced, compute_regret(replay, self.uses), compute_regret_bound(replay, self.uses))

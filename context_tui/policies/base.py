@@ -151,11 +151,11 @@ class BasePolicy:
 @cache
 def _find_references(params: type[BaseModel]) -> Mapping[str, str]:
     """Return by parameter what its values refer to; ``options`` for the settings of other policies by name."""
-    found = {}
+    references = {}
     for name, field in params.model_fields.items():
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-        found[name] = "options" if isinstance(field.get_default(), Mapping) else str(extra.get("refers_to") or "")
-    return found
+        references[name] = "options" if isinstance(field.get_default(), Mapping) else str(extra.get("refers_to") or "")
+    return references
 
 
 def is_session_bound(policy: Policy) -> bool:
@@ -178,5 +178,5 @@ def list_nested_policies(policy: Policy, params: BaseModel) -> Sequence[str]:
 
 def build_empty_plan(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:
     """Return a plan that changes nothing, for one reason."""
-    kept = KeepReason(VerdictCode.NOTHING_TO_DO, reason)
-    return Plan(policy, params, context, trigger, reason=reason, keep_reason=lambda position, block: kept)
+    keep_reason = KeepReason(VerdictCode.NOTHING_TO_DO, reason)
+    return Plan(policy, params, context, trigger, reason=reason, keep_reason=lambda position, block: keep_reason)

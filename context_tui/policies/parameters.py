@@ -82,8 +82,8 @@ class Parameter:
             return ""
         low, high = format_number(self.scale.low), format_number(self.scale.high)
         unit = f" {self.unit}" if self.unit else ""
-        words = f"message {low} to {high}" if self.refers_to == "message" else f"{low} to {high}{unit}"
-        return words if self.default is None else f"{words}, default {format_number(self.default)}"
+        text = f"message {low} to {high}" if self.refers_to == "message" else f"{low} to {high}{unit}"
+        return text if self.default is None else f"{text}, default {format_number(self.default)}"
 
 
 # What there is
@@ -168,13 +168,13 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
     Raises:
         PlanError: one has no ``=``.
     """
-    found = {}
+    assignments = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise PlanError(f"parameter {text!r} has no value; write KEY=VALUE")
-        found[key.strip()] = value.strip()
-    return found
+        assignments[key.strip()] = value.strip()
+    return assignments
 
 
 def parse_names(value: Any) -> Any:
@@ -197,13 +197,13 @@ def parse_names(value: Any) -> Any:
 
 def format_assignments(values: Mapping[str, Any]) -> list[str]:
     """Return the ``KEY=VALUE`` texts of values; those of other policies are ``POLICY.KEY=VALUE``."""
-    found = []
+    texts = []
     for key, value in values.items():
         if isinstance(value, Mapping):
-            found += [f"{owner}.{each}" for owner, options in value.items() for each in format_assignments(options)]
+            texts += [f"{owner}.{each}" for owner, options in value.items() for each in format_assignments(options)]
         else:
-            found.append(f"{key}={format_value(value)}")
-    return found
+            texts.append(f"{key}={format_value(value)}")
+    return texts
 
 
 def format_value(value: Any) -> str:
@@ -234,19 +234,19 @@ def parse_values(parameter: Parameter, text: str) -> list[Any]:
             return list(dict.fromkeys(_parse_switch(each) for each in text.split(",")))
         if parameter.kind != "number":
             return [parse_names(text)]
-        found: list[Any] = []
+        values: list[Any] = []
         for each in text.split(","):
-            found += _parse_range(parameter, each) if ".." in each else [_parse_number(parameter, each)]
-        return list(dict.fromkeys(found))
+            values += _parse_range(parameter, each) if ".." in each else [_parse_number(parameter, each)]
+        return list(dict.fromkeys(values))
     except ValueError as error:
         raise PlanError(f"{parameter.name}={text}: {error}") from None
 
 
 def _parse_switch(text: str) -> bool:
-    words = {"true": True, "on": True, "1": True, "yes": True, "false": False, "off": False, "0": False, "no": False}
-    if text.strip().lower() not in words:
+    values = {"true": True, "on": True, "1": True, "yes": True, "false": False, "off": False, "0": False, "no": False}
+    if text.strip().lower() not in values:
         raise ValueError(f"{text!r} is not true or false")
-    return words[text.strip().lower()]
+    return values[text.strip().lower()]
 
 
 def _parse_number(parameter: Parameter, text: str, optional: bool = True) -> Number | None:
@@ -272,8 +272,8 @@ def _parse_range(parameter: Parameter, text: str) -> list[Number]:
         raise ValueError(
             f"the range has {count:,} values, at most {MAX_RANGE_VALUES:,} are allowed; give a larger step"
         )
-    found = [round(first + at * step, 4) if parameter.ratio else first + at * int(step) for at in range(count)]
-    return found if found[-1] == last else [*found, last]
+    values = [round(first + at * step, 4) if parameter.ratio else first + at * int(step) for at in range(count)]
+    return values if values[-1] == last else [*values, last]
 
 
 def _parse_step(parameter: Parameter, text: str) -> Number:

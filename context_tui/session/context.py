@@ -48,7 +48,7 @@ class Body:
 
 REMOVED_BODY = Body(None, 0, removed=True)
 """Body of a removed block."""
-CLEARED_BODIES = {known: Body.from_text(KODA_STUB, known) for known in ("recorded", "inferred")}
+CLEARED_BODIES = {source: Body.from_text(KODA_STUB, source) for source in ("recorded", "inferred")}
 """Placeholders of results that were cleared in the recording, as Claude Code writes them."""
 
 
@@ -104,14 +104,14 @@ def memoize(compute: Callable[[Context], T]) -> Callable[[Context], T]:
     """Cache the result of *compute* for as long as the context lives."""
 
     @wraps(compute)
-    def kept(context: Context) -> T:
+    def get_cached(context: Context) -> T:
         try:
-            found: T = context.memo[compute]
+            result: T = context.memo[compute]
         except KeyError:
-            found = context.memo[compute] = compute(context)
-        return found
+            result = context.memo[compute] = compute(context)
+        return result
 
-    return kept
+    return get_cached
 
 
 @memoize

@@ -323,11 +323,11 @@ class Facts:
         if compaction.kind == "full":
             self.begin_epoch(compaction.message, "compaction", compaction.prefix)
 
-    def revise_request(self, known: Usage, usage: Usage) -> None:
+    def revise_request(self, recorded: Usage, usage: Usage) -> None:
         """Update a request by a later line; if its size changes, drops are searched again."""
-        size = known.context
-        known.update(usage)
-        self.size_revisions += known.context != size
+        size = recorded.context
+        recorded.update(usage)
+        self.size_revisions += recorded.context != size
 
     def begin_epoch(self, message: int, cause: str, prefix: Spans = NO_MESSAGES) -> None:
         """Start a new context at *message*, with the messages of *prefix*; at the first message only a compaction does
@@ -486,10 +486,12 @@ class Facts:
         kind = source.kind[row]
         if source.call[row] >= 0:
             call = self._intern_call(source.calls[source.call[row]])
-            used, new = kind == Kind.TOOL_USE, len(self.kind)
-            column, again = (self.call_use, self.repeated_calls) if used else (self.call_result, self.repeated_results)
+            is_call, new = kind == Kind.TOOL_USE, len(self.kind)
+            column, repeats = (
+                (self.call_use, self.repeated_calls) if is_call else (self.call_result, self.repeated_results)
+            )
             if column[call] >= 0:
-                again.setdefault(call, [column[call]]).append(new)
+                repeats.setdefault(call, [column[call]]).append(new)
             column[call] = new
         if source.tool[row] >= 0:
             tool = self._intern(source.tools[source.tool[row]], self.tools, self._tool_ids)

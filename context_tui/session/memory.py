@@ -60,8 +60,10 @@ def from_messages(messages: Iterable[Message]) -> Session:
     Raises:
         UnreadableSession: a message is malformed; the error names its number.
     """
-    found = validate_messages(messages)
-    return Session(build_facts(found), MemoryContent(found), SessionInfo("", "messages"), len(found))
+    valid_messages = validate_messages(messages)
+    return Session(
+        build_facts(valid_messages), MemoryContent(valid_messages), SessionInfo("", "messages"), len(valid_messages)
+    )
 
 
 T = TypeVar("T")
@@ -113,8 +115,8 @@ def find_origin(session: Session, message: int, texts: Mapping[int, str | None] 
     if isinstance(session.content, DerivedContent):
         entry = session.content.entries[message]
         if isinstance(entry, Origin):
-            left = entry.remaining_blocks
-            return replace(entry, texts={**entry.texts, **{left[at]: text for at, text in new.items()}})
+            ordinals = entry.remaining_blocks
+            return replace(entry, texts={**entry.texts, **{ordinals[at]: text for at, text in new.items()}})
         return {**entry, "content": replace_texts(entry["content"], new)}
     return Origin(session, message, new)
 
@@ -141,15 +143,15 @@ def collect_models(session: Session) -> dict[int, str]:
 
 def _map_replies(session: Session, read: Callable[[Session], Mapping[int, T]]) -> dict[int, T]:
     """Map a value of each recorded reply to the message of *session* that holds it."""
-    found: dict[int, T] = {}
-    known: Mapping[int, T] | None = None
+    by_message: dict[int, T] = {}
+    by_reply: Mapping[int, T] | None = None
     for message in session.context_at().order:
         entry = find_origin(session, message)
         if isinstance(entry, Origin):
-            known = read(entry.session) if known is None else known
-            if entry.message in known:
-                found[message] = known[entry.message]
-    return found
+            by_reply = read(entry.session) if by_reply is None else by_reply
+            if entry.message in by_reply:
+                by_message[message] = by_reply[entry.message]
+    return by_message
 
 
 def _usage_by_reply(recording: Session) -> dict[int, Usage]:

@@ -122,8 +122,8 @@ class Session:
         """
         point = self.length if at is None else at
         if not 0 <= point <= self.length:
-            has = f"messages 0 to {self.length - 1:,}" if self.length else "no messages"
-            raise PlanError(f"message {point:,} is not in the session; it has {has}")
+            bounds = f"messages 0 to {self.length - 1:,}" if self.length else "no messages"
+            raise PlanError(f"message {point:,} is not in the session; it has {bounds}")
         context = self._contexts.get(point)
         if context is None:
             if len(self._contexts) > 8:

@@ -136,35 +136,36 @@ def compute_breakdown(
             categories[categorize_block(facts, message, block)] += tokens
             if facts.kind[block] == Kind.TOOL_USE:
                 calls[facts.tool_name(block)] += 1
-                waiting = open_calls.setdefault(facts.call[block], deque())
-                while waiting and facts.block_message[waiting[0]] != message:
-                    waiting.popleft()
-                waiting.append(block)
+                unanswered = open_calls.setdefault(facts.call[block], deque())
+                while unanswered and facts.block_message[unanswered[0]] != message:
+                    unanswered.popleft()
+                unanswered.append(block)
             elif facts.kind[block] == Kind.TOOL_RESULT:
                 call = facts.call[block]
-                waiting = open_calls.get(call, deque())
-                use = waiting.popleft() if len(waiting) > 1 else waiting[0] if waiting else -1
+                unanswered = open_calls.get(call, deque())
+                use = unanswered.popleft() if len(unanswered) > 1 else unanswered[0] if unanswered else -1
                 result_tokens[facts.tool_name(use) if use >= 0 else ""] += tokens
                 size = body.size if body else facts.text_bytes[block]
                 koda_tokens[sums.tool_of_call.get(call, "")] += bytes_to_koda_tokens(size)
                 if use >= 0 and facts.path[use] >= 0:
-                    whole = body is None and not facts.block_flags[block] & BlockFlag.ERROR
-                    part = facts.read_range.get(block) or facts.read_range.get(use, (1, 0))
-                    reads[facts.path[use]].append(FileRead(tokens, *part, whole))
+                    is_complete = body is None and not facts.block_flags[block] & BlockFlag.ERROR
+                    read_range = facts.read_range.get(block) or facts.read_range.get(use, (1, 0))
+                    reads[facts.path[use]].append(FileRead(tokens, *read_range, is_complete))
 
     tools = [ToolShare(tool, calls[tool], result_tokens[tool]) for tool in {**calls, **result_tokens}]
     duplicates = [
         DuplicateRead(
             facts.paths[path],
-            len(found),
-            sum(read.tokens for read in found),
-            count_wasted([read for read in found if read.is_complete]),
+            len(file_reads),
+            sum(read.tokens for read in file_reads),
+            count_wasted([read for read in file_reads if read.is_complete]),
         )
-        for path, found in reads.items()
-        if len(found) > 1
+        for path, file_reads in reads.items()
+        if len(file_reads) > 1
     ]
     files = [
-        FileShare(facts.paths[path], len(found), sum(read.tokens for read in found)) for path, found in reads.items()
+        FileShare(facts.paths[path], len(file_reads), sum(read.tokens for read in file_reads))
+        for path, file_reads in reads.items()
     ]
     return Breakdown(
         categories,

@@ -66,30 +66,30 @@ def calibrate(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> 
         checkpoint()
         if facts.requests[row].context:
             rows.setdefault(model, []).append(row)
-    return [_calibrate_model(facts, model, found, checkpoint) for model, found in rows.items()]
+    return [_calibrate_model(facts, model, model_rows, checkpoint) for model, model_rows in rows.items()]
 
 
 def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Callable[[], object]) -> Calibration:
     name = facts.models[model] if model >= 0 else ""
     factors, half = fit_factors(facts, rows[-1] + 1), len(rows) // 2
-    tested = fit_factors(facts, rows[half - 1] + 1) if len(rows) >= MIN_REQUESTS else None
-    error, plain = _compute_errors(facts, rows[half:], tested, checkpoint) if tested else (None, None)
-    why = ""
+    half_factors = fit_factors(facts, rows[half - 1] + 1) if len(rows) >= MIN_REQUESTS else None
+    error, plain_error = _compute_errors(facts, rows[half:], half_factors, checkpoint) if half_factors else (None, None)
+    reason = ""
     if len(rows) < MIN_REQUESTS:
-        why = f"only {len(rows)} of its requests recorded a size; {MIN_REQUESTS} are needed"
+        reason = f"only {len(rows)} of its requests recorded a size; {MIN_REQUESTS} are needed"
     elif factors is None or error is None:
-        why = "the recorded sizes do not grow steadily with what is in the file"
+        reason = "the recorded sizes do not grow steadily with what is in the file"
     elif error.median > MAX_USABLE_ERROR:
-        why = f"half of the sizes it predicts are more than {error.median:.0%} off"
-    known = factors if factors and (not why or len(rows) < MIN_REQUESTS) else PRIOR
-    return Calibration(name, len(rows), known, error, plain, not why, why)
+        reason = f"half of the sizes it predicts are more than {error.median:.0%} off"
+    best_factors = factors if factors and (not reason or len(rows) < MIN_REQUESTS) else PRIOR
+    return Calibration(name, len(rows), best_factors, error, plain_error, not reason, reason)
 
 
 def _compute_errors(
     facts: Facts, rows: list[int], factors: Factors, checkpoint: Callable[[], object]
 ) -> tuple[ErrorStats | None, ErrorStats | None]:
     """Compute the errors over these requests of one model, by *factors* and by ``bytes/4``."""
-    off, plain = list[float](), list[float]()
+    errors, plain_errors = list[float](), list[float]()
     fitted = estimated = 0.0
     last = -1
     for row in rows:
@@ -108,10 +108,10 @@ def _compute_errors(
             + (factors.image or 0.0) * content.images
         )
         estimated += sum(content.tokens) + IMAGE_TOKENS * content.images
-        off.append(abs(fitted - recorded) / recorded)
-        plain.append(abs(estimated - recorded) / recorded)
-    return _summarize_errors(off), _summarize_errors(plain)
+        errors.append(abs(fitted - recorded) / recorded)
+        plain_errors.append(abs(estimated - recorded) / recorded)
+    return _summarize_errors(errors), _summarize_errors(plain_errors)
 
 
-def _summarize_errors(off: list[float]) -> ErrorStats | None:
-    return ErrorStats(median(off), sorted(off)[int(len(off) * 0.95)]) if off else None
+def _summarize_errors(errors: list[float]) -> ErrorStats | None:
+    return ErrorStats(median(errors), sorted(errors)[int(len(errors) * 0.95)]) if errors else None

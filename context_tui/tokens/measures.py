@@ -87,8 +87,8 @@ class TokenTable:
         key = TokenTable.prefix_sums_in, self
         if key not in context.memo:
             context.memo[key] = list(accumulate(self._message_tokens_in(context), initial=0))
-        found: list[int] = context.memo[key]
-        return found
+        sums: list[int] = context.memo[key]
+        return sums
 
     def _message_tokens_in(self, context: Context) -> list[int]:
         tokens = list(map(self.messages.__getitem__, context.order))
@@ -140,31 +140,32 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
     Args:
         checkpoint: called at every message; it may raise to stop.
     """
-    found = calibrate(facts, checkpoint)
-    factors = {each.model: each.factors for each in found}
+    calibrations = calibrate(facts, checkpoint)
+    factors = {each.model: each.factors for each in calibrations}
     by_message = _map_factors(facts, factors)
     replies = frozenset(facts.request_message)
     blocks = array("l", bytes(array("l").itemsize * len(facts.kind)))
     has_overhead = bytearray(len(facts.kind))
     for message in range(len(facts)):
         checkpoint()
-        mine, last = by_message[message], -1
+        message_factors, last = by_message[message], -1
         for row in facts.blocks_of(message):
-            blocks[row] = round(_calibrate_block(facts, row, facts.size[row], facts.text_bytes[row], mine))
+            blocks[row] = round(_calibrate_block(facts, row, facts.size[row], facts.text_bytes[row], message_factors))
             if facts.kind[row] != Kind.TOOL_RESULT:
                 last = row
         if last >= 0 and message in replies:
             has_overhead[last] = 1
             blocks[last] = round(
-                _calibrate_block(facts, last, facts.size[last], facts.text_bytes[last], mine) + mine.request_overhead
+                _calibrate_block(facts, last, facts.size[last], facts.text_bytes[last], message_factors)
+                + message_factors.request_overhead
             )
 
     def of_body(row: int, body: Body) -> int:
         if body.removed:
             return 0
-        mine = by_message[facts.block_message[row]]
-        overhead = mine.request_overhead if has_overhead[row] else 0.0
-        return round(bytes_to_tokens(body.size) * _FACTOR_OF_KIND[facts.kind[row]](mine) + overhead)
+        message_factors = by_message[facts.block_message[row]]
+        overhead = message_factors.request_overhead if has_overhead[row] else 0.0
+        return round(bytes_to_tokens(body.size) * _FACTOR_OF_KIND[facts.kind[row]](message_factors) + overhead)
 
     newest = by_message[-1] if by_message else PRIOR
 
@@ -176,13 +177,13 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
         checkpoint,
         TokenMeasure.CALIBRATED,
         "calibrated",
-        format_calibration(max(found, key=lambda each: each.requests, default=None)),
+        format_calibration(max(calibrations, key=lambda each: each.requests, default=None)),
         blocks,
         of_body,
         of_text,
         system=round(bytes_to_tokens(facts.system_bytes) * newest.text),
         tools=round(bytes_to_tokens(facts.tools_bytes) * newest.call),
-        calibrations=tuple(found),
+        calibrations=tuple(calibrations),
         uniform=len(set(map(id, by_message))) <= 1,
     )
 
@@ -211,12 +212,12 @@ def _map_factors(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:
     """Map each message to the factors of the model whose request first had it; after the last request to those of its
     model.
     """
-    found: list[Factors] = []
-    mine = PRIOR
+    by_message: list[Factors] = []
+    current = PRIOR
     for reply, model in zip(facts.request_message, facts.request_model, strict=True):
-        mine = factors.get(facts.models[model] if model >= 0 else "", PRIOR)
-        found += [mine] * (reply + 1 - len(found))
-    return found + [mine] * (len(facts) - len(found))
+        current = factors.get(facts.models[model] if model >= 0 else "", PRIOR)
+        by_message += [current] * (reply + 1 - len(by_message))
+    return by_message + [current] * (len(facts) - len(by_message))
 
 
 def format_calibration(calibration: Calibration | None) -> str:
@@ -327,26 +328,26 @@ def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[
     """Compute by model the median over its requests of the recorded size less that of the file's content."""
     if not facts.requests:
         return {}
-    drops, gone, over = iter(find_drops(facts)), 0, dict[int, list[int]]()
+    drops, dropped_thinking, differences = iter(find_drops(facts)), 0, dict[int, list[int]]()
 
     def freed(row: int, body: Body) -> int:
         return table.blocks[row] - table.count_body(row, body)
 
     running = RunningSizes(facts, checkpoint, table.messages, freed)
-    drop, begun = next(drops, None), -1
+    drop, epoch_message = next(drops, None), -1
     for row, (reply, model) in enumerate(zip(facts.request_message, facts.request_model, strict=True)):
         checkpoint()
         recorded = facts.requests[row].context
         epoch = epoch_at(facts, reply)
-        if epoch.message != begun:
-            begun, gone = epoch.message, 0
+        if epoch.message != epoch_message:
+            epoch_message, dropped_thinking = epoch.message, 0
         while drop is not None and drop.message <= reply:
-            if drop.explained_by == Explanation.THINKING and drop.message > begun:
-                gone += drop.removed_tokens
+            if drop.explained_by == Explanation.THINKING and drop.message > epoch_message:
+                dropped_thinking += drop.removed_tokens
             drop = next(drops, None)
         running.move_to(reply)
         if recorded:
-            held = running.count_context(epoch, reply) - gone + table.system + table.tools
-            over.setdefault(model, []).append(recorded - held)
-    middles = {model: round(median(each)) for model, each in over.items()}
-    return {facts.models[model] if model >= 0 else "": most for model, most in middles.items() if most > 0}
+            estimated = running.count_context(epoch, reply) - dropped_thinking + table.system + table.tools
+            differences.setdefault(model, []).append(recorded - estimated)
+    medians = {model: round(median(each)) for model, each in differences.items()}
+    return {facts.models[model] if model >= 0 else "": tokens for model, tokens in medians.items() if tokens > 0}

@@ -35,10 +35,10 @@ class RunningSizes:
         unsent, assistant = MessageFlag.NOT_SENT, Role.ASSISTANT
         self.is_sent = [not flags & unsent for flags in facts.flags]
         self._tokens: list[int] = []
-        for message, sent in enumerate(self.is_sent):
+        for message, is_sent in enumerate(self.is_sent):
             checkpoint()
-            size = tokens[message] if tokens is not None else count_message_tokens(facts, message) if sent else 0
-            self._tokens.append(size if sent else 0)
+            size = tokens[message] if tokens is not None else count_message_tokens(facts, message) if is_sent else 0
+            self._tokens.append(size if is_sent else 0)
         self._sums = list(accumulate(self._tokens, initial=0))
         self._message_counts = list(accumulate(self.is_sent, initial=0))
         results, answers = [0] * len(facts), Kind.TOOL_RESULT
@@ -49,8 +49,8 @@ class RunningSizes:
         self._freed = _FenwickTree(len(facts))
         self._cleared: set[int] = set()
         self._compaction = self._drop = 0
-        spoken = (m if sent and facts.role[m] == assistant else -1 for m, sent in enumerate(self.is_sent))
-        self._last_assistant = list(accumulate(spoken, max, initial=-1))
+        replies = (m if is_sent and facts.role[m] == assistant else -1 for m, is_sent in enumerate(self.is_sent))
+        self._last_assistant = list(accumulate(replies, max, initial=-1))
 
     def move_to(self, at: int, until: int | None = None) -> None:
         """Take what is cleared before message *at*; recorded microcompactions up to message *until* (default: *at*)."""
@@ -166,6 +166,6 @@ class PastReasoning:
 
 def count_past_reasoning(facts: Facts, order: Iterable[int]) -> int:
     """Count the tokens of past reasoning in a whole context, whose messages are in prompt order."""
-    made = PastReasoning(facts)
-    made.update(order)
-    return made.tokens
+    reasoning = PastReasoning(facts)
+    reasoning.update(order)
+    return reasoning.tokens

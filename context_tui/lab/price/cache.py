@@ -60,8 +60,8 @@ class CacheRequest(NamedTuple):
 
     def is_expired_after(self, previous: CacheRequest) -> bool:
         """Return whether the entry of the call *before* had expired when this one was sent."""
-        known = min(self.sent_at, previous.ended_at) >= 0 < previous.ttl_ms
-        return known and self.sent_at - previous.ended_at > previous.ttl_ms + CLOCK_TOLERANCE_MS
+        has_times = min(self.sent_at, previous.ended_at) >= 0 < previous.ttl_ms
+        return has_times and self.sent_at - previous.ended_at > previous.ttl_ms + CLOCK_TOLERANCE_MS
 
 
 class CacheUsage(NamedTuple):
@@ -110,14 +110,14 @@ class PromptCache:
         if request.unchanged_prefix < self._size:
             self._truncate_entries(request.unchanged_prefix, anywhere=request.anywhere)
         entry = None if request.miss_reason else self._find_entry(request.key, now)
-        covered = max(request.size - request.tail, 0)
-        read = min(max(entry.end if entry else 0, request.floor), covered)
+        cacheable = max(request.size - request.tail, 0)
+        read = min(max(entry.end if entry else 0, request.floor), cacheable)
         if entry:
             entry.last_used = self._clock
         if request.ttl_ms:
-            self._entries.append(_CacheEntry(covered, request.key, self._blocks, request.ttl_ms, self._clock))
+            self._entries.append(_CacheEntry(cacheable, request.key, self._blocks, request.ttl_ms, self._clock))
         self._size = request.size
-        written = covered - read if request.ttl_ms else 0
+        written = cacheable - read if request.ttl_ms else 0
         return CacheUsage(read, written, request.size - read - written, request.ttl_ms)
 
     def append_reply(self, tokens: int) -> None:
@@ -147,9 +147,9 @@ class PromptCache:
 
 def compute_cache_usage(requests: Iterable[CacheRequest]) -> list[CacheUsage]:
     """Compute the usage of each call, in order."""
-    cache, found, answered = PromptCache(), list[CacheUsage](), 0
+    cache, usages, reply_tokens = PromptCache(), list[CacheUsage](), 0
     for call in requests:
-        cache.append_reply(answered)
-        found.append(cache.update(call))
-        answered = call.cached_reply_tokens
-    return found
+        cache.append_reply(reply_tokens)
+        usages.append(cache.update(call))
+        reply_tokens = call.cached_reply_tokens
+    return usages

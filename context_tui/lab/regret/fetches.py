@@ -87,19 +87,19 @@ class FetchLog:
 
     def _find_earlier(self, new: Fetch) -> list[Fetch]:
         """Return the earlier fetches of the same call or file, newest first."""
-        found = {each.row: each for each in self._by_key[new.effect.fetch_key]}
+        by_row = {each.row: each for each in self._by_key[new.effect.fetch_key]}
         for path in new.effect.read_paths:
             for each in self._by_name[_get_file_name(path)]:
                 if any(is_same_file(path, one) for one in (*each.effect.read_paths, *each.effect.changed_paths)):
-                    found[each.row] = each
-        return sorted((each for each in found.values() if each.message < new.message), key=lambda each: -each.row)
+                    by_row[each.row] = each
+        return sorted((each for each in by_row.values() if each.message < new.message), key=lambda each: -each.row)
 
     @staticmethod
     def _is_refetch(new: Fetch, earlier: Fetch) -> bool:
-        again = sum(line in earlier.lines for line in new.lines)
-        if again >= SAME_CALL_SHARE * len(new.lines):
+        repeated = sum(line in earlier.lines for line in new.lines)
+        if repeated >= SAME_CALL_SHARE * len(new.lines):
             return True
-        return new.effect.fetch_key != earlier.effect.fetch_key and again >= max(
+        return new.effect.fetch_key != earlier.effect.fetch_key and repeated >= max(
             SAME_FILE_SHARE * len(new.lines), MIN_REPEATED_LINES
         )
 

@@ -138,9 +138,9 @@ class Replay:
     @property
     def totals(self) -> ReplayTotals:
         """Sums over all calls."""
-        sent = sum(self.sizes)
+        tokens_sent = sum(self.sizes)
         over = sum(size > window for size, window in zip(self.sizes, self.windows, strict=True))
-        return ReplayTotals(sent, sum(self.baseline) - sent, max(self.sizes, default=0), over)
+        return ReplayTotals(tokens_sent, sum(self.baseline) - tokens_sent, max(self.sizes, default=0), over)
 
 
 REPLAY_LIMITS_TEXT = (
@@ -149,9 +149,9 @@ REPLAY_LIMITS_TEXT = (
 )
 
 
-def format_replay_label(made: Replay) -> str:
+def format_replay_label(replay: Replay) -> str:
     """Format the policy of a replay with the parameters that differ from its defaults."""
-    return format_policy_label(made.policy, made.params)
+    return format_policy_label(replay.policy, replay.params)
 
 
 def format_policy_label(policy: str, params: Params) -> str:
@@ -181,5 +181,5 @@ def format_firing(firing: Firing, with_policy: bool = False) -> str:
         (firing.dropped, "dropped"),
         (firing.summarised, "summarised"),
     ]
-    words = ", ".join(f"{count:,} {done}" for count, done in parts if count)
-    return f"{words} ({firing.policy})" if with_policy else words
+    text = ", ".join(f"{count:,} {action}" for count, action in parts if count)
+    return f"{text} ({firing.policy})" if with_policy else text

@@ -46,9 +46,9 @@ class _QuestionNode(Generic[T]):
 
     __slots__ = ("first_answer", "first_child", "other_children", "question")
 
-    def __init__(self, asked: _Question) -> None:
+    def __init__(self, question: _Question) -> None:
         self.question, self.first_answer, self.first_child = (
-            asked,
+            question,
             cast(Hashable, None),
             cast("_QuestionNode[T] | _ReplayEnd[T] | None", None),
         )
@@ -86,24 +86,24 @@ class DecisionTrails(Generic[T]):
         """Return the result of *replay* for these parameters, or for others that decide the same."""
         steps = _list_steps(policy, params)
         key = (policy.name, *(each.name for each, _ in steps))
-        tried, known = self._hit_counts.get(key, (0, 0))
-        if tried >= MIN_TRIES and known * MIN_HIT_DIVISOR < tried:
+        tries, hits = self._hit_counts.get(key, (0, 0))
+        if tries >= MIN_TRIES and hits * MIN_HIT_DIVISOR < tries:
             self.replay_count += 1
             return replay(policy)
         node = self._roots.get(key)
         while isinstance(node, _QuestionNode):
             node = node.find_child(node.question.ask(*steps[node.question.step_number]))
-        self._hit_counts[key] = tried + 1, known + (node is not None)
+        self._hit_counts[key] = tries + 1, hits + (node is not None)
         if node is not None:
             return node.result
         log: list[tuple[_Question, Hashable]] = []
-        made = replay(cast(Policy, _RecordedPolicy(policy, steps, log)))
+        result = replay(cast(Policy, _RecordedPolicy(policy, steps, log)))
         self.replay_count += 1
-        room = sum(1 + (len(asked.context) if asked.context is not None else 0) for asked, _ in log)
+        room = sum(1 + (len(question.context) if question.context is not None else 0) for question, _ in log)
         if room <= self._remaining_room:
             self._remaining_room -= room
-            self._add_trail(key, log, _ReplayEnd(made))
-        return made
+            self._add_trail(key, log, _ReplayEnd(result))
+        return result
 
     def _add_trail(self, key: Hashable, log: list[tuple[_Question, Hashable]], end: _ReplayEnd[T]) -> None:
         if not log:
@@ -112,11 +112,11 @@ class DecisionTrails(Generic[T]):
         node = self._roots.setdefault(key, _QuestionNode(log[0][0]))
         for (_, answer), following in zip(log, [*log[1:], None], strict=True):
             assert isinstance(node, _QuestionNode)
-            then = node.find_child(answer)
-            if then is None:
-                then = end if following is None else _QuestionNode(following[0])
-                node.add_child(answer, then)
-            node = then
+            child = node.find_child(answer)
+            if child is None:
+                child = end if following is None else _QuestionNode(following[0])
+                node.add_child(answer, child)
+            node = child
 
 
 def _list_steps(policy: Policy, params: Params) -> list[tuple[Policy, Params]]:
@@ -135,27 +135,27 @@ class _RecordedPolicy:
             self.steps = lambda params: [(self._wrap_step(*each), each[1][1]) for each in enumerate(steps)]
 
     def _wrap_step(self, number: int, step: tuple[Policy, Params]) -> _RecordedPolicy:
-        made = _RecordedPolicy(step[0], [step], self._log)
-        made._step_number = number
-        return made
+        wrapped = _RecordedPolicy(step[0], [step], self._log)
+        wrapped._step_number = number
+        return wrapped
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
-        found = self._policy.trigger(state, params)
-        self._log.append((_Question(self._step_number, False, state), found.fires))
-        return found
+        trigger = self._policy.trigger(state, params)
+        self._log.append((_Question(self._step_number, False, state), trigger.fires))
+        return trigger
 
     def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
-        found = self._policy.runs_in_background(state, params)
-        self._log.append((_Question(self._step_number, True, state), found))
-        return found
+        answer = self._policy.runs_in_background(state, params)
+        self._log.append((_Question(self._step_number, True, state), answer))
+        return answer
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        found = self._policy.plan(context, params, state)
-        self._log.append((_Question(self._step_number, False, state, context), _describe_plan(found)))
-        return found
+        plan = self._policy.plan(context, params, state)
+        self._log.append((_Question(self._step_number, False, state, context), _describe_plan(plan)))
+        return plan
 
 
 def _describe_plan(plan: Plan) -> Hashable:

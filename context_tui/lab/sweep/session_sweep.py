@@ -123,9 +123,11 @@ class SessionSweep:
     def _measure_drops(self, replay: Replay) -> SettingDrops:
         """Count what a replay dropped, and how much of that was needed later."""
         if not self.options.quick:
-            found = compute_regret(replay, self.lab.uses)
-            tiers = {str(tier): count for tier, count in found.by_tier.items()}
-            return SettingDrops(found.dropped, found.tokens_dropped, found.used_later, found.tokens_used_later, tiers)
+            regret = compute_regret(replay, self.lab.uses)
+            tiers = {str(tier): count for tier, count in regret.by_tier.items()}
+            return SettingDrops(
+                regret.dropped, regret.tokens_dropped, regret.used_later, regret.tokens_used_later, tiers
+            )
         facts = self.lab.session.facts
         return SettingDrops(len(replay.removed_by_policy), sum(bytes4(facts, row) for row in replay.removed_by_policy))
 
@@ -134,10 +136,10 @@ class SessionSweep:
         if self.options.quick:
             return None
         options = self.options
-        found = price_replay(
+        price = price_replay(
             replay, recorded=self.lab.recorded_calls, shares_prefix=options.shares_prefix, reuse=options.reuse
         )
-        return SettingCost(found.cost, found.baseline_cost, found.rate_table.unit)
+        return SettingCost(price.cost, price.baseline_cost, price.rate_table.unit)
 
 
 def sweep_session(
@@ -194,9 +196,9 @@ def _compute_rows_by_rules(session_sweep: SessionSweep, settings: Sequence[Sweep
         columns = (column.tolist() for column in compute_outcomes(track, rules))
         without = sum(session_sweep.baseline_sizes)
         for (setting, _), outcome in zip(group, zip(*columns, strict=True), strict=True):
-            is_known, sent, peak, overflows, firings, dropped, tokens = outcome
+            is_known, tokens_sent, peak, overflows, firings, dropped, tokens = outcome
             if is_known:
-                totals = ReplayTotals(sent, without - sent, peak, overflows)
+                totals = ReplayTotals(tokens_sent, without - tokens_sent, peak, overflows)
                 rows[setting.name] = session_sweep.build_row(
                     setting, firings, totals, without, SettingDrops(dropped, tokens)
                 )

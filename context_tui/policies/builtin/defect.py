@@ -45,7 +45,7 @@ def build_belief(state: RuntimeState) -> Belief:
     )
 
 
-def check_threshold(state: RuntimeState, threshold: int, what: str) -> Trigger:
+def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Trigger:
     """defect acts when what it believes reaches *threshold* tokens."""
     fires = state.believed_tokens >= threshold
     source = (
@@ -55,7 +55,7 @@ def check_threshold(state: RuntimeState, threshold: int, what: str) -> Trigger:
     )
     if state.context_rewritten:
         source = "estimated: what was recorded is forgotten when something is cleared"
-    reason = f"{state.believed_tokens:,} tokens {'>=' if fires else '<'} limit {threshold:,} ({what})"
+    reason = f"{state.believed_tokens:,} tokens {'>=' if fires else '<'} limit {threshold:,} ({explanation})"
     return Trigger(fires, reason, state.believed_tokens, threshold, source)
 
 
@@ -64,9 +64,9 @@ def explain_few_turns(context: Context) -> str:
     turns = len(index_context(context).turn_starts)
     if turns >= DEFAULT_KEPT_TURNS:
         return ""
-    few = "A single turn" if turns == 1 else f"{turns} turns"
-    kept = f"defect-microcompact keeps the last {DEFAULT_KEPT_TURNS} by default (keep_recent_turns)"
-    return f"{few} here: {kept}; assistant_boundary lets defect-compact cut within one"
+    turns_text = "A single turn" if turns == 1 else f"{turns} turns"
+    rule_text = f"defect-microcompact keeps the last {DEFAULT_KEPT_TURNS} by default (keep_recent_turns)"
+    return f"{turns_text} here: {rule_text}; assistant_boundary lets defect-compact cut within one"
 
 
 CLEARED_BODY = Body.from_text(DEFECT_PLACEHOLDER)
@@ -116,8 +116,8 @@ class DefectMicrocompact(BasePolicy):
         sums, trigger = index_context(context), self.trigger(state, params)
         keep, minimum = params.keep_recent_turns, params.min_clear_tokens
         if len(sums.turn_starts) < keep:
-            few = {0: "no turn starts in this context", 1: "only one turn"}
-            turns = few.get(len(sums.turn_starts), f"only {len(sums.turn_starts):,} turns")
+            turns_texts = {0: "no turn starts in this context", 1: "only one turn"}
+            turns = turns_texts.get(len(sums.turn_starts), f"only {len(sums.turn_starts):,} turns")
             reason = f"nothing to clear: {turns}, and the last {keep:,} are kept"
             return build_empty_plan(self.name, params, context, trigger, reason)
         end = find_protected_start(context, keep)
@@ -137,16 +137,16 @@ class DefectMicrocompact(BasePolicy):
             return KeepReason(VerdictCode.SMALL, f"{minimum:,} tokens or fewer")
 
         if not rows:
-            every = sums.results.position
-            count = bisect_left(every, end)
-            none = f"no tool results before the last {keep:,} turns" if every else "no tool results"
-            small = f"none of the {count:,} older results is larger than {minimum:,} tokens"
+            positions = sums.results.position
+            count = bisect_left(positions, end)
+            no_results = f"no tool results before the last {keep:,} turns" if positions else "no tool results"
+            too_small = f"none of the {count:,} older results is larger than {minimum:,} tokens"
             return Plan(
                 self.name,
                 params,
                 context,
                 trigger,
-                reason=small if count else none,
+                reason=too_small if count else no_results,
                 keep_reason=find_keep_reason,
                 tokens_saved=0,
             )
@@ -316,10 +316,10 @@ class DefectCompact(BasePolicy):
         soft = int(params.compact_soft_ratio * window)
         if state.believed_tokens >= hard or hard <= soft:
             absolute = params.threshold is not None
-            what = "the threshold" if absolute else format_window_share(state, params.compact_ratio)
-            return check_threshold(state, hard, what)
-        what = f"{format_window_share(state, params.compact_soft_ratio)} (in the background)"
-        return check_threshold(state, soft, what)
+            explanation = "the threshold" if absolute else format_window_share(state, params.compact_ratio)
+            return check_threshold(state, hard, explanation)
+        explanation = f"{format_window_share(state, params.compact_soft_ratio)} (in the background)"
+        return check_threshold(state, soft, explanation)
 
     def plan(self, context: Context, params: DefectCompactParams, state: RuntimeState) -> Plan:
         sums, trigger = index_context(context), self.trigger(state, params)
@@ -330,14 +330,18 @@ class DefectCompact(BasePolicy):
             starts = [position for position in sums.assistants if position > 0]
         cut = find_boundary(sums, starts, budget)
         if cut == 0:
-            what = "no turn starts in this context" if not starts else "the only turn starts at the first message"
-            reason = f"nothing to summarise: {what}"
+            explanation = (
+                "no turn starts in this context" if not starts else "the only turn starts at the first message"
+            )
+            reason = f"nothing to summarise: {explanation}"
             if not params.assistant_boundary:
                 reason += " (assistant_boundary would cut within it)"
             return build_empty_plan(self.name, params, context, trigger, reason)
         over = sums.total - sums.prefix[cut] > budget
         tail = KeepReason(VerdictCode.TAIL, f"in the tail of at most {budget:,} tokens")
-        why = KeepReason(VerdictCode.NEWEST_TURN, f"the newest turn, though over {budget:,} tokens") if over else tail
+        keep_reason = (
+            KeepReason(VerdictCode.NEWEST_TURN, f"the newest turn, though over {budget:,} tokens") if over else tail
+        )
         return Plan(
             self.name,
             params,
@@ -345,7 +349,7 @@ class DefectCompact(BasePolicy):
             trigger,
             dropped_ranges=(range(cut),),
             inserts=(SUMMARY_INSERT,),
-            keep_reason=lambda position, block: why,
+            keep_reason=lambda position, block: keep_reason,
             prompt=SUMMARY_PROMPT,
             previous_summary_row=find_earlier_summary_row(context, cut),
         )
@@ -357,12 +361,12 @@ def find_boundary(sums: ContextIndex, starts: list[int], budget: int) -> int:
     """
     if not starts or starts[-1] == 0:
         return 0
-    found, end = 0, len(sums.tokens)
+    boundary, end = 0, len(sums.tokens)
     for start in reversed(starts):
         if sums.prefix[end] - sums.prefix[start] > budget or start == 0:
             break
-        found = start
-    return found or starts[-1]
+        boundary = start
+    return boundary or starts[-1]
 
 
 def find_earlier_summary_row(context: Context, cut: int) -> int:

@@ -50,19 +50,19 @@ def count_result_tokens(context: Context, block: int) -> int:
 @memoize_by_messages
 def count_rows(context: Context) -> int:
     """Rows that the context has as koda stores it: one a tool_result, one for the rest of a message."""
-    facts, result, gone = context.facts, int(Kind.TOOL_RESULT), find_removed_blocks(context)
+    facts, result, removed = context.facts, int(Kind.TOOL_RESULT), find_removed_blocks(context)
     rows = facts.system_rows if context.epoch_start == 0 else 0  # a compaction archives them first
     for message in context.order:
-        block, rest, left = facts.first_block[message], False, False
+        block, has_other, has_block = facts.first_block[message], False, False
         while block >= 0:
-            if block not in gone:
-                left = True
+            if block not in removed:
+                has_block = True
                 if facts.kind[block] == result:
                     rows += 1
                 else:
-                    rest = True
+                    has_other = True
             block = facts.block_next[block]
-        rows += rest or not left
+        rows += has_other or not has_block
     return rows
 
 
@@ -80,21 +80,21 @@ class ClearableResults:
 def find_clearable_results(context: Context) -> ClearableResults:
     """Return every tool_result that has not been cleared before, whatever its tool and size."""
     sums, call = index_context(context), context.facts.call
-    found = [
+    rows = [
         (block, sums.tool_of_call.get(call[block], ""), count_result_tokens(context, block), tokens - STUB_BODY.tokens)
         for block, tokens in zip(sums.results.block, sums.results.tokens, strict=True)
         if not is_cleared(context, block)
     ]
-    return ClearableResults(*zip(*found, strict=True)) if found else ClearableResults((), (), (), ())
+    return ClearableResults(*zip(*rows, strict=True)) if rows else ClearableResults((), (), (), ())
 
 
 @memoize
 def _group_sizes_by_tool(context: Context) -> dict[str, list[int]]:
     """Return the sizes of the results of each tool, ascending."""
-    results, found = find_clearable_results(context), dict[str, list[int]]()
+    results, by_tool = find_clearable_results(context), dict[str, list[int]]()
     for tool, tokens in zip(results.tool, results.tokens, strict=True):
-        found.setdefault(tool, []).append(tokens)
-    return {tool: sorted(sizes) for tool, sizes in found.items()}
+        by_tool.setdefault(tool, []).append(tokens)
+    return {tool: sorted(sizes) for tool, sizes in by_tool.items()}
 
 
 def is_cleared(context: Context, block: int) -> bool:
@@ -123,8 +123,8 @@ class KodaMicrocompact(BasePolicy):
                 False, "the idle time is not recorded; set it with idle_seconds", None, gap, "unknown"
             )
         idle = int(state.idle_seconds)
-        says = "has reached" if idle >= gap else "is below"
-        return _SecondsTrigger(idle >= gap, f"idle {idle:,} s {says} {gap:,} s", idle, gap, "recorded times")
+        relation = "has reached" if idle >= gap else "is below"
+        return _SecondsTrigger(idle >= gap, f"idle {idle:,} s {relation} {gap:,} s", idle, gap, "recorded times")
 
     def plan(self, context: Context, params: KodaMicrocompactParams, state: RuntimeState) -> Plan:
         trigger = self.trigger(state, params)
@@ -138,29 +138,29 @@ class KodaMicrocompact(BasePolicy):
         pairs = enumerate(zip(results.tool, results.tokens, strict=True))
         candidates = [number for number, (tool, tokens) in pairs if tokens >= minimum and tool in tools]
         rows, keep = count_rows(context), params.keep_recent
-        enough = rows >= keep + 2
-        cleared = candidates[: max(0, len(candidates) - keep)] if enough else []
+        has_enough_rows = rows >= keep + 2
+        cleared = candidates[: max(0, len(candidates) - keep)] if has_enough_rows else []
         recent = frozenset(results.block[number] for number in candidates[len(cleared) :])
 
         def find_keep_reason(position: int, block: int | None) -> KeepReason:
             if block is None or context.facts.kind[block] != Kind.TOOL_RESULT:
                 return KeepReason(VerdictCode.NOT_A_RESULT, "only tool results are cleared")
-            if not enough:
+            if not has_enough_rows:
                 return KeepReason(VerdictCode.NOTHING_TO_DO, f"fewer than {keep + 2:,} rows")
             if block in recent:
                 return KeepReason(VerdictCode.RECENT_RESULT, f"within the last {keep:,} eligible results")
             tool = index_context(context).tool_of_call.get(context.facts.call[block], "")
             if tool not in tools:
-                what = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
-                return KeepReason(VerdictCode.NOT_COMPACTABLE, what)
+                explanation = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
+                return KeepReason(VerdictCode.NOT_COMPACTABLE, explanation)
             if is_cleared(context, block):
                 return KeepReason(VerdictCode.ALREADY_CLEARED, "already cleared")
             return KeepReason(VerdictCode.SMALL, f"fewer than {minimum:,} tokens")
 
         if not cleared:
-            counted = "1 eligible result" if len(candidates) == 1 else f"{len(candidates):,} eligible results"
-            few = f"{counted}, and the last {keep:,} are kept"
-            reason = f"nothing to clear: {few if enough else f'only {rows:,} rows'}"
+            count_text = "1 eligible result" if len(candidates) == 1 else f"{len(candidates):,} eligible results"
+            too_few = f"{count_text}, and the last {keep:,} are kept"
+            reason = f"nothing to clear: {too_few if has_enough_rows else f'only {rows:,} rows'}"
             return Plan(
                 self.name, params, context, trigger, reason=reason, keep_reason=find_keep_reason, tokens_saved=0
             )

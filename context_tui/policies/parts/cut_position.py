@@ -118,17 +118,17 @@ def _find_cut_place(context: Context, start: int, cut: Cut, first: int) -> int:
     return len(context) if cut.few is not None and at - first <= cut.few else at
 
 
-def _find_fallback_cut(context: Context, start: int, what: CutFallback, first: int) -> int | None:
+def _find_fallback_cut(context: Context, start: int, fallback: CutFallback, first: int) -> int | None:
     length, turns = len(context), index_context(context).turn_starts
-    if what == "newest_turn":
+    if fallback == "newest_turn":
         return turns[-1] if turns and turns[-1] > first else None
-    if what == "all":
+    if fallback == "all":
         return length
-    if what == "all_if_answered":
+    if fallback == "all_if_answered":
         facts, last = context.facts, context.order[-1]
-        answered = facts.role[last] == Role.ASSISTANT and not _has_kind(context, length - 1, Kind.TOOL_USE)
-        return length if answered else None
-    return _find_nearest_cut(context, start, what, "forward", first)
+        is_answered = facts.role[last] == Role.ASSISTANT and not _has_kind(context, length - 1, Kind.TOOL_USE)
+        return length if is_answered else None
+    return _find_nearest_cut(context, start, fallback, "forward", first)
 
 
 def _find_nearest_cut(context: Context, start: int, kind: CutPlace, move: str, first: int) -> int | None:

@@ -102,11 +102,11 @@ def _build_inserts(
     def build_insert(note: Note, place: int) -> Insert:
         return Insert(note.role, place, note.text.replace("{messages}", f"{count}"), holds_summary=False)
 
-    where = end if summarise and summarise.at == "end" else at
-    yield from (build_insert(note, where) for note in notes if note.at == "before")
+    position = end if summarise and summarise.at == "end" else at
+    yield from (build_insert(note, position) for note in notes if note.at == "before")
     if summarise:
-        yield Insert(summarise.role, where, summarise.before, summarise.after)
-    yield from (build_insert(note, where) for note in notes if note.at == "after")
+        yield Insert(summarise.role, position, summarise.before, summarise.after)
+    yield from (build_insert(note, position) for note in notes if note.at == "after")
     yield from (build_insert(note, end) for note in notes if note.at == "end")
 
 
@@ -116,12 +116,12 @@ def _has_call(context: Context, position: int) -> bool:
 
 def _find_typed_messages(context: Context, rule: Rule, first: int, cut: int) -> Iterator[tuple[int, int | None]]:
     """Yield the positions of typed messages to keep, newest first, each with its remaining tokens (None: all)."""
-    tokens, most = rule.keep.user_tokens, rule.keep.user_messages
+    tokens, max_messages = rule.keep.user_tokens, rule.keep.user_messages
     count = 0
     for position in reversed(index_context(context).turn_starts):
         if not first <= position < cut or (size := _count_typed_tokens(context, position)) is None:
             continue
-        if most is not None and count >= most:
+        if max_messages is not None and count >= max_messages:
             return
         if tokens is not None:
             if tokens <= 0:
@@ -151,14 +151,14 @@ def _strip_kept_messages(
     context: Context, typed: list[tuple[int, int | None]], name: str
 ) -> Iterator[tuple[int, Change]]:
     """Yield the removals within kept messages: all that was not typed, and the middle of one that is too long."""
-    for position, left in typed:
+    for position, tokens in typed:
         texts = _find_typed_rows(context, position)
         for row in context.blocks_of(context.order[position]):
             if row not in texts:
                 yield row, build_removal(name)
-        if left is None:
+        if tokens is None:
             continue
-        budget = left * BYTES_PER_TOKEN
+        budget = tokens * BYTES_PER_TOKEN
         for row in texts:
             size = context.facts.text_bytes[row]
             if size > budget:

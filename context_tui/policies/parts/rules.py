@@ -145,9 +145,9 @@ class Rule(Part):
         """Whether only a new turn adds to what the rule can change: it keeps by turns, and clears or truncates older
         content.
         """
-        keep, counted = self.keep.model_fields_set, {"turns", "first", "result_tokens", "every", "count"}
-        counted |= {"results"} if self.keep.count == "eligible" else set()
-        return not self.removes_messages and "turns" in keep and keep <= counted and self.select.older_than is None
+        keep, allowed = self.keep.model_fields_set, {"turns", "first", "result_tokens", "every", "count"}
+        allowed |= {"results"} if self.keep.count == "eligible" else set()
+        return not self.removes_messages and "turns" in keep and keep <= allowed and self.select.older_than is None
 
     @property
     def removes_messages(self) -> bool:

@@ -113,12 +113,12 @@ def select_blocks(
         longer_than: of those that it would choose, only the ones are changed whose text is known and has more bytes.
     """
     blocks, end = find_blocks_of_kind(context, _BLOCK_KINDS[of]), keep.find_protected_start(context, limits)
-    found = _find_candidates(context, rule, of, marker, blocks)
+    candidates = _find_candidates(context, rule, of, marker, blocks)
     high = bisect_left(blocks.position, end)
     low = _find_walk_stop(context, rule, of, marker, blocks, high)
     first = max(bisect_left(blocks.position, keep.first), low) if keep.first else low
     chosen, tokens = (
-        _filter_by_age_and_pairing(context, rule, blocks, found, first, high),
+        _filter_by_age_and_pairing(context, rule, blocks, candidates, first, high),
         _build_token_counter(context, of, blocks),
     )
     beyond = len(chosen) if keep.result_tokens is None else _count_beyond_budget(chosen, tokens, keep.result_tokens)
@@ -136,7 +136,7 @@ def select_blocks(
         longer = _find_candidates(context, rule, of, marker, blocks, longer_than)
         chosen = _filter_by_age_and_pairing(context, rule, blocks, longer, chosen[0], chosen[-1] + 1)
     older = bool(blocks.position) and blocks.position[0] < end
-    why = KeepReasons(
+    keep_reason = KeepReasons(
         context,
         rule,
         keep,
@@ -148,7 +148,9 @@ def select_blocks(
         freed_enough=enough,
         truncates=longer_than is not None,
     )
-    return Selection([blocks.block[number] for number in chosen], [tokens(number) for number in chosen], older, why)
+    return Selection(
+        [blocks.block[number] for number in chosen], [tokens(number) for number in chosen], older, keep_reason
+    )
 
 
 def _find_candidates(
@@ -193,9 +195,9 @@ def _filter_by_tool_and_size(
         tokens = _build_token_counter(context, of, blocks)
         chosen = [number for number in chosen if tokens(number) >= least]
     if rule.longer_than is not None or longer_than is not None:
-        most, text = max(rule.longer_than or 0, longer_than or 0), facts.text_bytes
+        max_bytes, text = max(rule.longer_than or 0, longer_than or 0), facts.text_bytes
         sizes = [(body.size if (body := replaced.get(block[number])) else text[block[number]]) for number in chosen]
-        chosen = [number for number, size in zip(chosen, sizes, strict=True) if size > most]
+        chosen = [number for number, size in zip(chosen, sizes, strict=True) if size > max_bytes]
     if longer_than is not None:
         bodies = [replaced.get(block[number]) for number in chosen]
         chosen = [n for n, body in zip(chosen, bodies, strict=True) if body is None or body.text is not None]
@@ -208,10 +210,10 @@ def _find_tool_rows(context: Context, tools: Sequence[str]) -> frozenset[int]:
 
 
 def _filter_by_age_and_pairing(
-    context: Context, rule: Select, blocks: BlockColumns, found: list[int], first: int, end: int
+    context: Context, rule: Select, blocks: BlockColumns, candidates: list[int], first: int, end: int
 ) -> list[int]:
     """Filter the candidates in a range by what holds now: old enough, and with their calls present."""
-    chosen, facts = slice_between(found, first, end), context.facts
+    chosen, facts = slice_between(candidates, first, end), context.facts
     if rule.older_than is not None:
         chosen = [number for number in chosen if _is_old(context, rule.older_than, blocks.block[number])]
     if rule.paired:
@@ -298,8 +300,8 @@ class KeepReasons:
             return KeepReason(VerdictCode.ALREADY_CLEARED, "already cleared")
         if block in self._unreached_rows:
             return KeepReason(VerdictCode.KEPT, f"before {' or '.join(_STOP_LABELS[stop] for stop in rule.stop_at)}")
-        if wrong := _explain_tool_or_size(context, rule, block) or _explain_age_or_pairing(context, rule, block):
-            return wrong
+        if reason := _explain_tool_or_size(context, rule, block) or _explain_age_or_pairing(context, rule, block):
+            return reason
         if block in self._not_shorter_rows:
             return KeepReason(VerdictCode.NOT_SHORTER, "truncating would not make it shorter")
         if self._freed_enough:
@@ -319,8 +321,8 @@ def _explain_tool_or_size(context: Context, rule: Select, block: int) -> KeepRea
     facts, body = context.facts, context.replacements.get(block)
     tool = facts.tool_name(block) if rule.tools or rule.except_tools else ""
     if (rule.tools and tool not in rule.tools) or tool in rule.except_tools:
-        what = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
-        return KeepReason(VerdictCode.NOT_COMPACTABLE, what)
+        explanation = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
+        return KeepReason(VerdictCode.NOT_COMPACTABLE, explanation)
     tokens = body.tokens if body else bytes4(facts, block)
     if rule.larger_than is not None and tokens <= rule.larger_than:
         return KeepReason(VerdictCode.SMALL, f"{rule.larger_than:,} tokens or fewer")
@@ -347,14 +349,14 @@ def _find_walk_stop(context: Context, rule: Select, of: BodyKind, marker: str, b
         low = min(bisect_left(blocks.position, summaries[-1] + 1), high)
     if "cleared" in rule.stop_at:
         block = blocks.block
-        marked = select_block_numbers(
+        cleared = select_block_numbers(
             index_context(context),
             ("marked", of, marker),
             blocks,
             lambda numbers: [number for number in numbers if is_already_cleared(context, block[number], of, marker)],
         )
-        before = bisect_left(marked, high)
-        low = max(low, marked[before - 1] + 1) if before else low
+        before = bisect_left(cleared, high)
+        low = max(low, cleared[before - 1] + 1) if before else low
     return low
 
 

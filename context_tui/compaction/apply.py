@@ -127,10 +127,8 @@ class SessionBuilder:
         facts.model = source.model if at is None or at >= len(source) else model_at(source, at)
         facts.window, facts.model_window = source.window, source.model_window
         facts.input_includes_cache = source.input_includes_cache
-        facts.system_bytes, facts.tools_bytes, facts.system_rows = (
-            source.system_bytes,
-            source.tools_bytes,
-            source.system_rows,
-        )
+        facts.system_bytes = source.system_bytes
+        facts.tools_bytes = source.tools_bytes
+        facts.system_rows = source.system_rows
         content = DerivedContent(session, self._entries)
         return Session(facts, content, session.info, len(facts), session.window_override, origin, session.peaks)

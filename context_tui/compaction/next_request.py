@@ -111,10 +111,8 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
         sizes: the ruler that estimates; the policy's own without one.
     """
     if token_table is not None:
-        inserted, summary_pending = (
-            sum(token_table.count_text(each.format_text()) for each in plan.inserts if not each.holds_summary),
-            plan.needs_summary,
-        )
+        inserted = sum(token_table.count_text(each.format_text()) for each in plan.inserts if not each.holds_summary)
+        summary_pending = plan.needs_summary
         if summary is not None:
             inserted += sum(
                 token_table.count_text(each.format_text(summary)) for each in plan.inserts if each.holds_summary

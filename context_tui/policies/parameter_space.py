@@ -67,10 +67,8 @@ def _resolve_in_context(
         )
     if parameter.kind != "number":
         return parameter
-    low, high = (
-        parameter.low if parameter.low is not None else 0,
-        parameter.high if parameter.high is not None else max(context.at, 1),
-    )
+    low = parameter.low if parameter.low is not None else 0
+    high = parameter.high if parameter.high is not None else max(context.at, 1)
     if parameter.refers_to == "message":
         low, high = min(context.epoch_start, context.at), context.at
     implied_value = policy.implied_value(parameter.label, params, context, state)

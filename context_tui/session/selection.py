@@ -77,11 +77,9 @@ class Selection:
         self._copy_compactions()
         facts.model, facts.window, facts.model_window = source.model, source.window, source.model_window
         facts.input_includes_cache, facts.size_revisions = source.input_includes_cache, source.size_revisions
-        facts.system_rows, facts.system_bytes, facts.tools_bytes = (
-            source.system_rows,
-            source.system_bytes,
-            source.tools_bytes,
-        )
+        facts.system_rows = source.system_rows
+        facts.system_bytes = source.system_bytes
+        facts.tools_bytes = source.tools_bytes
 
     def _copy_reasoning(self) -> None:
         source, facts = self.source.reasoning, self.facts.reasoning
@@ -120,10 +118,8 @@ class Selection:
             if index >= 0:
                 facts.model = source.models[source.request_model[row]] if source.request_model[row] >= 0 else None
                 facts.add_request(index, source.requests[row], source.request_time[row])
-        self._requests, self._last_usage = (
-            len(source.requests),
-            source.requests[-1] if source.requests else self._last_usage,
-        )
+        self._requests = len(source.requests)
+        self._last_usage = source.requests[-1] if source.requests else self._last_usage
 
     def _copy_compactions(self) -> None:
         """Copy all compactions and epochs if there is a new one, since they depend on each other."""

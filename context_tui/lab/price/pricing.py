@@ -325,10 +325,8 @@ class _ReplayPricing:
         read = self._compute_warm_usage(group, warm).read if is_cold else usage.read
         last = self.replay.sizes[group.call - 1] if group.call else 0
         behind = max(min(last, group.before) - (group.before - group.after) - read, 0)
-        summarizer_cost, cost_without = (
-            self._compute_summarizer_cost(group, is_cold),
-            self._compute_usage_cost(group.call, usage_without),
-        )
+        summarizer_cost = self._compute_summarizer_cost(group, is_cold)
+        cost_without = self._compute_usage_cost(group.call, usage_without)
         rewritten = max(usage.written - usage_without.written, 0)
         return _FirstCallCost(
             self._compute_usage_cost(group.call, usage) - cost_without + summarizer_cost,

@@ -74,11 +74,9 @@ def compute_regret_bound(replay: Replay, uses: UseIndex) -> RegretBound:
     results, everything = _PolicyDrops(replay.calls), _PolicyDrops(replay.calls)
     removed_by_recording = uses.removed_by_recording[replay.recorded]
     for row, removed_at in replay.removed_by_policy.items():
-        since, until, tokens = (
-            max(best.droppable_from[row], removed_at),
-            removed_by_recording.get(row, NEVER_REMOVED),
-            remaining.count_removed_tokens(row),
-        )
+        since = max(best.droppable_from[row], removed_at)
+        until = removed_by_recording.get(row, NEVER_REMOVED)
+        tokens = remaining.count_removed_tokens(row)
         for each in (results, everything) if facts.kind[row] == Kind.TOOL_RESULT else (everything,):
             each.dropped_unused.add(since, until, tokens)
             each.dropped.add(removed_at, until, tokens)

@@ -224,11 +224,9 @@ class Recording:
             while event is not None and event.at <= call.message:
                 amount, end = add_amounts(amount, subtract_amounts(before[event.at], before[end])), event.at
                 if event.order is not None:
-                    amount, prefix, start = (
-                        self.compute_amount(event.order, cleared),
-                        frozenset(event.order),
-                        event.start,
-                    )
+                    amount = self.compute_amount(event.order, cleared)
+                    prefix = frozenset(event.order)
+                    start = event.start
                 in_context = (row for row in event.cleared if start <= owner[row] < end or owner[row] in prefix)
                 new = {row: event.cleared[row] for row in in_context if row not in cleared}
                 amount = subtract_amounts(amount, sum_amounts(count_block_amount(self.facts, row) for row in new))

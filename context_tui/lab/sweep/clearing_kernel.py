@@ -136,10 +136,8 @@ class SweepTrack:
         self.checkpoint_windows = np.array(
             [each.tokens if each.is_known else rule.assumed_window for each in windows], np.int64
         )
-        self.is_unpredictable, self.lowest_sizes = (
-            np.zeros(len(checkpoints), np.bool_),
-            np.zeros(len(self.recorded_sizes) + 1, np.int64),
-        )
+        self.is_unpredictable = np.zeros(len(checkpoints), np.bool_)
+        self.lowest_sizes = np.zeros(len(self.recorded_sizes) + 1, np.int64)
         for each in self.segments:
             self._find_unpredictable(each)
         self.has_unpredictable = bool(self.is_unpredictable.any())
@@ -282,10 +280,8 @@ class _KernelRun:
         )  # turns covered by the last clearing, and its message
         self.more = [np.zeros(count, np.int64) for _ in track.weights]  # tokens added to a call, by weight class
         self.range_max = _RangeMax(track.recorded_sizes)
-        self.excess, self.room = (
-            _RangeMax(track.recorded_sizes - track.call_windows),
-            _RangeMax(track.call_windows - track.recorded_sizes),
-        )
+        self.excess = _RangeMax(track.recorded_sizes - track.call_windows)
+        self.room = _RangeMax(track.call_windows - track.recorded_sizes)
         self.overflow_counter = _OverflowCounter(track.recorded_sizes - track.call_windows, count)
 
     def run(self) -> RuleOutcomes:
@@ -333,10 +329,8 @@ class _KernelRun:
         """Look up in the sums of a segment what only the last cell says."""
         cleared = np.flatnonzero(self.cell >= 0)
         cell = self.cell[cleared]
-        self.whole[cleared], self.cleared_turns[cleared] = (
-            self.sums.original_tokens[cell],
-            cell // self.sums.column_count - 1,
-        )
+        self.whole[cleared] = self.sums.original_tokens[cell]
+        self.cleared_turns[cleared] = cell // self.sums.column_count - 1
         self.fired_at[cleared] = self.track.checkpoints[self.look[cleared]]
         self.cell[:] = -1
 
@@ -407,12 +401,10 @@ class _KernelRun:
         self._settle_calls(chosen, call, int(track.call_weight_class[first]))
         result = sums.estimate[cell]
         self.firings[chosen] += 1
-        self.count[chosen], self.estimate[chosen], self.cell[chosen], self.look[chosen] = (
-            count,
-            result,
-            cell,
-            checkpoints,
-        )
+        self.count[chosen] = count
+        self.estimate[chosen] = result
+        self.cell[chosen] = cell
+        self.look[chosen] = checkpoints
         images: Any = 0
         if sums.has_images:
             result, images = result + sums.image_tokens[cell], -sums.image_count[cell]
@@ -462,10 +454,8 @@ class _KernelRun:
 
 
 def _build_result_sums(segment: _Segment, mins: Ints, placeholder_tokens: int) -> _ResultSums:
-    wide, tall = (
-        len(mins),
-        int(max(segment.turns_at_checkpoint.max(initial=0), segment.turn_of_result.max(initial=0))) + 2,
-    )
+    wide = len(mins)
+    tall = int(max(segment.turns_at_checkpoint.max(initial=0), segment.turn_of_result.max(initial=0))) + 2
     below = wide - np.searchsorted(mins, segment.tokens)  # columns in order of falling minimum
     some = below < wide
     cell = (segment.turn_of_result[some] + 1) * wide + below[some]

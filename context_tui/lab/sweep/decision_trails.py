@@ -47,11 +47,9 @@ class _QuestionNode(Generic[T]):
     __slots__ = ("first_answer", "first_child", "other_children", "question")
 
     def __init__(self, question: _Question) -> None:
-        self.question, self.first_answer, self.first_child = (
-            question,
-            cast(Hashable, None),
-            cast("_QuestionNode[T] | _ReplayEnd[T] | None", None),
-        )
+        self.question = question
+        self.first_answer = cast(Hashable, None)
+        self.first_child = cast("_QuestionNode[T] | _ReplayEnd[T] | None", None)
         self.other_children: dict[Hashable, _QuestionNode[T] | _ReplayEnd[T]] | None = None
 
     def find_child(self, answer: Hashable) -> _QuestionNode[T] | _ReplayEnd[T] | None:

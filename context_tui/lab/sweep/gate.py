@@ -135,10 +135,8 @@ def find_worse_sessions(case: GateViolation, gate: Gate, sweep: Sweep) -> list[W
     worse = list[WorseSession]()
     for session, rows in sweep.rows_by_session.items():
         by_name = {row.setting: compute_totals([row], sweep.cost_unit) for row in rows}
-        old, new = (
-            _find_limit_value(case.limit, by_name[gate.old_setting]),
-            _find_limit_value(case.limit, by_name[gate.new_setting]),
-        )
+        old = _find_limit_value(case.limit, by_name[gate.old_setting])
+        new = _find_limit_value(case.limit, by_name[gate.new_setting])
         if old is not None and new is not None and (new < old if case.limit == "saved" else new > old):
             worse.append(WorseSession(session, old, new))
     return sorted(worse, key=lambda each: (-abs(each.new - each.old), each.session))

@@ -130,11 +130,9 @@ class KodaMicrocompact(BasePolicy):
         trigger = self.trigger(state, params)
         if not trigger.fires and not state.forced:
             return build_empty_plan(self.name, params, context, trigger, f"nothing to clear: {trigger.reason}")
-        results, tools, minimum = (
-            find_clearable_results(context),
-            frozenset(params.compactable_tools),
-            params.min_tokens,
-        )
+        results = find_clearable_results(context)
+        tools = frozenset(params.compactable_tools)
+        minimum = params.min_tokens
         pairs = enumerate(zip(results.tool, results.tokens, strict=True))
         candidates = [number for number, (tool, tokens) in pairs if tokens >= minimum and tool in tools]
         rows, keep = count_rows(context), params.keep_recent

@@ -117,10 +117,8 @@ def select_blocks(
     high = bisect_left(blocks.position, end)
     low = _find_walk_stop(context, rule, of, marker, blocks, high)
     first = max(bisect_left(blocks.position, keep.first), low) if keep.first else low
-    chosen, tokens = (
-        _filter_by_age_and_pairing(context, rule, blocks, candidates, first, high),
-        _build_token_counter(context, of, blocks),
-    )
+    chosen = _filter_by_age_and_pairing(context, rule, blocks, candidates, first, high)
+    tokens = _build_token_counter(context, of, blocks)
     beyond = len(chosen) if keep.result_tokens is None else _count_beyond_budget(chosen, tokens, keep.result_tokens)
     if keep.results is not None:
         if keep.count == "eligible":
@@ -259,13 +257,11 @@ class KeepReasons:
         truncates: bool,
     ) -> None:
         self._context, self._rule, self._keep, self._of, self._marker = context, rule, keep, of, marker
-        self._limits, self._marker_tokens, self._first_number, self._freed_enough, self._truncates = (
-            limits,
-            marker_tokens,
-            first_number,
-            freed_enough,
-            truncates,
-        )
+        self._limits = limits
+        self._marker_tokens = marker_tokens
+        self._first_number = first_number
+        self._freed_enough = freed_enough
+        self._truncates = truncates
 
     @cached_property
     def _protected_ends(self) -> list[ProtectedEnd]:

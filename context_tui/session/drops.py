@@ -107,9 +107,8 @@ def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
     order = order_at(facts, after)[1]
     if appended.turns and _is_thinking_drop(facts, row, order, factors, removed_tokens):
         return Drop(after, fall, round(removed_tokens), Explanation.THINKING)
-    may_be_cleared = (
-        removed_tokens >= MIN_CLEARED and facts.request_model[row] >= 0
-    )  # with an unknown model, it may be a change of model
+    # with an unknown model, it may be a change of model
+    may_be_cleared = removed_tokens >= MIN_CLEARED and facts.request_model[row] >= 0
     results = _find_cleared_results(facts, row, order, factors, removed_tokens) if may_be_cleared else ()
     return Drop(after, fall, round(removed_tokens), Explanation.CLEARED if results else None, results)
 

@@ -162,11 +162,12 @@ class History:
         )
         self._split_cache = (0, 0, 0), (ZERO_AMOUNT, ZERO_AMOUNT)  # what was asked for last, and the answer
         self._position_cache: tuple[dict[int, int], int] = {}, 0  # positions of so many messages
+        # the generation, so many messages, and what they hold
         self._reasoning_cache = (
             0,
             0,
             PastReasoning(recording.facts),
-        )  # the generation, so many messages, and what they hold
+        )
         self._context: Context | None = None  # that was given away last,
         self._context_index: ContextIndex | None = None  # and its sums, which go on with the history
         self._appended = recording.get_appended(recorded)
@@ -177,9 +178,8 @@ class History:
         first, (is_appended, tokens, results, _) = self.end_message, self._appended
         if at <= first:
             return
-        self.order += compress(
-            range(first, at), is_appended[first:at]
-        )  # the same list, of which contexts have the beginning
+        # the same list, of which contexts have the beginning
+        self.order += compress(range(first, at), is_appended[first:at])
         self.estimate += tokens[at] - tokens[first]
         self.results += results[at] - results[first]
         self.end_message = at

@@ -275,9 +275,8 @@ class _KernelRun:
         # In the current context: results cleared, and the tokens that this adds (negative).
         self.count, self.estimate, self.whole = (np.zeros(count, np.int64) for _ in range(3))
         self.cell, self.look = (np.full(count, -1, np.int64) for _ in range(2))  # of the last clearing
-        self.cleared_turns, self.fired_at = (
-            np.full(count, -1, np.int64) for _ in range(2)
-        )  # turns covered by the last clearing, and its message
+        # turns covered by the last clearing, and its message
+        self.cleared_turns, self.fired_at = (np.full(count, -1, np.int64) for _ in range(2))
         self.more = [np.zeros(count, np.int64) for _ in track.weights]  # tokens added to a call, by weight class
         self.range_max = _RangeMax(track.recorded_sizes)
         self.excess = _RangeMax(track.recorded_sizes - track.call_windows)

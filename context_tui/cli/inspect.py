@@ -443,7 +443,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
         if tokens or (real and real[name])
     ]
     columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if real else []))
-    print_table(f"by category ({how}; not_in_file is recorded - {how})", columns, categories)
+    print_table(f"by category ({how}; not_in_file is recorded − {how})", columns, categories)
     if not real:
         print_line(f"  no fit to recorded sizes: {report['by_category_recorded_why']}")
     _print_calibration(report["calibration"])
@@ -564,7 +564,7 @@ def _print_calibration(calibration: list[dict[str, Any]]) -> None:
     title = "calibration: recorded tokens per estimated token, and the median error on requests not fitted on"
     print_table(title, heads, rows if usable else [])
     if any(hidden):
-        print_line("  not in the file: the median over the model's requests of recorded - calibrated")
+        print_line("  not in the file: the median over the model's requests of recorded − calibrated")
     for each in calibration:
         if not each["usable"]:
             model = make_visible(each["model"] or "model unknown")
@@ -592,7 +592,7 @@ def _build_size_rows(report: dict[str, Any], how: str) -> list[tuple[object, ...
     rows: list[tuple[object, ...]] = [
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
         (window["estimated_tokens"], how, f"{by} of the content in the file" if own else "content in the file"),
-        (window["not_in_file_tokens"], "not in the file", f"recorded - {how} {hidden}"),
+        (window["not_in_file_tokens"], "not in the file", f"recorded − {how} {hidden}"),
         (window["believed_tokens"], "believed", "last recorded + estimate of everything after it"),
         (window["next_request_tokens"], "next request", _format_next_request_source(window)),
         (about["context_window"], "window", _format_window_source(about)),

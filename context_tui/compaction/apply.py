@@ -129,6 +129,6 @@ class SessionBuilder:
         facts.input_includes_cache = source.input_includes_cache
         facts.system_bytes = source.system_bytes
         facts.tools_bytes = source.tools_bytes
-        facts.system_rows = source.system_rows
+        facts.system_records = source.system_records
         content = DerivedContent(session, self._entries)
         return Session(facts, content, session.info, len(facts), session.window_override, origin, session.peaks)

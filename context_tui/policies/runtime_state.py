@@ -1,9 +1,10 @@
-"""State of a runtime when it checks its trigger: the size it believes, recorded usage, idle time."""
+"""State of a runtime when it checks its trigger (believed size, recorded usage, idle time), and common checks of it."""
 
 from __future__ import annotations
 
 from dataclasses import field
 
+from context_tui.compaction.plan import Trigger
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Usage
 from context_tui.session.values import Role, value_class
@@ -50,6 +51,38 @@ class RuntimeState:
         if self.recorded_usage is None:
             return None
         return self.recorded_usage.context if self.input_includes_cache else self.recorded_usage.fresh
+
+
+def format_comparison(value: str, limit: str, *, fires: bool, exclusive: bool = False, explanation: str = "") -> str:
+    """Format a value beside its limit: ``192,760 tokens ≥ limit 167,000 (200,000 − 33,000 reserve)``.
+
+    Args:
+        exclusive: the trigger fires above the limit, not at it.
+        explanation: where the limit comes from.
+    """
+    sign = (">" if fires else "≤") if exclusive else ("≥" if fires else "<")
+    return f"{value} {sign} limit {limit}{f' ({explanation})' if explanation else ''}"
+
+
+def check_idle(state: RuntimeState, gap: int, *, exclusive: bool = False, hint: str = "") -> Trigger:
+    """Compare the idle time with *gap* seconds; the end of a recording counts as idle.
+
+    Args:
+        exclusive: fire above *gap*, not at it.
+        hint: what to do where the idle time is not recorded.
+    """
+    fires, value, source = False, None, "recorded times"
+    if not state.has_assistant:
+        reason = "no assistant message yet"
+    elif state.at_end:
+        fires, reason, source = True, "the end of the recording counts as idle", "end of the recording"
+    elif state.idle_seconds is None:
+        reason, source = f"the idle time is not recorded{hint}", "unknown"
+    else:
+        value = int(state.idle_seconds)
+        fires = value > gap if exclusive else value >= gap
+        reason = format_comparison(f"idle {value:,} s", f"{gap:,} s", fires=fires, exclusive=exclusive)
+    return Trigger(fires, reason, value, gap, source, unit="seconds")
 
 
 def compute_idle_seconds(facts: Facts, context: Context, length: int) -> tuple[float | None, bool]:

@@ -11,7 +11,7 @@ from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.drops import find_cleared_at, find_drops
 from context_tui.session.facts import Facts, find_last_rewrite, order_at
 from context_tui.session.jsontext import utf8_len
-from context_tui.session.markers import KODA_STUB
+from context_tui.session.markers import RESULT_STUB
 from context_tui.session.values import BlockFlag, value_class
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Body:
 
 REMOVED_BODY = Body(None, 0, removed=True)
 """Body of a removed block."""
-CLEARED_BODIES = {source: Body.from_text(KODA_STUB, source) for source in ("recorded", "inferred")}
+CLEARED_BODIES = {source: Body.from_text(RESULT_STUB, source) for source in ("recorded", "inferred")}
 """Placeholders of results that were cleared in the recording, as Claude Code writes them."""
 
 

@@ -55,7 +55,7 @@ class BlockSize(NamedTuple):
     size: int
     text_bytes: int
     json_bytes: int
-    cut: int
+    boundary_shifts: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -213,7 +213,7 @@ class Facts:
         self.size = array("Q")  # what the bytes/4 estimator divides
         self.text_bytes = array("Q")  # without images
         self.json_bytes = array("Q")  # of a tool_result: its content as compact JSON
-        self.cut = array("I")  # of a tool_result: bytes that agent-sdk's cuts move, 500 back | 200 forward << 2
+        self.boundary_shifts = array("I")  # of a tool_result: see `blocks.compute_boundary_shifts`
         self.tool = array("l")  # of calls and results: row of `tools`
         self.call = array("l")  # of calls and results: row of `calls`
         self.path = array("l")  # of a call that reads a file: row of `paths`
@@ -260,7 +260,7 @@ class Facts:
         self.model_window: int | None = None  # of the model, where its agent uses only a part of it
         self.system_bytes = 0
         self.tools_bytes = 0
-        self.system_rows = 0  # rows that hold the system prompt among the messages; koda's rule counts them
+        self.system_records = 0  # records among those of the messages that hold the system prompt
         # Of a copy: tokens of its next request beyond what is known to be in it; negative where the estimate is larger.
         self.not_in_file: int | None = None
         self.prompt_not_in_file: int | None = None  # those of them that the first request of its recording had
@@ -421,11 +421,11 @@ class Facts:
             call = self._intern_call(call_id)
         use = self.call_use[call]
         tool = self.tool[use] if use >= 0 else -1
-        size, text, json_size, cut, body_flags, start = body
+        size, text, json_size, shifts, body_flags, start = body
         flags |= body_flags | BlockFlag.ERROR if is_error else body_flags
         earlier = self.call_result[call]
         self.call_result[call] = row = self._append_block(
-            message, _TOOL_RESULT, flags, size, text, json_size, cut, tool, call, -1
+            message, _TOOL_RESULT, flags, size, text, json_size, shifts, tool, call, -1
         )
         if earlier >= 0:
             self.repeated_results.setdefault(call, [earlier]).append(row)
@@ -452,7 +452,7 @@ class Facts:
             source.size[row],
             source.text_bytes[row],
             source.json_bytes[row],
-            source.cut[row],
+            source.boundary_shifts[row],
             source.block_flags[row],
             source.bracket_starts.get(row, ""),
         )
@@ -461,9 +461,9 @@ class Facts:
         """Append a block of other facts to *message* with another text; returns its row."""
         kind, flags = source.kind[row], source.block_flags[row] & BlockFlag.INJECTED
         if kind == _TOOL_RESULT:
-            size, text, json_size, cut, body_flags, start = measure_body(body)
+            size, text, json_size, shifts, body_flags, start = measure_body(body)
             flags |= body_flags | source.block_flags[row] & BlockFlag.ERROR
-            return self._append_copy(message, source, row, size, text, json_size, cut, flags, start)
+            return self._append_copy(message, source, row, size, text, json_size, shifts, flags, start)
         if kind == _TOOL_USE:
             return self.add_call(message, source.call_id(row), source.tool_name(row), loads(body), flags)
         if kind == _THINKING:
@@ -478,7 +478,7 @@ class Facts:
         size: int,
         text: int,
         json_size: int,
-        cut: int,
+        shifts: int,
         flags: int,
         start: str,
     ) -> int:
@@ -497,7 +497,7 @@ class Facts:
             tool = self._intern(source.tools[source.tool[row]], self.tools, self._tool_ids)
         if source.path[row] >= 0:
             path = self._intern(source.paths[source.path[row]], self.paths, self._path_ids)
-        new = self._append_block(message, kind, flags, size, text, json_size, cut, tool, call, path)
+        new = self._append_block(message, kind, flags, size, text, json_size, shifts, tool, call, path)
         if row in source.read_range:
             self.read_range[new] = source.read_range[row]
         if start:
@@ -506,11 +506,11 @@ class Facts:
 
     def block_size(self, row: int) -> BlockSize:
         """Return the sizes of a block."""
-        return BlockSize(self.size[row], self.text_bytes[row], self.json_bytes[row], self.cut[row])
+        return BlockSize(self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row])
 
     def set_block_size(self, row: int, size: BlockSize) -> None:
         """Set the final size of a block of which only the beginning was appended."""
-        self.size[row], self.text_bytes[row], self.json_bytes[row], self.cut[row] = size
+        self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row] = size
 
     def blocks_of(self, message: int) -> Iterator[int]:
         """Iterate over the rows of the blocks of *message*, in order."""

@@ -77,7 +77,7 @@ class Selection:
         self._copy_compactions()
         facts.model, facts.window, facts.model_window = source.model, source.window, source.model_window
         facts.input_includes_cache, facts.size_revisions = source.input_includes_cache, source.size_revisions
-        facts.system_rows = source.system_rows
+        facts.system_records = source.system_records
         facts.system_bytes = source.system_bytes
         facts.tools_bytes = source.tools_bytes
 

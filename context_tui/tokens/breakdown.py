@@ -9,19 +9,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
-from context_tui.session.blocks import bytes_to_koda_tokens, bytes_to_tokens
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts
-from context_tui.session.markers import KODA_COMPACTABLE
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.estimators import bytes4, bytes_to_tokens35
 from context_tui.tokens.measures import TokenTable
 
 CATEGORIES = (
     *("system", "tools", "not_in_file", "user", "assistant", "thinking", "tool_use", "tool_result"),
     *("injected", "summary", "image"),
 )
+RERUNNABLE_TOOLS = (
+    *("Read", "read", "Bash", "bash", "Grep", "grep", "Glob", "glob"),
+    *("ListFiles", "list_files", "WebSearch", "web_search", "WebFetch", "web_fetch"),
+)
+"""Tools whose results can be had again by another call, as koda lists them."""
 MIN_DIAGNOSIS_TOKENS = 500
 """Tokens of results (bytes / 3.5) under which koda says nothing."""
 
@@ -146,7 +150,7 @@ def compute_breakdown(
                 use = unanswered.popleft() if len(unanswered) > 1 else unanswered[0] if unanswered else -1
                 result_tokens[facts.tool_name(use) if use >= 0 else ""] += tokens
                 size = body.size if body else facts.text_bytes[block]
-                koda_tokens[sums.tool_of_call.get(call, "")] += bytes_to_koda_tokens(size)
+                koda_tokens[sums.tool_of_call.get(call, "")] += bytes_to_tokens35(size)
                 if use >= 0 and facts.path[use] >= 0:
                     is_complete = body is None and not facts.block_flags[block] & BlockFlag.ERROR
                     read_range = facts.read_range.get(block) or facts.read_range.get(use, (1, 0))
@@ -209,6 +213,6 @@ def format_diagnosis(result_tokens: dict[str, int]) -> str | None:
     """koda's line about the three compactable tools with the most result tokens (system 5); None where it is silent."""
     if sum(result_tokens.values()) < MIN_DIAGNOSIS_TOKENS:
         return None
-    compactable = [(tool, tokens) for tool, tokens in result_tokens.items() if tool in KODA_COMPACTABLE and tokens]
+    compactable = [(tool, tokens) for tool, tokens in result_tokens.items() if tool in RERUNNABLE_TOOLS and tokens]
     top = sorted(compactable, key=lambda share: (-share[1], share[0]))[:3]
     return ", ".join(f"{tool}: ~{tokens} tok" for tool, tokens in top) or None

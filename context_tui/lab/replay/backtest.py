@@ -14,7 +14,7 @@ from context_tui.lab.replay.result import find_changed_params
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
-from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
+from context_tui.policies.runtime_state import RuntimeState, build_runtime_state, format_comparison
 from context_tui.policies.trigger_points import iterate_runtime_states
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, epoch_at, find_last_rewrite
@@ -102,8 +102,9 @@ class _BacktestTrigger:
         trigger = self.policy.trigger(state, self.params)
         if self.threshold is None or trigger.value is None:
             return trigger
-        reason = f"{trigger.value:,} of {self.threshold:,} tokens"
-        return replace(trigger, fires=trigger.value >= self.threshold, threshold=self.threshold, reason=reason)
+        fires = trigger.value >= self.threshold
+        reason = format_comparison(f"{trigger.value:,} tokens", f"{self.threshold:,}", fires=fires)
+        return replace(trigger, fires=fires, threshold=self.threshold, reason=reason)
 
     def clears_anything(self, context: Context, state: RuntimeState) -> bool:
         """Return whether the policy finds enough to clear."""

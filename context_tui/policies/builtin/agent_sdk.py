@@ -12,8 +12,8 @@ from context_tui.compaction.plan import Insert, KeepReason, Plan, Trigger, Verdi
 from context_tui.compaction.summary_prompt import SummaryPrompt
 from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, param
 from context_tui.policies.block_index import PrefixSums
-from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.blocks import CUT_HEAD, CUT_TAIL, bytes_to_tokens, compute_cut_shifts
+from context_tui.policies.runtime_state import RuntimeState, format_comparison
+from context_tui.session.blocks import HEAD_BYTES, TAIL_BYTES, bytes_to_tokens, compute_boundary_shifts
 from context_tui.session.context import Body, Context, memoize
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, compact_text, utf8_len
@@ -47,7 +47,8 @@ def check_input_tokens(state: RuntimeState, threshold: int, limit_text: str) -> 
         return Trigger(False, "no recorded usage, which is all that it looks at", None, threshold, "unknown")
     size = state.recorded_usage.context
     fires = read > threshold
-    reason = f"recorded input tokens {read:,}, {'above' if fires else 'not above'} {limit_text} = {threshold:,}"
+    value, limit = f"{read:,} recorded input tokens", f"{threshold:,}"
+    reason = format_comparison(value, limit, fires=fires, exclusive=True, explanation=limit_text)
     if read != size:
         reason += f"; {size:,} with cached tokens, which {'would' if size > threshold else 'would not'} fire"
     return Trigger(fires, reason, read, threshold, "recorded input tokens of the last reply")
@@ -142,14 +143,14 @@ class PrunableResults:
 @memoize
 def find_prunable_results(context: Context) -> PrunableResults:
     """Return every tool_result that pruning would shorten, whatever the limit."""
-    results, cuts = index_context(context).results, context.facts.cut
+    results, shifts = index_context(context).results, context.facts.boundary_shifts
     rows = []
     for position, block, tokens in zip(results.position, results.block, results.tokens, strict=True):
         body = context.replacements.get(block)
         if body is not None and body.text is None:
             continue  # its text is made when it is carried out: nobody knows yet what it takes as JSON
         length = count_json_bytes(context, block)
-        size = compute_pruned_size(length, cuts[block] if block not in context.replacements else 0)
+        size = compute_pruned_size(length, shifts[block] if block not in context.replacements else 0)
         if size is not None:
             rows.append((position, block, length, size, tokens - bytes_to_tokens(size)))
     return PrunableResults(*zip(*rows, strict=True)) if rows else PrunableResults((), (), (), (), ())
@@ -174,7 +175,7 @@ def compute_pruned_size(length: int, cut: int) -> int | None:
 
 def _find_cuts(length: int, shifts: int) -> tuple[int, int]:
     """Return where a body of *length* bytes is cut: the end of its first part, and the start of its last part."""
-    return CUT_HEAD - (shifts & 3), length - CUT_TAIL + (shifts >> 2)
+    return HEAD_BYTES - (shifts & 3), length - TAIL_BYTES + (shifts >> 2)
 
 
 def prune_text(content: Any) -> str:
@@ -182,7 +183,7 @@ def prune_text(content: Any) -> str:
     boundaries.
     """
     encoded = compact_json("" if content is None else content, sort_keys=True)
-    head, tail = _find_cuts(len(encoded), compute_cut_shifts(encoded))
+    head, tail = _find_cuts(len(encoded), compute_boundary_shifts(encoded))
     first, last = (part.decode("utf-8", "surrogatepass") for part in (encoded[:head], encoded[tail:]))
     return first + PRUNE_MARKER.format(tail - head) + last
 

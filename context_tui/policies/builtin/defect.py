@@ -12,7 +12,7 @@ from context_tui.compaction.summary_prompt import SummaryPrompt, prepare_message
 from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, param
 from context_tui.policies.block_index import PrefixSums, find_blocks_of_kind, select_block_numbers, slice_between
 from context_tui.policies.clearing_rule import ClearingRule
-from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.runtime_state import RuntimeState, format_comparison
 from context_tui.session.context import Body, Context, memoize
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
 from context_tui.session.session import Message
@@ -55,7 +55,8 @@ def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Tr
     )
     if state.context_rewritten:
         source = "estimated: what was recorded is forgotten when something is cleared"
-    reason = f"{state.believed_tokens:,} tokens {'>=' if fires else '<'} limit {threshold:,} ({explanation})"
+    value, limit = f"{state.believed_tokens:,} tokens", f"{threshold:,}"
+    reason = format_comparison(value, limit, fires=fires, explanation=explanation)
     return Trigger(fires, reason, state.believed_tokens, threshold, source)
 
 

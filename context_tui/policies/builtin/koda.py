@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate, compress, islice
 from typing import Annotated, Any, ClassVar
 
@@ -16,18 +15,18 @@ from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
 from context_tui.policies.base import BasePolicy, Params, build_empty_plan, param
 from context_tui.policies.block_index import PrefixSums
 from context_tui.policies.parameters import parse_names
-from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.blocks import bytes_to_koda_tokens
+from context_tui.policies.runtime_state import RuntimeState, check_idle
 from context_tui.session.context import Body, Context, find_removed_blocks, memoize
-from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
+from context_tui.session.markers import RESULT_STUB
 from context_tui.session.values import Kind
+from context_tui.tokens.breakdown import RERUNNABLE_TOOLS
 from context_tui.tokens.context_index import index_context, memoize_by_messages
+from context_tui.tokens.estimators import bytes_to_tokens35
 
-STUB_BODY = Body.from_text(KODA_STUB)
+STUB_BODY = Body.from_text(RESULT_STUB)
 """What stands in place of a cleared result."""
 ESTIMATOR = "bytes/3.5"
 """How koda takes bytes for tokens."""
-_SecondsTrigger = partial(Trigger, unit="seconds")
 
 
 class KodaMicrocompactParams(Params):
@@ -37,21 +36,21 @@ class KodaMicrocompactParams(Params):
     keep_recent: int = param(5, "eligible results at the end that are kept", "results", 0, 10_000)
     min_tokens: int = param(50, "a result is eligible from this size on (by bytes / 3.5)", "tokens", 0, 1_000_000)
     compactable_tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
-        KODA_COMPACTABLE, "tools whose results may be cleared (case-sensitive)", "tools", refers_to="tools"
+        RERUNNABLE_TOOLS, "tools whose results may be cleared (case-sensitive)", "tools", refers_to="tools"
     )
 
 
 def count_result_tokens(context: Context, block: int) -> int:
     """Tokens of a tool_result's text as koda counts them: bytes / 3.5, floored."""
     body = context.replacements.get(block)
-    return bytes_to_koda_tokens(body.size if body else context.facts.text_bytes[block])
+    return bytes_to_tokens35(body.size if body else context.facts.text_bytes[block])
 
 
 @memoize_by_messages
 def count_rows(context: Context) -> int:
     """Rows that the context has as koda stores it: one a tool_result, one for the rest of a message."""
     facts, result, removed = context.facts, int(Kind.TOOL_RESULT), find_removed_blocks(context)
-    rows = facts.system_rows if context.epoch_start == 0 else 0  # a compaction archives them first
+    rows = facts.system_records if context.epoch_start == 0 else 0  # a compaction archives them first
     for message in context.order:
         block, has_other, has_block = facts.first_block[message], False, False
         while block >= 0:
@@ -99,7 +98,7 @@ def _group_sizes_by_tool(context: Context) -> dict[str, list[int]]:
 
 def is_cleared(context: Context, block: int) -> bool:
     """Return whether a tool_result has been cleared before."""
-    return context.has_exact_text(block, KODA_STUB, in_blocks=True)
+    return context.has_exact_text(block, RESULT_STUB, in_blocks=True)
 
 
 class KodaMicrocompact(BasePolicy):
@@ -113,18 +112,7 @@ class KodaMicrocompact(BasePolicy):
     needs_trigger: ClassVar[bool] = True
 
     def trigger(self, state: RuntimeState, params: KodaMicrocompactParams) -> Trigger:
-        gap = params.gap_seconds
-        if not state.has_assistant:
-            return _SecondsTrigger(False, "no assistant message yet", None, gap, "recorded times")
-        if state.at_end:
-            return _SecondsTrigger(True, "the end of the recording counts as idle", None, gap, "end of the recording")
-        if state.idle_seconds is None:
-            return _SecondsTrigger(
-                False, "the idle time is not recorded; set it with idle_seconds", None, gap, "unknown"
-            )
-        idle = int(state.idle_seconds)
-        relation = "has reached" if idle >= gap else "is below"
-        return _SecondsTrigger(idle >= gap, f"idle {idle:,} s {relation} {gap:,} s", idle, gap, "recorded times")
+        return check_idle(state, params.gap_seconds, hint="; set it with idle_seconds")
 
     def plan(self, context: Context, params: KodaMicrocompactParams, state: RuntimeState) -> Plan:
         trigger = self.trigger(state, params)
@@ -174,7 +162,7 @@ class KodaMicrocompact(BasePolicy):
             keep_reason=find_keep_reason,
             tokens_saved=sum(results.saved_tokens[number] for number in cleared),
             estimator=ESTIMATOR,
-            tokens_freed=report["tokens_saved"] - len(cleared) * bytes_to_koda_tokens(STUB_BODY.size),
+            tokens_freed=report["tokens_saved"] - len(cleared) * bytes_to_tokens35(STUB_BODY.size),
         )
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from context_tui.compaction.plan import Trigger
 from context_tui.policies.base import Belief, param
 from context_tui.policies.parts.part import Part
-from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.runtime_state import RuntimeState, check_idle, format_comparison
 from context_tui.session.blocks import BYTES_PER_TOKEN
 
 
@@ -149,15 +149,11 @@ class TriggerCondition(Part):
         if self.never or self.tokens == 0:
             return Trigger(False, "it is off until a limit is set", source="the rule")
         if self.idle_seconds is not None:
-            return self._check_idle(state, self.idle_seconds)
+            return check_idle(state, self.idle_seconds, exclusive=self.above)
         if self.messages is not None:
-            return self._compare(
-                state.message_count, self.messages, f"{state.message_count:,} messages", "messages", "counted"
-            )
+            return self._compare(state.message_count, self.messages, "messages", "messages", "counted")
         if self.tool_uses is not None:
-            return self._compare(
-                state.result_count, self.tool_uses, f"{state.result_count:,} tool results", "results", "counted"
-            )
+            return self._compare(state.result_count, self.tool_uses, "tool results", "results", "counted")
         limit = self.compute_limit(state) or 0
         if self.min_window is not None and self.compute_window(state) < self.min_window:
             reason = f"the window is smaller than {self.min_window:,}"
@@ -165,15 +161,13 @@ class TriggerCondition(Part):
         tokens, source = size.compute_belief(state)
         if tokens is None:
             return Trigger(False, "no recorded usage, which is all that it looks at", None, limit, "unknown")
-        return self._compare(tokens, limit, f"{tokens:,} tokens", "tokens", source, self._explain_limit(state))
+        return self._compare(tokens, limit, "tokens", "tokens", source, self._explain_limit(state))
 
-    def _compare(
-        self, value: int, limit: int, value_text: str, unit: str, source: str, explanation: str = ""
-    ) -> Trigger:
-        """Compare a number with a limit."""
+    def _compare(self, value: int, limit: int, noun: str, unit: str, source: str, explanation: str = "") -> Trigger:
         fires = value > limit if self.above else value >= limit
-        sign = (">" if fires else "<=") if self.above else (">=" if fires else "<")
-        reason = f"{value_text} {sign} limit {limit:,}{f' ({explanation})' if explanation else ''}"
+        reason = format_comparison(
+            f"{value:,} {noun}", f"{limit:,}", fires=fires, exclusive=self.above, explanation=explanation
+        )
         return Trigger(fires, reason, value, limit, source, unit=unit)
 
     def _explain_limit(self, state: RuntimeState) -> str:
@@ -186,26 +180,10 @@ class TriggerCondition(Part):
         tokens = self.compute_window(state)
         window = f"{tokens:,}{assumption}{', the whole window' if tokens > state.window.tokens else ''}"
         text = window if self.share is None else f"{self.share:.0%} of {window}"
-        text += f" - {self.reserve:,} reserve" if self.reserve else ""
+        text += f" − {self.reserve:,} reserve" if self.reserve else ""
         minimum = f"at least {self.at_least:,}" if self.at_least else ""
         maximum = f"at most {self.at_most:,}" if self.at_most is not None and self.at_most < tokens else ""
         return ", ".join(filter(None, (text, minimum, maximum)))
-
-    def _check_idle(self, state: RuntimeState, gap: int) -> Trigger:
-        def build_trigger(fires: bool, reason: str, value: int | None, source: str) -> Trigger:
-            return Trigger(fires, reason, value, gap, source, unit="seconds")
-
-        if not state.has_assistant:
-            return build_trigger(False, "no assistant message yet", None, "recorded times")
-        if state.at_end:
-            return build_trigger(True, "the end of the recording counts as idle", None, "end of the recording")
-        if state.idle_seconds is None:
-            return build_trigger(False, "the idle time is not recorded", None, "unknown")
-        idle = int(state.idle_seconds)
-        fires = idle > gap if self.above else idle >= gap
-        return build_trigger(
-            fires, f"idle {idle:,} s {'has reached' if fires else 'is below'} {gap:,} s", idle, "recorded times"
-        )
 
     def depends_on_size(self) -> bool:
         """Return whether the condition depends on the size of the context."""

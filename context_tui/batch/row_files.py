@@ -128,7 +128,6 @@ def _describe_file(source: SweepSource) -> dict[str, int]:
 
 
 def _replace_file(path: Path, write: Callable[[IO[str]], object]) -> None:
-    """Write a file atomically."""
     try:
         with private_folder(path.absolute().parent, path.name) as folder:
             new = folder / path.name

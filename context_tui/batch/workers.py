@@ -272,7 +272,6 @@ def _make_paths_absolute(task: SweepTask) -> SweepTask:
 
 
 def _get_cluster_result(future: Any, task: SweepTask) -> TaskResult:
-    """Return the rows of a finished task of a cluster, or the failure reason."""
     try:
         result: TaskResult = future.result()
     except (Exception, CancelledError) as error:  # any error of its workers

@@ -144,7 +144,6 @@ def _compute_minimum_tokens(current: BelievedSize, prompt: int, hidden: int | No
 
 
 def _count_removed_tokens(plan: Plan, sizes: TokenTable) -> int:
-    """Count the tokens that are removed, less their replacements."""
     context, sums, changes = plan.context, sizes.prefix_sums_in(plan.context), plan.changes
     if (
         isinstance(changes, UniformChanges)

@@ -89,7 +89,6 @@ def merge_ranges(positions: Iterable[range]) -> tuple[range, ...]:
 
 
 def _find_range(ranges: tuple[range, ...], position: int) -> range | None:
-    """Return the range that holds a position."""
     number = bisect_right(ranges, position, key=lambda each: each.start) - 1
     return ranges[number] if number >= 0 and position in ranges[number] else None
 
@@ -185,7 +184,6 @@ class Plan:
         return self._build_messages(self.summarised_message_numbers, injected=False)
 
     def _build_messages(self, numbers: Iterable[int], *, injected: bool = True) -> list[Message]:
-        """Build messages with the changed bodies, with or without the injected blocks."""
         content, context = self.context.content, self.context
         if content is None:
             return []

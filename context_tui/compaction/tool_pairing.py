@@ -358,12 +358,10 @@ def _get_entry_role(entry: _TracedMessage) -> str:
 
 
 def _build_user_message(blocks: list[Block]) -> _TracedMessage:
-    """Return a message of the user that nobody gave."""
     return _TracedMessage({"role": "user", "content": blocks}, MessageSource(None, [None] * len(blocks)))
 
 
 def _list_placed_blocks(entry: _TracedMessage) -> list[_PlacedBlock]:
-    """List the blocks that are not blank, each with its position."""
     pairs = zip(get_content_blocks(entry.message), entry.source.blocks, strict=True)
     return [(block, place) for block, place in pairs if isinstance(block, dict) and not _is_blank(block)]
 
@@ -472,7 +470,6 @@ def _has_late_results(messages: list[Message]) -> bool:
 
 
 def _merge_same_roles(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:
-    """Return the messages with neighbours of one role merged."""
     history: list[_TracedMessage] = []
     for _, group in groupby(messages, key=_get_entry_role):
         first, *neighbours = group
@@ -542,7 +539,6 @@ def _answer_calls(
 
 
 def _build_missing_result(call_id: str, notes: Counter[str]) -> Block:
-    """Return a labelled result for a call that has none."""
     notes[NOTE_RESULTS_ADDED] += 1
     return {"type": "tool_result", "tool_use_id": call_id, "content": MISSING_RESULT_TEXT, "is_error": True}
 

@@ -39,7 +39,6 @@ def get_value(policy: Policy, params: BaseModel, name: str) -> Any:
 
 
 def _find_nested_policies(policy: Policy, params: BaseModel) -> dict[str, Policy]:
-    """Find the policies that a policy runs, as far as they exist."""
     return {name: POLICIES[name] for name in dict.fromkeys(list_nested_policies(policy, params)) if name in POLICIES}
 
 

@@ -82,7 +82,6 @@ class RulePolicy(BasePolicy):
         self.needs_trigger = any(policy.needs_trigger for policy in self._nested_by_rule.values())  # type: ignore[misc]
 
     def _affects_only_trigger(self, place: ParameterTarget) -> bool:
-        """Return whether only the trigger reads a value."""
         if place.rule in self._nested_by_rule:
             return False
         rule = self.spec.rules[place.rule]
@@ -108,16 +107,13 @@ class RulePolicy(BasePolicy):
 
     @cached_property
     def _cached_rule(self) -> Any:
-        """Cached function from settings to the rule with these values."""
         return _cache_last(self._build_rule)
 
     @cached_property
     def _cached_steps(self) -> Any:
-        """Cached function from settings to the steps with their parameters."""
         return _cache_last(self._build_steps)
 
     def _collect_rule_values(self, params: Params, number: int) -> dict[SettingPath, Any]:
-        """Return the values of one rule, by their places."""
         return {
             place.path: getattr(params, name)
             for name, places in self._parameter_targets.items()
@@ -270,7 +266,6 @@ def _build_params_model(
 
 
 def _name_rule(spec: PolicySpec, number: int) -> str:
-    """Return a rule as the names of its parameters call it."""
     rule = spec.rules[number]
     name = rule.policy if isinstance(rule, PolicyRule) else rule.name or rule.action
     return name.replace("-", "_").replace(".", "_")

@@ -111,7 +111,6 @@ def _strip_union_tags(loc: Sequence[int | str]) -> tuple[int | str, ...]:
 
 
 def _format_path(path: Sequence[int | str]) -> str:
-    """``rules 2: keep.turns``: rules count from one."""
     if len(path) > 1 and path[0] == "rules":
         inner = ".".join(map(str, path[2:]))
         return f"rule {int(path[1]) + 1}{f', {inner}' if inner else ''}"
@@ -119,7 +118,6 @@ def _format_path(path: Sequence[int | str]) -> str:
 
 
 def _find_model(path: Sequence[int | str]) -> type[BaseModel] | None:
-    """Return the part that a path leads to."""
     model: type[BaseModel] | None = PolicySpec
     for key in path:
         if isinstance(key, int) or model is None:
@@ -170,7 +168,6 @@ def _format_range(model: type[BaseModel], key: str) -> str:
 
 
 def _find_rule_path(error: PlanError, tables: Mapping[str, Any]) -> tuple[int | str, ...]:
-    """Return the rule whose policy an error is about."""
     for number, rule in enumerate(tables.get("rules", ())):
         if "policy" in rule and str(rule["policy"]) in str(error):
             return ("rules", number, "policy")

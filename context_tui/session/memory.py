@@ -162,7 +162,6 @@ def _usage_by_reply(recording: Session) -> dict[int, Usage]:
 
 
 def _models_by_reply(recording: Session) -> dict[int, str]:
-    """Return the model by reply, where it is known."""
     facts = recording.facts
     requests = zip(facts.request_message, facts.request_model, strict=True)
     return {reply: facts.models[row] for reply, row in requests if row >= 0}

@@ -152,7 +152,6 @@ class Selection:
         )
 
     def _renumber(self, compaction: Compaction) -> Compaction:
-        """Renumber a compaction for the selected messages."""
         cleared = frozenset(self._block_rows[row] for row in compaction.cleared_blocks if self._block_rows[row] >= 0)
         prefix = Spans(
             *(range(self.number_of(span.start), self.number_of(span.stop)) for span in compaction.prefix.ranges)

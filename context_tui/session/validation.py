@@ -92,7 +92,6 @@ def _find_json_error(value: Any, depth: int = 0) -> str:
 
 
 def _describe_type(value: Any) -> str:
-    """Return the type of a value in one word."""
     return f"a value of type {type(value).__name__}"
 
 

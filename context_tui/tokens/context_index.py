@@ -69,7 +69,6 @@ class ContextIndex:
         return ContextIndex(context.base) if index.changed_in_place else index
 
     def _count_new(self) -> None:
-        """Count the messages that are new, block by block."""
         facts, replaced, results = self._facts, self._replaced, self.results
         size, kind, first, following = facts.size, facts.kind, facts.first_block, facts.block_next
         use, result, image, other = _USE, _RESULT, _IMAGE, _OTHER
@@ -200,7 +199,6 @@ class ContextIndex:
         )
 
     def _is_turn_start(self, position: int) -> bool:
-        """Return whether what was typed in a message is still there."""
         facts, replaced = self._facts, self._replaced
         rows = facts.blocks_of(self._order[position])
         return any(is_turn_start(facts, row) and not ((body := replaced.get(row)) and body.removed) for row in rows)

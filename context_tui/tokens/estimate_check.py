@@ -167,7 +167,6 @@ def _sum_jumps(facts: Facts, first_row: int, row: int, factors: Factors) -> floa
 
 
 def _find_first_request(facts: Facts, context: Context) -> int:
-    """Return the row of the first request of the context's epoch."""
     return bisect_left(facts.request_message, max(context.epoch_start - 1, 0))
 
 
@@ -203,7 +202,6 @@ def estimate_context_content(context: Context) -> ContentTokens:
 
 
 def _estimate_images(context: Context) -> int:
-    """Estimate the tokens of images, and of results that hold one."""
     facts, total = context.facts, 0
     for message in context.order:
         for block in facts.blocks_of(message):
@@ -265,7 +263,6 @@ def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
 
 
 def _count_recorded_tokens(facts: Facts, block: int, factors: Factors) -> float | None:
-    """Return the recorded tokens of a block; None where nothing sizes it."""
     kind, size = facts.kind[block], facts.size[block]
     if kind == Kind.IMAGE or facts.block_flags[block] & BlockFlag.HAS_IMAGE:
         return factors.image

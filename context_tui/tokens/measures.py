@@ -199,7 +199,6 @@ _FACTOR_OF_KIND: dict[int, Callable[[Factors], float]] = {
 
 
 def _calibrate_block(facts: Facts, row: int, size: int, text: int, factors: Factors) -> float:
-    """Recorded tokens that a block takes."""
     kind = facts.kind[row]
     if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
         return TYPICAL_IMAGE_TOKENS if factors.image is None else factors.image
@@ -281,7 +280,6 @@ def build_exact_table(
 
 
 def _get_countable_text(block: Mapping[str, Any]) -> str:
-    """Return the text of a block that a tokenizer would be given."""
     match block.get("type"):
         case "text":
             return str(block.get("text") or "")

@@ -99,7 +99,6 @@ def build_price_model(session: Session) -> PriceModel:
 
 
 def _guess_misprediction_reason(reads: list[CacheRead], row: int) -> str:
-    """Return a possible reason for a call to read other than predicted."""
     read = reads[row]
     if not row:
         return "cached by another session: the cache before the first call is not in the file"

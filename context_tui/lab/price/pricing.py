@@ -272,7 +272,6 @@ class _ReplayPricing:
         return later_costs, unattributed
 
     def _replay_calls(self, cache: PromptCache, begin: int, end: int) -> list[CacheUsage]:
-        """Return the usage of some calls under the policy."""
         return [self._compute_policy_usage(cache, number) for number in range(begin, end)]
 
     def _compute_policy_usage(self, cache: PromptCache, number: int) -> CacheUsage:
@@ -358,7 +357,6 @@ class _ReplayPricing:
     def _compute_firing_prices(
         self, group: _FiringGroup, first: _FirstCallCost, end: int, next_change: int | None, cost: float
     ) -> list[FiringPrice]:
-        """Compute the price of each firing of a group."""
         cleared = group.before - group.after
         write, read = self._get_write_read_rates(group)
         saving, calls_left = read * cleared, end - group.call
@@ -383,7 +381,6 @@ class _ReplayPricing:
         return _split_group_price(group_price, group)
 
     def _compute_summarizer_cost(self, group: _FiringGroup, cold: bool) -> float:
-        """Return the cost of the summarizer calls of a group."""
         total = 0.0
         for firing in group.firings:
             rates = self.summarizer or self._get_rates(group.call, firing.cache_cut.summarizer_input)
@@ -435,7 +432,6 @@ def _find_request_before(facts: Facts, message: int) -> int:
 
 
 def _find_context_resets(replay: Replay) -> list[int]:
-    """Return the calls at which a new context begins, in order."""
     facts, messages = replay.session.facts, [call.message for call in replay.calls]
     epochs = (epoch for epoch in facts.epochs if epoch.cause != "start")
     if replay.recorded == "ignore":

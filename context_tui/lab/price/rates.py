@@ -113,7 +113,6 @@ def build_rate_table(models: Iterable[str | None], *, has_write_fee: bool) -> Ra
 
 @cache
 def _load_price_table() -> dict[str, Rates]:
-    """Load the price table, by model."""
     text = files("context_tui.lab.price").joinpath("prices.toml").read_text("utf-8")
     return {
         name: _parse_rates(entry)

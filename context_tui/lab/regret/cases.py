@@ -130,7 +130,6 @@ class RemainingContext:
         )
 
     def _truncation_contains(self, row: int, needle: str, message: int) -> bool:
-        """Return whether the rest of a truncated block contains a needle."""
         cut = self.truncations.get(row)
         if cut is None or self.removed.get(row, NEVER_REMOVED) <= message:
             return False
@@ -138,7 +137,6 @@ class RemainingContext:
         return needle in text or compact_text(needle)[1:-1] in text
 
     def _render_truncated(self, row: int, cut: _Truncation) -> str:
-        """Render the rest of a truncated block."""
         body, render = cut.change.body, cut.change.render
         if body.text is not None or render is None:
             return body.text or ""

@@ -104,7 +104,6 @@ class FetchLog:
         )
 
     def _was_edited_since(self, earlier: Fetch, new: Fetch) -> bool:
-        """Return whether the agent edited a file between two reads."""
         for path in new.effect.read_paths:
             edits = self._edits[_get_file_name(path)]
             since = bisect_right(edits, earlier.message, key=lambda edit: edit[0])

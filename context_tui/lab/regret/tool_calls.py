@@ -80,13 +80,11 @@ def analyze_call(tool: str, arguments: object) -> CallEffect:
 
 
 def _get_path(arguments: Mapping[str, Any]) -> str:
-    """Return the file that arguments name; empty where they name none."""
     paths = (value for key in PATH_ARGUMENTS if isinstance(value := arguments.get(key), str) and value.strip())
     return next(paths, "").replace("\\", "/")
 
 
 def _iter_file_parts(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield each of several files that arguments name, with what is asked of it."""
     for key in (*PATH_LIST_ARGUMENTS, *PATH_ARGUMENTS):
         if isinstance(several := arguments.get(key), list):
             for each in several:
@@ -135,7 +133,6 @@ def _analyze_edit(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> CallE
 
 
 def _iter_search_texts(diff: str) -> Iterator[str]:
-    """Yield the texts between the marks of search-and-replace blocks."""
     for part in _SEARCH_BLOCK.split(diff)[1:]:
         end = _SEARCH_END.search(part)
         if end:

@@ -383,7 +383,6 @@ class History:
         return self._split_cache[1]
 
     def _sum_span(self, first: int, end: int) -> Amount:
-        """Sum the messages from one position to another."""
         order, amounts, amount = self.order[first:end], self._amounts, self.recording.get_message_amount
         if first < self._reordered_length or not order:
             return sum_amounts(amounts[message] if message in amounts else amount(message) for message in order)
@@ -400,7 +399,6 @@ class History:
 
     @property
     def _positions(self) -> dict[int, int]:
-        """Positions of the messages."""
         positions, start = self._position_cache
         if start < len(self.order):
             positions.update(zip(self.order[start:], range(start, len(self.order)), strict=True))
@@ -432,7 +430,6 @@ class History:
         self._context_index = None
 
     def _estimate_tokens(self) -> int:
-        """Recount the estimated tokens of everything."""
         facts, owner = self.recording.facts, self.recording.facts.block_message
         messages = set(self.order)
         tokens = sum(count_message_tokens(facts, message) for message in self.order)

@@ -247,7 +247,6 @@ class Walk:
             self.nearest_miss, self.nearest_share = NearestMiss(message if share else None, trigger.reason), share
 
     def _build_state(self, message: int) -> RuntimeState:
-        """Build the state that the runtime knows just before *message*."""
         history, facts, recording = self.history, self.recording.facts, self.recording
         reply, usage = self.last_reported or (-1, None)
         if usage is None or reply < history.floor:
@@ -275,7 +274,6 @@ class Walk:
         )
 
     def _fire(self, step: _PolicyStep, trigger: Trigger, state: RuntimeState, message: int) -> None:
-        """Fire *step* where its trigger does."""
         if step.policy.runs_in_background(state, step.params):
             if self.background_summary is None:
                 self._start_summary(step, trigger, state, message)
@@ -329,7 +327,6 @@ class Walk:
                 self._finish_summary(message)
 
     def _finish_summary(self, message: int) -> None:
-        """Insert the summary that was written in the background."""
         summary = self.background_summary
         self.background_summary = None
         if summary is not None:

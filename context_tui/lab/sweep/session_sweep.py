@@ -121,7 +121,6 @@ class SessionSweep:
         return get_baseline(self.recording, self.options.recorded).sizes
 
     def _measure_drops(self, replay: Replay) -> SettingDrops:
-        """Count what a replay dropped, and how much of that was needed later."""
         if not self.options.quick:
             regret = compute_regret(replay, self.lab.uses)
             tiers = {str(tier): count for tier, count in regret.by_tier.items()}
@@ -132,7 +131,6 @@ class SessionSweep:
         return SettingDrops(len(replay.removed_by_policy), sum(bytes4(facts, row) for row in replay.removed_by_policy))
 
     def _compute_cost(self, replay: Replay) -> SettingCost | None:
-        """Price a replay, unless prices are left out."""
         if self.options.quick:
             return None
         options = self.options

@@ -306,7 +306,6 @@ def format_transcript(messages: list[Message]) -> str:
 
 
 def _abridge_content(content: Any) -> Iterator[str]:
-    """Yield the abridged lines of one message's content."""
     if isinstance(content, str):
         yield content
         return

@@ -191,7 +191,6 @@ def is_cleared(context: Context, block: int) -> bool:
 
 
 def _find_uncleared_numbers(context: Context) -> list[int]:
-    """Numbers of the tool_results that have not been cleared before."""
     blocks = find_blocks_of_kind(context, Kind.TOOL_RESULT)
 
     def choose(numbers: range) -> list[int]:
@@ -201,7 +200,6 @@ def _find_uncleared_numbers(context: Context) -> list[int]:
 
 
 def _find_larger_numbers(context: Context, minimum: int) -> list[int]:
-    """Numbers of those that are larger than so many tokens."""
     uncleared, tokens = _find_uncleared_numbers(context), index_context(context).results.tokens
 
     def choose(numbers: range) -> list[int]:

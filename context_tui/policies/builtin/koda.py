@@ -89,7 +89,6 @@ def find_clearable_results(context: Context) -> ClearableResults:
 
 @memoize
 def _group_sizes_by_tool(context: Context) -> dict[str, list[int]]:
-    """Return the sizes of the results of each tool, ascending."""
     results, by_tool = find_clearable_results(context), dict[str, list[int]]()
     for tool, tokens in zip(results.tool, results.tokens, strict=True):
         by_tool.setdefault(tool, []).append(tokens)

@@ -106,7 +106,6 @@ def _explain_too_little(only_if: OnlyIf, freed: int, of: BodyKind) -> str:
 
 
 def _build_cleared(name: str, context: Context, rows: list[int], freed: int, of: BodyKind, marker: str) -> BodyChanges:
-    """Bodies with the marker, or nothing, in their place."""
     if of == "inputs":
         facts = context.facts
         remaining = sum(bytes_to_tokens(utf8_len(facts.tool_name(row)) + EMPTY_INPUT_BYTES) for row in rows)
@@ -131,7 +130,6 @@ def format_marker(marker: str, text: str) -> str:
 
 
 def _add_call_inputs(name: str, context: Context, results: BodyChanges) -> BodyChanges:
-    """Return the results, and the calls that they answer without their inputs."""
     facts, calls = context.facts, find_call_rows(context)
     answered_calls = dict.fromkeys(facts.call[row] for row in results.rows)
     rows = [
@@ -162,7 +160,6 @@ def count_truncated_bytes(cut: Truncate) -> int:
 
 
 def _build_truncated(name: str, cut: Truncate, rows: list[int], before: int) -> BodyChanges:
-    """Results with their middle cut out, which have so many tokens before."""
     body = Body(None, count_truncated_bytes(cut))
     change = Change("truncate", body, name, lambda content: truncate_text(cut, content))
     return BodyChanges(rows, before - len(rows) * body.tokens, change)

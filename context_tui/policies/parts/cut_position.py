@@ -85,7 +85,6 @@ def find_cut(context: Context, keep: Keep, head: Head | None, cut: Cut, first: i
 
 
 def _protects_end(keep: Keep) -> bool:
-    """Return whether anything at the end is to be kept."""
     of_end = (keep.turns, keep.messages, keep.tokens, keep.share, keep.share_of_trigger)
     return any(of_end) or any((keep.share_of_context, keep.share_of_messages))
 

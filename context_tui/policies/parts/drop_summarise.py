@@ -135,7 +135,6 @@ def _find_typed_messages(context: Context, rule: Rule, first: int, cut: int) -> 
 
 
 def _find_typed_rows(context: Context, position: int) -> list[int]:
-    """Rows of the texts that a person typed in a message."""
     facts = context.facts
     rows = context.blocks_of(context.order[position])
     return [row for row in rows if facts.kind[row] == Kind.TEXT and not facts.block_flags[row] & BlockFlag.INJECTED]

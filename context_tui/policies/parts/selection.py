@@ -180,7 +180,6 @@ _NO_LIMITS = ((), (), None, None, None, None)
 def _filter_by_tool_and_size(
     context: Context, rule: Select, of: BodyKind, blocks: BlockColumns, chosen: list[int], longer_than: int | None
 ) -> list[int]:
-    """Filter blocks by tool and size."""
     facts, replaced, block = context.facts, context.replacements, blocks.block
     if rule.tools:
         only = _find_tool_rows(context, rule.tools)
@@ -203,7 +202,6 @@ def _filter_by_tool_and_size(
 
 
 def _find_tool_rows(context: Context, tools: Sequence[str]) -> frozenset[int]:
-    """Rows of these tools."""
     return frozenset(row for row, name in enumerate(context.facts.tools) if name in tools)
 
 
@@ -269,12 +267,10 @@ class KeepReasons:
 
     @cached_property
     def _unreached_rows(self) -> frozenset[int]:
-        """Rows of what the walk back did not come to."""
         return frozenset(find_blocks_of_kind(self._context, _BLOCK_KINDS[self._of]).block[: self._first_number])
 
     @cached_property
     def _not_shorter_rows(self) -> frozenset[int]:
-        """Rows of what is chosen, and would be no shorter."""
         if not self._truncates:
             return frozenset()
         of, marker, limits, gain = self._of, self._marker, self._limits, self._marker_tokens
@@ -313,7 +309,6 @@ BODY_ACTION_LABELS = {"results": "cleared", "inputs": "cleared", "thinking": "dr
 
 
 def _explain_tool_or_size(context: Context, rule: Select, block: int) -> KeepReason | None:
-    """Why a body is not of the right tool or size."""
     facts, body = context.facts, context.replacements.get(block)
     tool = facts.tool_name(block) if rule.tools or rule.except_tools else ""
     if (rule.tools and tool not in rule.tools) or tool in rule.except_tools:
@@ -330,7 +325,6 @@ def _explain_tool_or_size(context: Context, rule: Select, block: int) -> KeepRea
 
 
 def _explain_age_or_pairing(context: Context, rule: Select, block: int) -> KeepReason | None:
-    """Why a body is not changed at this moment."""
     if rule.paired and context.facts.call[block] not in index_context(context).tool_of_call:
         return KeepReason(VerdictCode.NOT_COMPACTABLE, "its call is missing")
     if rule.older_than is not None and not _is_old(context, rule.older_than, block):

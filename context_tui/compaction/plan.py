@@ -22,7 +22,7 @@ from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Message
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role, value_class
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.estimators import count_block_tokens
 
 
 @value_class()
@@ -247,7 +247,7 @@ class Plan:
         position_of = sums.position_of if self.dropped_ranges and self.changes else {}
         for block, change in self.changes.items():
             if not self.dropped_ranges or not _find_range(self.dropped_ranges, position_of[facts.block_message[block]]):
-                saved += self.count_block_tokens(block) - change.body.tokens
+                saved += count_block_tokens(self.context, block) - change.body.tokens
         return sums.total - saved + self.tokens_inserted
 
     @cached_property
@@ -278,11 +278,6 @@ class Plan:
         stop = self.dropped_ranges[0].stop
         return self.context.order[stop] if stop < len(self.context.order) else self.context.at
 
-    def count_block_tokens(self, block: int) -> int:
-        """Count the estimated tokens of a block as it stands in the context."""
-        body = self.context.replacements.get(block)
-        return body.tokens if body else bytes4(self.context.facts, block)
-
     # What becomes of each message and block
 
     def find_action(self, position: int) -> str:
@@ -305,7 +300,7 @@ class Plan:
             for ordinal, block in enumerate(facts.blocks_of(message)) if self.changes else ():
                 change = self.changes.get(block)
                 if change:
-                    before, after = self.count_block_tokens(block), change.body.tokens
+                    before, after = count_block_tokens(self.context, block), change.body.tokens
                     remaining -= before - after
                     tool, call_id = facts.tool_name(block), facts.call_id(block)
                     yield Edit(change.action, message, ordinal, tool, call_id, before, after, change.policy)
@@ -323,7 +318,7 @@ class Plan:
             return Verdict(
                 ACTION_PAST_TENSE[change.action],
                 VerdictCode.SELECTED,
-                f"{self.count_block_tokens(block):,} tokens become {became}",
+                f"{count_block_tokens(self.context, block):,} tokens become {became}",
             )
         body = self.context.replacements.get(block) if block is not None else None
         if body and body.source:

@@ -18,7 +18,7 @@ from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag, Role
 from context_tui.tokens.accounting import find_request_before
 from context_tui.tokens.breakdown import CATEGORIES, categorize_block
-from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.estimators import count_block_tokens
 from context_tui.tokens.running_sizes import RunningSizes
 
 CompactionKind = Literal["full", "micro", "silent"]
@@ -96,17 +96,15 @@ class RecordedCompaction:
 
     def count_block_tokens(self, row: int) -> int:
         """Estimated tokens (``bytes/4``) of a block before it."""
-        body = self.context_before.replacements.get(row)
-        return body.tokens if body else bytes4(self.session.facts, row)
+        return count_block_tokens(self.context_before, row)
 
 
 def count_tokens_by_category(context: Context) -> dict[str, int]:
     """Estimated tokens (``bytes/4``) of the messages of a context by category, as in a breakdown."""
-    facts, by_category = context.facts, dict.fromkeys(CATEGORIES, 0)
+    by_category = dict.fromkeys(CATEGORIES, 0)
     for message in context.order:
         for row in context.blocks_of(message):
-            body = context.replacements.get(row)
-            by_category[categorize_block(facts, message, row)] += body.tokens if body else bytes4(facts, row)
+            by_category[categorize_block(context.facts, message, row)] += count_block_tokens(context, row)
     return {name: tokens for name, tokens in by_category.items() if tokens}
 
 

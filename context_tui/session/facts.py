@@ -445,17 +445,8 @@ class Facts:
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:
         """Append a block of other facts to *message* as it is; returns its row."""
-        return self._append_copy(
-            message,
-            source,
-            row,
-            source.size[row],
-            source.text_bytes[row],
-            source.json_bytes[row],
-            source.boundary_shifts[row],
-            source.block_flags[row],
-            source.bracket_starts.get(row, ""),
-        )
+        sizes = (*source.block_size(row), source.block_flags[row], source.bracket_starts.get(row, ""))
+        return self._append_copy(message, source, row, sizes)
 
     def copy_block_with_text(self, message: int, source: Facts, row: int, body: str) -> int:
         """Append a block of other facts to *message* with another text; returns its row."""
@@ -463,36 +454,25 @@ class Facts:
         if kind == _TOOL_RESULT:
             size, text, json_size, shifts, body_flags, start = measure_body(body)
             flags |= body_flags | source.block_flags[row] & BlockFlag.ERROR
-            return self._append_copy(message, source, row, size, text, json_size, shifts, flags, start)
+            return self._append_copy(message, source, row, (size, text, json_size, shifts, flags, start))
         if kind == _TOOL_USE:
             return self.add_call(message, source.call_id(row), source.tool_name(row), loads(body), flags)
         if kind == _THINKING:
             return self.add_thinking(message, body, "", flags)
         return self.add_text(message, body, flags)
 
-    def _append_copy(
-        self,
-        message: int,
-        source: Facts,
-        row: int,
-        size: int,
-        text: int,
-        json_size: int,
-        shifts: int,
-        flags: int,
-        start: str,
-    ) -> int:
+    def _append_copy(self, message: int, source: Facts, row: int, body: BodySize) -> int:
+        size, text, json_size, shifts, flags, start = body
         tool = call = path = -1
         kind = source.kind[row]
         if source.call[row] >= 0:
             call = self._intern_call(source.calls[source.call[row]])
-            is_call, new = kind == Kind.TOOL_USE, len(self.kind)
-            column, repeats = (
-                (self.call_use, self.repeated_calls) if is_call else (self.call_result, self.repeated_results)
-            )
+            column, repeats = self.call_result, self.repeated_results
+            if kind == _TOOL_USE:
+                column, repeats = self.call_use, self.repeated_calls
             if column[call] >= 0:
-                repeats.setdefault(call, [column[call]]).append(new)
-            column[call] = new
+                repeats.setdefault(call, [column[call]]).append(len(self.kind))
+            column[call] = len(self.kind)
         if source.tool[row] >= 0:
             tool = self._intern(source.tools[source.tool[row]], self.tools, self._tool_ids)
         if source.path[row] >= 0:

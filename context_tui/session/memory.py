@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from context_tui.session.blocks import replace_texts
 from context_tui.session.facts import Facts, Usage
-from context_tui.session.session import Message, Session, SessionInfo
+from context_tui.session.session import ContentOverlay, Message, Session, SessionInfo
 from context_tui.session.validation import validate_messages
 from context_tui.session.values import RecordKind, Role
 
@@ -84,10 +84,11 @@ class Origin:
         return [ordinal for ordinal in recorded if self.texts.get(ordinal, "") is not None]
 
 
-class DerivedContent:
+class DerivedContent(ContentOverlay):
     """Content of a derived session: origins, and new messages."""
 
     def __init__(self, parent: Session, entries: list[Origin | Message]) -> None:
+        super().__init__(parent.content)
         self.parent, self.entries = parent, entries
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
@@ -98,15 +99,6 @@ class DerivedContent:
 
     def raw(self, record: int) -> str:
         return repr(self.entries[record])
-
-    def system(self) -> str:
-        return self.parent.content.system()
-
-    def tools(self) -> list[dict[str, Any]]:
-        return self.parent.content.tools()
-
-    def is_unchanged(self) -> bool:
-        return self.parent.content.is_unchanged()
 
 
 def find_origin(session: Session, message: int, texts: Mapping[int, str | None] | None = None) -> Origin | Message:

@@ -42,6 +42,25 @@ class Content(Protocol):
         """
 
 
+class ContentOverlay:
+    """Content of messages on top of another content; everything else is read from that one."""
+
+    def __init__(self, recorded: Content) -> None:
+        self.recorded = recorded
+
+    def raw(self, record: int) -> str:
+        return self.recorded.raw(record)
+
+    def system(self) -> str:
+        return self.recorded.system()
+
+    def tools(self) -> list[dict[str, Any]]:
+        return self.recorded.tools()
+
+    def is_unchanged(self) -> bool:
+        return self.recorded.is_unchanged()
+
+
 @dataclass(frozen=True)
 class SessionInfo:
     """Description of an unread session: ``id`` follows ``PATH#`` in its name, ``time`` is in epoch seconds.

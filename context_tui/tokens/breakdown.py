@@ -14,7 +14,7 @@ from context_tui.session.context import Context
 from context_tui.session.facts import Facts
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimators import bytes4, bytes_to_tokens35
+from context_tui.tokens.estimators import bytes_to_tokens35, count_block_tokens
 from context_tui.tokens.measures import TokenTable
 
 CATEGORIES = (
@@ -134,9 +134,7 @@ def compute_breakdown(
     for message in context.order:
         checkpoint()
         for block in facts.blocks_of(message):
-            body = context.replacements.get(block)
-            estimated = body.tokens if body else bytes4(facts, block)
-            tokens = estimated if table is None else table.block_tokens(context, block)
+            tokens = count_block_tokens(context, block) if table is None else table.block_tokens(context, block)
             categories[categorize_block(facts, message, block)] += tokens
             if facts.kind[block] == Kind.TOOL_USE:
                 calls[facts.tool_name(block)] += 1
@@ -149,6 +147,7 @@ def compute_breakdown(
                 unanswered = open_calls.get(call, deque())
                 use = unanswered.popleft() if len(unanswered) > 1 else unanswered[0] if unanswered else -1
                 result_tokens[facts.tool_name(use) if use >= 0 else ""] += tokens
+                body = context.replacements.get(block)
                 size = body.size if body else facts.text_bytes[block]
                 koda_tokens[sums.tool_of_call.get(call, "")] += bytes_to_tokens35(size)
                 if use >= 0 and facts.path[use] >= 0:

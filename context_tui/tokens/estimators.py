@@ -54,6 +54,12 @@ def get_estimator(name: str) -> Estimator:
         raise PlanError(f"unknown estimator {name!r}; available: {', '.join(ESTIMATORS)}") from None
 
 
+def count_block_tokens(context: Context, row: int) -> int:
+    """Return the tokens (``bytes/4``) of a block as it stands in a context."""
+    body = context.replacements.get(row)
+    return bytes4(context.facts, row) if body is None else body.tokens
+
+
 def count_message_tokens(facts: Facts, message: int, estimator: Estimator = bytes4) -> int:
     """Return the tokens of a message: the sum over its blocks."""
     return sum(estimator(facts, block) for block in facts.blocks_of(message))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from statistics import median
@@ -34,7 +33,7 @@ from context_tui.policies.trigger_points import find_phases
 from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import CLEARED_BODIES, Body
 from context_tui.session.facts import order_at
-from context_tui.session.session import Content, Session
+from context_tui.session.session import Content, ContentOverlay, Session
 from context_tui.session.values import Kind, MessageFlag, Role
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import estimate_prompt
@@ -64,29 +63,17 @@ class RecordedEvent(NamedTuple):
     silent: bool = False
 
 
-@dataclass(frozen=True)
-class _SummaryContent:
-    """The content of a session, and of the summaries that replays put behind it: these have no text, only a size."""
+class _SummaryContent(ContentOverlay):
+    """Content of a session, and of the summaries that replays append: these have no text, only a size."""
 
-    recorded: Content
-    texts: dict[int, str]
+    def __init__(self, recorded: Content) -> None:
+        super().__init__(recorded)
+        self.texts: dict[int, str] = {}
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         if message in self.texts:
             return [{"type": "text", "text": self.texts[message]}]
         return self.recorded.blocks(message)
-
-    def raw(self, record: int) -> str:
-        return self.recorded.raw(record)
-
-    def system(self) -> str:
-        return self.recorded.system()
-
-    def tools(self) -> list[dict[str, Any]]:
-        return self.recorded.tools()
-
-    def is_unchanged(self) -> bool:
-        return self.recorded.is_unchanged()
 
 
 class AppendedContent(NamedTuple):
@@ -143,7 +130,7 @@ class Recording:
         self.summary_tokens = summary_tokens or (
             round(median(nonzero_sizes)) if nonzero_sizes else DEFAULT_SUMMARY_TOKENS
         )
-        self.content = _SummaryContent(session.content, {})
+        self.content = _SummaryContent(session.content)
         self._replies = frozenset(facts.request_message)
         self._amounts: dict[int, Amount] = {}
         self._appended: dict[CompactionHandling, AppendedContent] = {}

@@ -27,7 +27,7 @@ from context_tui.session.context import Body, Context
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.values import Kind
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.estimators import count_block_tokens
 
 
 class BodyChanges(NamedTuple):
@@ -138,7 +138,7 @@ def _add_call_inputs(name: str, context: Context, results: BodyChanges) -> BodyC
         for row in calls.get(call, ())
         if not is_already_cleared(context, row, "inputs", "")
     ]
-    inputs = _build_cleared(name, context, rows, sum(_count_block_tokens(context, row) for row in rows), "inputs", "")
+    inputs = _build_cleared(name, context, rows, sum(count_block_tokens(context, row) for row in rows), "inputs", "")
     use, position = Kind.TOOL_USE, index_context(context).position_of
     all_rows = sorted((*results.rows, *rows), key=lambda row: (position[facts.block_message[row]], row))
     return BodyChanges(
@@ -146,12 +146,6 @@ def _add_call_inputs(name: str, context: Context, results: BodyChanges) -> BodyC
         results.saved_tokens + inputs.saved_tokens,
         lambda row: inputs.get_change(row) if facts.kind[row] == use else results.get_change(row),
     )
-
-
-def _count_block_tokens(context: Context, row: int) -> int:
-    """Count the tokens of a block as it stands in the context."""
-    body = context.replacements.get(row)
-    return body.tokens if body else bytes4(context.facts, row)
 
 
 def count_truncated_bytes(cut: Truncate) -> int:

@@ -20,7 +20,7 @@ from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import START_LENGTH
 from context_tui.session.values import Kind
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.estimators import count_block_tokens
 
 BodyKind = Literal["results", "inputs", "thinking"]
 """What is changed: bodies of tool results, inputs of calls, thinking."""
@@ -222,13 +222,7 @@ def _build_token_counter(context: Context, of: BodyKind, blocks: BlockColumns) -
     """Return a function that counts the tokens of a block as it stands in the context, by its number."""
     if of == "results":
         return index_context(context).results.tokens.__getitem__
-    facts, replaced, rows = context.facts, context.replacements, blocks.block
-
-    def tokens(number: int) -> int:
-        body = replaced.get(rows[number])
-        return body.tokens if body else bytes4(facts, rows[number])
-
-    return tokens
+    return lambda number: count_block_tokens(context, blocks.block[number])
 
 
 def _is_old(context: Context, seconds: int, block: int) -> bool:
@@ -314,7 +308,7 @@ def _explain_tool_or_size(context: Context, rule: Select, block: int) -> KeepRea
     if (rule.tools and tool not in rule.tools) or tool in rule.except_tools:
         explanation = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
         return KeepReason(VerdictCode.NOT_COMPACTABLE, explanation)
-    tokens = body.tokens if body else bytes4(facts, block)
+    tokens = count_block_tokens(context, block)
     if rule.larger_than is not None and tokens <= rule.larger_than:
         return KeepReason(VerdictCode.SMALL, f"{rule.larger_than:,} tokens or fewer")
     if rule.at_least is not None and tokens < rule.at_least:

@@ -18,13 +18,13 @@ from context_tui.tokens.context_index import index_context
 
 
 def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
-    """Return a new session holding the history that *plan* leaves; an unchanged plan gives the same session back.
+    """Return a new session with the history after *plan*; a plan without changes returns the same session.
 
     Args:
         summary: the text for a plan that summarises, without prefix or suffix.
 
     Raises:
-        PlanError: the plan is of another session, or it summarises and there is no (or only a blank) summary.
+        PlanError: the plan is for another session, or it summarises and the summary is missing or blank.
     """
     context = plan.context
     if context.facts is not session.facts:
@@ -66,14 +66,14 @@ def iterate_result_entries(plan: Plan) -> Iterator[int | Insert]:
 
 
 class SessionBuilder:
-    """The messages of a session to be, one after the other. The session that it is made from stays as it was."""
+    """Builder of a session from messages of another one, which remains unchanged, and new messages."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._facts = session, Facts()
         self._entries: list[Origin | Message] = []
 
     def copy_message(self, message: int, bodies: Mapping[int, str | None] | None = None) -> None:
-        """Take a message over, with other texts (by block ordinal) for some of its blocks; None removes one."""
+        """Copy a message, with other texts for some of its blocks (by ordinal); None removes a block."""
         bodies = bodies or {}
         self._entries.append(find_origin(self._session, message, bodies))
         source = self._session.facts
@@ -99,11 +99,11 @@ class SessionBuilder:
         rows: Sequence[int] | None = None,
         injected: bool = False,
     ) -> None:
-        """Put in a message of its own.
+        """Add a new message.
 
         Args:
             rows: for each block, the row of the block of the other session that it is, or -1 for a new one.
-            injected: whether its new texts count as put in by the runtime.
+            injected: whether its new texts count as injected by the runtime.
         """
         self._entries.append(message)
         facts, blocks = self._facts, message["content"]
@@ -115,11 +115,11 @@ class SessionBuilder:
                 facts.add_block(index, block, injected=injected and block.get("type") == "text")
 
     def build_session(self, origin: str, at: int | None = None) -> Session:
-        """Build the session from what was added.
+        """Build the session from the added messages.
 
         Args:
-            origin: what it was derived by.
-            at: the message before which it was left off, of which the model is then; default: the end.
+            origin: the plans that it was derived by.
+            at: the message before which the original was cut, which decides the model (default: the end).
         """
         facts, source, session = self._facts, self._session.facts, self._session
         for index in range(len(facts)):

@@ -36,14 +36,13 @@ class SizeSource(StrEnum):
 
 @dataclass(frozen=True)
 class NextRequest:
-    """Sizes in tokens.
+    """Sizes of the next request in tokens, without and with a plan.
 
-    ``current_size`` is the request without the plan: recorded of the last request of this context, and estimated of
-    what came after it. ``removed_tokens`` is an estimate by ``estimator``, less what stands in its place;
-    ``inserted_tokens`` one of the messages that are put in, with the summary where that is written. ``summary_pending``
-    says that it is not: its size is unknown. ``estimator`` is the policy's own, or the name of another ruler by which
-    all three are estimated. ``minimum_tokens`` is an estimate of what no plan reaches, the system prompt and tools:
-    where what goes is estimated as more than was recorded, that much is left.
+    ``current_size`` is the request without the plan. ``removed_tokens`` estimates what the plan removes, less
+    replacements; ``inserted_tokens`` what it inserts, including a written summary; ``summary_pending`` means that the
+    summary is not written yet, so its size is unknown. ``estimator`` is the policy's own, or the token measure of all
+    three. ``minimum_tokens`` estimates what no plan can remove, the system prompt and tools, and bounds the result if
+    more is estimated to be removed than was recorded.
     """
 
     current_size: BelievedSize
@@ -80,12 +79,13 @@ class NextRequest:
 
 
 def compute_current_size(context: Context, token_table: TokenTable | None = None) -> BelievedSize:
-    """Compute the size of the next request as things are: recorded and appended; where nothing was recorded in this
-    context, an estimate of it, of the system prompt and tools in the file, and of what the session's first request had
-    besides.
+    """Compute the size of the next request without a plan: recorded plus appended.
+
+    Without a recorded request in this context it is an estimate of the context, of the system prompt and tools in the
+    file, and of what else the session's first request had.
 
     Args:
-        sizes: the ruler that estimates; ``bytes/4`` without one.
+        token_table: the token measure (default: ``bytes/4``).
     """
     if token_table is not None:
         return _measure_current_size(token_table, context)
@@ -104,11 +104,11 @@ def _measure_current_size(sizes: TokenTable, context: Context) -> BelievedSize:
 
 
 def compute_next_request(plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> NextRequest:
-    """Return the next request of the session if *plan* were carried out.
+    """Return the next request of the session with *plan* applied.
 
     Args:
-        summary: its text, for a plan that summarises, where it is written already.
-        sizes: the ruler that estimates; the policy's own without one.
+        summary: its text, for a plan that summarises, if it is written already.
+        token_table: the token measure (default: the policy's own estimator).
     """
     if token_table is not None:
         inserted = sum(token_table.count_text(each.format_text()) for each in plan.inserts if not each.holds_summary)
@@ -136,8 +136,8 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
 
 
 def _compute_minimum_tokens(current: BelievedSize, prompt: int, hidden: int | None) -> int:
-    """Return the tokens that no plan can remove: a prompt in the file, and what the first request had besides, unless
-    the whole request is smaller by now, as it was counted by another model or is no longer sent.
+    """Return the tokens that no plan can remove: a prompt in the file, and the rest of the first request that is not
+    in the file, unless the current request is smaller than both.
     """
     total = prompt + max(hidden or 0, 0)
     return total if total <= current.tokens else prompt

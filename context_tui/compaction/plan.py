@@ -78,7 +78,7 @@ ALREADY_CLEARED_REASONS = {
 
 
 def merge_ranges(positions: Iterable[range]) -> tuple[range, ...]:
-    """Ranges of positions in order, with those that touch or overlap made one."""
+    """Return ranges of positions in order, with touching and overlapping ones merged."""
     merged: list[range] = []
     for each in sorted((each for each in positions if each), key=lambda each: each.start):
         if merged and each.start <= merged[-1].stop:
@@ -106,14 +106,13 @@ def _list_injected_ordinals(facts: Facts, message: int) -> list[int]:
 
 @value_class(eq=False)
 class Plan:
-    """A policy's plan for a context; nothing is carried out by making one. It knows no session.
+    """A policy's plan for a context. Making a plan changes nothing, and a plan knows no session.
 
-    Positions count from 0 within the context. ``changes`` maps block rows to what stands there instead. The messages of
-    ``dropped_ranges`` go, those of ``summarised_ranges`` (None: all that are dropped, where an insert holds a summary)
-    are what the summarizer is given. ``reason`` says why nothing would change. The trigger stands beside the plan and
-    does not empty it. ``tokens_saved`` are the tokens that would be gone in all, where the policy has sums of them;
-    without it they are counted. A policy whose ``estimator`` is another than ``bytes/4`` says in ``tokens_freed`` what
-    goes by that. ``steps`` are the plans that it is made of, in order, where several policies run one after another.
+    Positions count from 0 within the context. ``changes`` maps block rows to their changes. The messages of
+    ``dropped_ranges`` are removed; those of ``summarised_ranges`` are passed to the summarizer (None: all dropped ones,
+    if an insert holds a summary). ``reason`` says why nothing would change. The plan is made whether or not the trigger
+    fires. ``tokens_saved`` is set if the policy knows the total from prefix sums, else it is counted; ``tokens_freed``
+    is the same by a policy's own ``estimator``. ``steps`` are the plans of the policies that ran one after another.
     """
 
     policy: str
@@ -268,10 +267,9 @@ class Plan:
 
     @property
     def boundary(self) -> int | None:
-        """First message after the first dropped range; None where nothing is dropped.
+        """First message after the first dropped range; None if nothing is dropped.
 
-        A range that begins with the context is the first one, so that this is where what is kept begins; where the
-        beginning is kept too, it is where the messages go on.
+        It is where the kept messages begin or, if the beginning is kept too, where they continue.
         """
         if not self.dropped_ranges:
             return None

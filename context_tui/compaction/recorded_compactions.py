@@ -1,7 +1,7 @@
 """Compactions found in a recording: the context before and after, and the blocks removed.
 
-Three kinds: a full one, with its summary; a micro one that a record announces; and a silent one, which shows only in
-the recorded sizes (:class:`context_tui.build_session.select_facts.Drop`) and whose results are inferred.
+Three kinds: a full one, with its summary; a micro one, announced by a record; and a silent one, visible only in the
+recorded sizes (:class:`context_tui.session.facts.Drop`), whose results are inferred.
 """
 
 from __future__ import annotations
@@ -26,19 +26,16 @@ CompactionKind = Literal["full", "micro", "silent"]
 
 @dataclass(frozen=True, eq=False)
 class RecordedCompaction:
-    """A compaction of the recording.
+    """Compaction in a recording; the contexts before and after it are built on demand.
 
     Attributes:
         session: the recording.
-        message: where it happened: a full one's summary, the message after a micro one, the reply that shows a silent
-            one.
+        message: the summary of a full one, the message after a micro one, or the reply that shows a silent one.
         kind: full, micro or silent.
-        what: what the facts say of it.
-        believed_before: tokens that a runtime with baseline and delta believed the context to have before it; None for
-            an empty one. ``believed_is_recorded`` says whether a recorded size is in that.
-        recorded_after: recorded tokens of the first request after it; None where another context begins before that.
-
-    What is there before and after is put together when it is asked for: it takes time in proportion to the contexts.
+        event: the facts about it.
+        believed_tokens_before: size that a runtime with baseline and delta believed before it; None for an empty
+            context. ``believed_is_recorded`` states whether a recorded size is part of it.
+        recorded_tokens_after: recorded size of the first request after it; None if another context begins before that.
     """
 
     session: Session
@@ -158,9 +155,9 @@ def _find_recorded_tokens_after(facts: Facts, compaction: Compaction) -> int | N
 
 
 def _find_first_reply(session: Session, summary: int) -> int:
-    """Return the point at which the model first replied after a summary, in the same context; else its end.
+    """Return the point of the model's first reply after a summary, in the same context; else the end of that context.
 
-    Not before what that context begins with is there: more may be put in behind the summary, such as a hint to go on.
+    It is not before the start of that epoch: runtimes may insert more after the summary, such as a hint to continue.
     """
     facts = session.facts
     next_epoch = bisect_left(facts.epochs, summary + 1, key=lambda epoch: epoch.message)

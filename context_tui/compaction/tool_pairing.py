@@ -1,7 +1,7 @@
-"""Tool pairing: which calls and results of a history lack their counterpart, and making it one a provider accepts.
+"""Tool pairing: find calls and results of a history without their counterpart, and repair it for a provider.
 
 Consecutive messages of one role count as one, as providers combine them. Within that, every call of an assistant is
-answered in the user message right behind it, and nowhere else.
+answered in the user message right after it, and nowhere else.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class MessageSource(NamedTuple):
 
 
 class RepairedHistory(NamedTuple):
-    """A history that was repaired, the source of each of its messages, and what was changed, with how often.
+    """Repaired history: its messages, the source of each one, and the counted notes on changes.
 
-    What was given and needed nothing is the same object.
+    Messages that needed no repair are the same objects.
     """
 
     messages: list[Message]
@@ -144,7 +144,7 @@ def _group_by_call_id(entries: Iterable[tuple[str, T]]) -> dict[str, deque[T]]:
 
 
 def list_block_positions(messages: list[Message]) -> list[tuple[str, str, int, int, str]]:
-    """Role, kind, message, block and call id of every block that is not blank; what is blank is as good as absent."""
+    """List role, kind, message, block and call id of every block that is not blank; blank blocks count as absent."""
     kinds = {"tool_use": ("call", "id"), "tool_result": ("result", "tool_use_id")}
     places = []
     for index, message in enumerate(messages):
@@ -178,10 +178,10 @@ def _is_blank(block: Block) -> bool:
 
 
 def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
-    """Give each call an id of its own; returns the messages, and the original of each new id.
+    """Give each call an id of its own; return the messages, and the original of each new id.
 
-    Recordings of several runs count calls anew in each, and providers refuse a second call with an id. It gets one made
-    from the old one, as does the result that answers it. Messages that need nothing are the same objects.
+    Recordings of several runs may repeat ids, and providers refuse a second call with an id. Such a call, and its
+    result, get a new id made from the old one. Messages without changes are the same objects.
     """
     places = list_block_positions(messages)
     present = {call_id for _, kind, _, _, call_id in places if kind}
@@ -216,10 +216,10 @@ def _rename_call_ids(message: Message, at: int, ids: dict[tuple[int, int], str])
 
 
 def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: dict[str, int]) -> str:
-    """*call_id* if no earlier call has it, else the next one made from it that nothing in the history has.
+    """Return *call_id* if no earlier call has it, else the next id made from it that nothing in the history has.
 
     Args:
-        tried: per id, the last number that was looked at; none before it is free.
+        tried: by id, the last number that was tried; none before it is free.
     """
     new, number = call_id, tried.get(call_id, 1)
     while not new or new in assigned or (new != call_id and new in present):
@@ -231,15 +231,14 @@ def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: 
 
 
 def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list[Message], list[str]]:
-    """Return a history that a provider accepts, and notes on what was changed for it, each with how often.
+    """Return a history that a provider accepts, and counted notes on the changes.
 
-    Roles alternate and the user begins; no message or text is blank; each call has an id of its own and its result in
-    the next message, before anything else there. Missing results are added as labelled errors, results without a call
-    become labelled text. The input is not changed, and messages that need nothing are passed on as they are.
+    Roles alternate and the user begins; no message or text is blank; each call has an id of its own and its result at
+    the start of the next message. Missing results are added as labelled errors, results without a call become labelled
+    text. The input is not changed, and messages without changes are the same objects.
 
     Args:
-        messages: the history.
-        keep_pending: leave calls of the very last message unanswered, where the history will be continued by a runtime.
+        keep_pending: leave calls of the very last message unanswered, for a history that a runtime will continue.
     """
     repaired = _repair_history(messages, keep_pending)
     return repaired.messages, format_losses(repaired.notes)
@@ -287,9 +286,10 @@ def _split_merged_messages(
     unmerged: Collection[int],
     notes: Counter[str],
 ) -> list[_TracedMessage]:
-    """Return the history with messages of *given* taken out again of those that they were merged with: those *apart*.
+    """Split the *unmerged* messages from those that they were merged with.
 
-    One between a call and its result stays where it is; a call before one that only has an added result gets it there.
+    A message between a call and its result stays where it is; a call before a message that only has an added result
+    gets that result there.
     """
     split_history: list[_TracedMessage] = []
     for position, entry in enumerate(history):
@@ -379,13 +379,12 @@ def _replace_blocks(entry: _TracedMessage, placed: list[_PlacedBlock]) -> _Trace
 def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) -> RepairedHistory:
     """Repair a history with the fewest changes that a provider accepts, with notes on them.
 
-    Neighbours of one role stay apart, as providers take them, unless pairs are broken or something is said between a
-    call and its result: that needs :func:`repair`. Ids are taken for those that :func:`assign_unique_ids` gave. Calls
-    of the very last message stay pending.
+    Neighbours of one role are not merged, as providers accept them, unless pairs are broken or something stands between
+    a call and its result: that needs :func:`repair`. Ids must be those of :func:`assign_unique_ids`. Calls of the very
+    last message stay pending.
 
     Args:
-        messages: the history.
-        apart: the numbers of messages that are joined to no other, unless they stand between a call and its result.
+        unmerged: numbers of messages that are merged with no other, unless they stand between a call and its result.
     """
     notes = Counter[str]()
     history = _ensure_user_first(_remove_blanks(_trace_messages(messages), notes), notes)
@@ -396,11 +395,11 @@ def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) ->
 
 
 def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> RepairedHistory:
-    """Repair these orphans and leave all else as it was, with notes.
+    """Repair these orphans and leave everything else as it is, with notes.
 
-    A result becomes labelled text in its place. A call of the assistant gets a labelled result where its turn is
-    answered: in the first message of the user behind that turn, behind the results there; in a message of its own
-    before the very last message, when no user follows. A call of the user cannot be answered, and stays.
+    A result becomes labelled text in its place. A call of the assistant gets a labelled result in the first user
+    message after its turn, after the results there; if no user message follows, in a new message before the very last
+    one. A call of the user cannot be answered, and stays.
     """
     notes = Counter[str]()
     texts = {(orphan.message, orphan.block) for orphan in orphans if orphan.kind == "result"}
@@ -440,7 +439,7 @@ def _find_calls(message: Message) -> list[Block]:
 
 
 def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:
-    """Return the messages without blank texts, and without those that are nothing else; the rest are the same
+    """Return the messages without blank texts and without messages of nothing else; unchanged ones are the same
     objects.
     """
     history: list[_TracedMessage] = []

@@ -54,18 +54,19 @@ class Belief(NamedTuple):
 
 
 class Policy(Protocol):
-    """A compaction policy: one file with a class like this; :class:`BasePolicy` has all but name and plan.
+    """Compaction policy: one file with a class like this; :class:`BasePolicy` has defaults for all but name and plan.
 
     Attributes:
         name: its name on the command line, lower case with hyphens.
         about: one line, the runtime first: ``koda: clear aged results``.
-        runtime: the program whose rule this is; nothing for one that belongs to none.
-        phases: when its runtime looks: before_call, after_tools, user_turn; none for what is done by hand.
-        flat_curves: parameters over which tokens after stay the same: only the trigger reads them, or the request for a
-            summary.
-        needs_trigger: whether its plan is empty where the trigger does not fire.
-        replan_on: the flag (``MessageFlag``) of messages that can make an empty plan change something once one of them
-            is appended; 0 where any message can.
+        runtime: the program whose rule this is; empty if none.
+        phases: when its runtime checks the trigger: before_call, after_tools, user_turn; empty if it is applied by
+            hand.
+        flat_curves: parameters that do not change the tokens after a plan: only the trigger or the summary request
+            reads them.
+        needs_trigger: whether its plan is empty unless the trigger fires.
+        replan_on: message flag (``MessageFlag``) that can make an empty plan change something once such a message is
+            appended; 0 for any message.
     """
 
     name: ClassVar[str]

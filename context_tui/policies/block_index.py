@@ -13,7 +13,7 @@ from context_tui.tokens.context_index import ContextIndex, index_context, memoiz
 
 
 class BlockColumns(Protocol):
-    """The blocks of a kind in prompt order, those that went too: parallel columns of positions and rows."""
+    """Blocks of a kind in prompt order, including removed ones: parallel columns of positions and rows."""
 
     @property
     def position(self) -> list[int]:
@@ -37,14 +37,16 @@ BlockFilter = Callable[[range], list[int]]
 
 
 class _CachedSelection:
-    """Selected numbers of blocks, ascending; ``block_count`` blocks and so many changed ranges have been examined."""
+    """Selected numbers of blocks, ascending; ``block_count`` blocks and ``range_count`` changed ranges were
+    examined.
+    """
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.block_count, self.range_count = 0, 0
 
     def update(self, numbers: range, choose: BlockFilter) -> None:
-        """Look at some, for the first time or again."""
+        """Examine some blocks, for the first time or again."""
         selection = self.numbers
         selection[bisect_left(selection, numbers.start) : bisect_left(selection, numbers.stop)] = choose(numbers)
 
@@ -81,7 +83,7 @@ def select_block_numbers(sums: ContextIndex, key: Hashable, blocks: BlockColumns
     """Select the numbers of the blocks that *choose* accepts, cached by *key*; only new and changed blocks are
     examined.
 
-    What it says of a block may depend on the block, and on what stands in its place, and on nothing else.
+    The answer of *choose* about a block may depend only on the block and its replacement.
     """
     selection: _CachedSelection | None = sums.memo.get(key)
     if selection is None:
@@ -113,7 +115,7 @@ def find_cut_before_pairs(context: Context, cut: int) -> int:
 
 @memoize_by_messages
 def find_open_calls(context: Context) -> list[int]:
-    """Per cut, the position of the first call before it whose result is at or behind it; the cut itself where none is.
+    """Return, by cut, the position of the first call before it whose result is at or after it; else the cut itself.
 
     Two calls may have one id, and a call several results: a result belongs to the last call before it, and a call is
     answered by its first result.
@@ -144,7 +146,7 @@ def find_open_calls(context: Context) -> list[int]:
 
 
 class PrefixSums:
-    """Amounts, each at a level."""
+    """Sums of amounts by level."""
 
     def __init__(self, levels: Iterable[int], amounts: Iterable[int]) -> None:
         pairs = sorted(zip(levels, amounts, strict=True))

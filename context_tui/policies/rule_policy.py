@@ -49,17 +49,17 @@ class ParameterTarget(NamedTuple):
 
 
 class RulePolicy(BasePolicy):
-    """A policy made of a :class:`PolicySpec`: one rule of parts, or several that are steps of it.
+    """Policy made of a :class:`PolicySpec`: one rule of parts, or several that are its steps.
 
-    Its attributes are of the instance, as there is one class for all of them; :func:`build_rule_policy` gives it as a
+    Its attributes belong to the instance, as all specs share this class; :func:`build_rule_policy` returns it as a
     policy.
     """
 
     def __init__(self, spec: PolicySpec, find_policy: PolicyLookup) -> None:
-        """Make the parameters of what the rules set; *find_policy* finds the policies that rules name.
+        """Build the parameters from what the rules set; *find_policy* finds the policies that rules name.
 
         Raises:
-            PlanError: a rule is a policy that there is not, or sets a parameter that it has not.
+            PlanError: a rule names an unknown policy, or sets a parameter that its policy does not have.
         """
         self.spec, self._find_policy = spec, find_policy
         self.name, self.about, self.runtime = spec.name, spec.about, spec.runtime  # type: ignore[misc]
@@ -204,7 +204,7 @@ class RulePolicy(BasePolicy):
 
 
 def _cache_last(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """*make* with what it made of the last settings; the very last ones are known without comparing them."""
+    """Cache the results of *make*; the last settings are recognised by identity, without comparing them."""
     cached = lru_cache(maxsize=64)(make)
     last: tuple[Any, Any] = None, None
 
@@ -222,7 +222,7 @@ def build_rule_policy(spec: PolicySpec, find_policy: PolicyLookup) -> Policy:
     """Build the policy that a spec describes; *find_policy* finds the policies that its rules name.
 
     Raises:
-        PlanError: a rule is a policy that there is not, or sets a parameter that it has not.
+        PlanError: a rule names an unknown policy, or sets a parameter that its policy does not have.
     """
     return cast(Policy, RulePolicy(spec, find_policy))
 

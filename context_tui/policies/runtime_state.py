@@ -16,16 +16,15 @@ from context_tui.tokens.running_sizes import count_past_reasoning
 
 @value_class()
 class RuntimeState:
-    """The moment before message ``at``: tokens, and seconds since the last assistant message (None: not known).
+    """State of a runtime just before message ``at``: sizes in tokens, and seconds since the last assistant message.
 
-    ``believed_tokens`` is baseline plus delta (system 2); ``recorded_usage`` the usage of the last request of this
-    epoch, if any; ``at_end`` says that the recording ends here, which counts as idle; ``input_includes_cache`` that a
-    runtime is told cached tokens as input tokens too; ``forced`` that a plan is wanted whatever the trigger says;
-    ``firing_only`` that, of several policies, only those run that fire, where one does; ``context_rewritten`` that a
-    policy before this one has cleared something, so that ``believed_tokens`` is an estimate of what it left;
-    ``estimated_tokens`` are tokens (``bytes/4``) of the whole context, ``message_count`` and ``result_count`` how many
-    messages and tool results it has, ``reply_tokens`` tokens of the reply of that last request, ``reasoning_tokens``
-    those that the runtime takes the hidden reasoning of ended turns to be.
+    ``believed_tokens`` is baseline plus delta (system 2), or an estimate if an earlier policy has cleared something
+    (``context_rewritten``); ``recorded_usage`` is the usage of the last request of this epoch, if any. ``idle_seconds``
+    is None if unknown; ``at_end`` means that the recording ends here, which counts as idle. ``input_includes_cache``
+    states that the runtime is told cached tokens as input tokens too. ``forced`` requests a plan whether or not the
+    trigger fires; with ``firing_only``, of several policies only those run that fire, if any does. ``estimated_tokens``
+    (``bytes/4``), ``message_count`` and ``result_count`` describe the whole context, ``reply_tokens`` the reply of the
+    last request, and ``reasoning_tokens`` the hidden reasoning of finished turns as the runtime counts it.
     """
 
     at: int

@@ -104,8 +104,8 @@ def compute_round_values(low: int, high: int, default: int | None, seconds: bool
 
 
 def build_scale(low: Number, high: Number, default: Number | None, slider_max: Number, unit: str) -> Scale:
-    """Return the scale of a setting; its track goes to the default at least, and to *relevant*: the value beyond which
-    nothing changes any more in what is open.
+    """Return the scale of a setting. Its track goes to the default at least, and to *slider_max*, the value beyond
+    which nothing changes in this context.
     """
     if isinstance(low, float) or isinstance(high, float):
         return Scale(low, high, high, 0.01)

@@ -88,18 +88,15 @@ def find_phases(facts: Facts, at: int) -> frozenset[str]:
 
 
 def find_first_firing(session: Session, policy: Policy, params: Params) -> int | None:
-    """Return the first message before which the trigger fires; the session's length when only at its end; None:
-    nowhere.
-    """
+    """Return the first message before which the trigger fires, the session's length if only at its end, or None."""
     return next((m.at for m in iterate_runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
 
 
 def find_firing_runs(
     session: Session, policy: Policy, params: Params, checkpoint: Callable[[], object] = lambda: None
 ) -> list[list[RuntimeState]]:
-    """Return the states in which the trigger fires, consecutive ones in one list: each run begins where it first fires.
-
-    *checkpoint* is called at every message, and may raise to stop.
+    """Return the runs of consecutive states in which the trigger fires; *checkpoint* is called at every message, and
+    may raise to stop.
     """
     runs: list[list[RuntimeState]] = []
     firing = False

@@ -127,11 +127,11 @@ def restore_inferred(context: Context) -> Context:
 
 
 def context_at(facts: Facts, at: int, *, after_micro: bool = True, content: Content | None = None) -> Context:
-    """Return the context before message *at*: what its epoch began with and what was appended since, without what is
-    known to be cleared by then, be it recorded or inferred from a silent drop.
+    """Return the context before message *at*: what its epoch began with and what was appended since, without results
+    that are known or inferred to be cleared by then.
 
     Args:
-        cleared: False for how it was before a microcompaction that is recorded right there.
+        after_micro: False for the context before a microcompaction recorded at this message.
         content: the reader of the full text.
     """
     until = at if after_micro else at - 1

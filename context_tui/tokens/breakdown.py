@@ -41,7 +41,7 @@ class ToolShare:
 
 @dataclass(frozen=True)
 class FileShare:
-    """A path that was read in the context: how often, and the estimated tokens of what came back (``bytes/4``)."""
+    """Path read in the context: number of reads, and estimated tokens of their results (``bytes/4``)."""
 
     path: str
     reads: int
@@ -50,10 +50,10 @@ class FileShare:
 
 @dataclass(frozen=True)
 class DuplicateRead:
-    """A path that was read more than once, and the tokens of it that were there already.
+    """Path read more than once, and the tokens of it that the context already held.
 
-    ``wasted`` is the share of the lines that an earlier read in the context had too, of each read's tokens, and at most
-    floor(tokens / count) x (count - 1): ranges that do not overlap waste nothing.
+    ``wasted`` sums, over its reads, the share of lines that an earlier read had too, and is at most floor(tokens /
+    count) x (count - 1). Ranges that do not overlap waste nothing.
     """
 
     path: str
@@ -64,7 +64,9 @@ class DuplicateRead:
 
 @dataclass(frozen=True)
 class FileRead:
-    """Read of ``lines`` lines from ``first`` on (0: to the file's end); ``whole`` unless it failed or was cleared."""
+    """Read of ``lines`` lines from ``first`` on (0: to the file's end); not ``is_complete`` if it failed or was
+    cleared.
+    """
 
     tokens: int
     first: int
@@ -73,7 +75,7 @@ class FileRead:
 
     @property
     def end(self) -> float:
-        """The line behind its last."""
+        """Line after the last one."""
         return self.first + self.lines if self.lines else inf
 
 
@@ -115,9 +117,9 @@ def compute_breakdown(
     """Return the context in parts.
 
     Args:
-        not_in_file: what :func:`context_tui.tokens.accounting.compute_not_in_file` found.
+        not_in_file: the result of :func:`context_tui.tokens.accounting.compute_not_in_file`.
         checkpoint: called at every message; it may raise to stop.
-        sizes: the ruler; ``bytes/4`` without one.
+        table: the token measure (default: ``bytes/4``).
     """
     facts, sums = context.facts, index_context(context)
     categories = dict.fromkeys(CATEGORIES, 0)
@@ -180,10 +182,10 @@ def compute_breakdown(
 
 
 def count_wasted(reads: Sequence[FileRead]) -> int:
-    """Tokens of reads of one path, in order, that are lines which one before had too.
+    """Count the tokens of reads of one path, in order, whose lines an earlier read had too.
 
-    Estimated: the lines of a read are taken to be of one length, and one up to the end of the file to have what others
-    had behind its first line.
+    An estimate: the lines of a read are taken to be equally long, and a read to the end of the file to have all lines
+    that other reads had after its first one.
     """
     starts, ends, tokens = list[float](), list[float](), list[float]()  # of stretches of lines, apart and ascending
     total = 0.0
@@ -204,12 +206,14 @@ def count_wasted(reads: Sequence[FileRead]) -> int:
 
 
 def _count_tokens_from(first: float, since: float, until: float, tokens: float) -> float:
-    """Tokens that lines *since* to *until* have from line *first* on."""
+    """Return the tokens that lines *since* to *until* have from line *first* on."""
     return tokens if since >= first or until == inf else tokens * (until - first) / (until - since)
 
 
 def format_diagnosis(result_tokens: dict[str, int]) -> str | None:
-    """koda's line about the three compactable tools with the most result tokens (system 5); None where it is silent."""
+    """Format koda's line about the three re-runnable tools with the most result tokens (system 5); None if there is
+    none.
+    """
     if sum(result_tokens.values()) < MIN_DIAGNOSIS_TOKENS:
         return None
     compactable = [(tool, tokens) for tool, tokens in result_tokens.items() if tool in RERUNNABLE_TOOLS and tokens]

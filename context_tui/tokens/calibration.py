@@ -27,17 +27,15 @@ class ErrorStats:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Tokens that one model needs for the file's content.
+    """Recorded tokens per estimated token (``bytes/4``) of one model.
 
     Attributes:
-        model: its name; empty where none is recorded.
-        requests: how many of its requests recorded a size.
-        factors: recorded tokens per estimated token (``bytes/4``), from all of them. Where not ``usable`` they are
-            typical ones, or fitted on requests that are too few to be tested, which lean on these.
-        error: of sizes predicted by factors from the first half, over the second; None where that was not possible.
+        model: its name; empty if none is recorded.
+        requests: number of its requests with a recorded size.
+        factors: fitted to all of them; typical ones, or fitted to too few requests to be tested, if not ``usable``.
+        error: of sizes predicted for the second half by factors of the first half; None if that was not possible.
         error_bytes4: of the same sizes predicted by ``bytes/4``.
-        usable: whether the factors can be relied on.
-        why: why not, in words; empty where they can.
+        usable: whether the factors can be relied on; ``reason`` says why not.
     """
 
     model: str

@@ -28,17 +28,17 @@ class ToolResults:
 
 
 class ContextIndex:
-    """A context with its sums. Positions count from 0 within the context; tokens are ``bytes/4`` estimates.
+    """Sums over a context. Positions count from 0 within the context; tokens are ``bytes/4`` estimates.
 
-    A growing history is measured step by step: :meth:`extend` and :meth:`replace_bodies` change everything in place, so
-    results hold for the context that was measured last.
+    A growing history is measured step by step: :meth:`extend` and :meth:`replace_bodies` work in place, so results hold
+    for the context that was measured last.
 
     Attributes:
-        tokens: of each message; ``total`` of all of them.
-        results: the tool results that are there.
-        reshaped: whether it differs from the context it was made of by more than other bodies of results.
-        spans: the first and last position of what :meth:`put` changed, each time.
-        memo: what others keep about it; they look at ``spans`` and lengths to know what is new.
+        tokens: by message; ``total`` is their sum.
+        results: the tool results that remain.
+        structure_changed: whether more than bodies of results differs from the context that it was derived from.
+        changed_ranges: first and last position of each change by :meth:`replace_bodies`.
+        memo: derived results, which use ``changed_ranges`` and lengths to find what is new.
     """
 
     def __init__(self, context: Context) -> None:
@@ -62,7 +62,7 @@ class ContextIndex:
 
     @staticmethod
     def _base_of(context: Context) -> ContextIndex | None:
-        """Return the sums that these are made of, which are to stay as they are."""
+        """Return the index that this one is derived from, which must not change."""
         if context.base is None:
             return None
         index = index_context(context.base)
@@ -100,7 +100,7 @@ class ContextIndex:
         self.total += sum(sums[start:]) if start else sum(sums)
 
     def _adjust_results(self, base: ContextIndex) -> tuple[list[int], ToolResults]:
-        """Return the same from those of the same messages with fewer bodies replaced."""
+        """Derive the sums from those of the same messages with fewer replaced bodies."""
         replaced, results = self._replaced, base.results
         sums, sizes = base.tokens.copy(), results.tokens.copy()
         result_count = 0
@@ -129,9 +129,9 @@ class ContextIndex:
     # Going on
 
     def extend(self, context: Context, order: Sequence[int], replaced: Mapping[int, Body]) -> None:
-        """Measure *context* too, which has the messages and bodies measured here, and more messages behind them.
+        """Extend the index to *context*, which has the same messages and bodies, and more messages after them.
 
-        *order* and *replaced* are its messages and bodies, which may go on: more behind, and what :meth:`put` is told.
+        *order* and *replaced* are its messages and bodies, which may grow and change later.
         """
         self.changed_in_place, self._prefix = True, None
         self._order, self._replaced = order, replaced
@@ -142,7 +142,7 @@ class ContextIndex:
         """Replace the bodies of blocks; *before* holds the earlier replacements.
 
         Returns:
-            False where the context has to be measured anew: results, calls or what was typed went altogether.
+            False if the context must be indexed again, because results, calls or typed texts were removed altogether.
         """
         facts, results, positions = self._facts, self.results, self.position_of
         self.changed_in_place, self._prefix = True, None
@@ -212,7 +212,7 @@ class ContextIndex:
         return self._find_positions("assistants", lambda at: role[order[at]] == assistant)
 
     def _find_positions(self, key: object, matches: Callable[[int], bool]) -> list[int]:
-        """Return the positions of such messages; of messages that are known it is not asked again."""
+        """Return the positions that match; positions tested before are not tested again."""
         positions, start = self._positions_cache.get(key, (None, 0))
         if positions is None or start < len(self.tokens):
             new = [at for at in range(start, len(self.tokens)) if matches(at)]
@@ -225,7 +225,7 @@ class ContextIndex:
 
     @property
     def tool_of_call(self) -> dict[int, str]:
-        """Per call that is made in this context, the name of its tool; of two calls with one id the last counts."""
+        """Tool name by call in this context; of two calls with one id the last counts."""
         if self._base is not None:
             return self._remaining_tools if self.structure_changed else self._base.tool_of_call
         facts, (tools, start) = self._facts, self._tools_cache
@@ -276,7 +276,7 @@ def index_context(context: Context) -> ContextIndex:
 
 
 def memoize_by_messages(compute: Callable[[Context], T]) -> Callable[[Context], T]:
-    """*compute*, where it looks at no body of a result: one answer for all contexts that differ by these only."""
+    """Cache the result of *compute*, which reads no body of a result, for all contexts that differ only in these."""
     memoized = memoize(compute)
 
     @wraps(compute)

@@ -214,10 +214,10 @@ def _estimate_images(context: Context) -> int:
 
 @dataclass(frozen=True)
 class SuggestedSizes:
-    """Tokens by category that recorded sizes suggest, or the reason ``why`` they cannot.
+    """Tokens by category suggested by recorded sizes, or the ``reason`` why there are none.
 
-    The frame of each request counts as ``tool_use``; ``not_in_file`` is what the others leave of the recorded size. A
-    category is None where nothing sizes it.
+    The overhead of each request counts as ``tool_use``; ``not_in_file`` is the rest of the recorded size. A category is
+    None if its size is unknown.
     """
 
     by_category: Mapping[str, int | None] | None

@@ -40,17 +40,16 @@ class TokenTable:
     """Sizes of the blocks of a session by a measure.
 
     Attributes:
-        ruler: which rule.
-        name: what it is called: ``calibrated``, or the encoding of an exact tokenizer.
-        note: how good it is, in words: the error of the model with the most requests, or what is used
-            instead and why; of a tokenizer whether it is the model's own.
-        blocks: tokens by block row; ``messages`` and ``sums`` likewise by message, and of all before each message.
-        of_text: tokens of a text that is put in, as a summary is.
+        measure: the kind of measure.
+        name: ``calibrated``, or the encoding of an exact tokenizer.
+        note: accuracy of the measure: the error of the model with the most requests, or the fallback and its reason;
+            for a tokenizer, whether it is the model's own.
+        blocks: tokens by block; ``messages`` by message, and ``prefix_sums`` of all messages before each one.
+        count_body: counts the tokens of a body in place of a block; ``count_text`` those of an inserted text.
         system, tools: tokens of the system prompt and the tool schemas, as far as they are in the file.
-        calibrations: what each model was found to make of the file's content; none for a tokenizer.
-        uniform: whether a body takes the same in the place of any result.
-        hidden: tokens that are not in the file, by the name of a model: the median over its requests of recorded -
-            measured. A model whose requests show none is not in it.
+        calibrations: by model; empty for a tokenizer.
+        uniform: whether a body has the same size in place of any result.
+        not_in_file: by model, the median over its requests of recorded − measured tokens, if positive.
     """
 
     measure: TokenMeasure
@@ -83,7 +82,7 @@ class TokenTable:
         return self.blocks[row] if body is None else self.count_body(row, body)
 
     def prefix_sums_in(self, context: Context) -> list[int]:
-        """Tokens of all messages of a context before each position, and of all of it at the end; computed once."""
+        """Return the tokens before each position of a context, and of all of it at the end; computed once."""
         key = TokenTable.prefix_sums_in, self
         if key not in context.memo:
             context.memo[key] = list(accumulate(self._message_tokens_in(context), initial=0))
@@ -101,9 +100,9 @@ class TokenTable:
         return tokens
 
     def not_in_file_at(self, context: Context) -> int | None:
-        """Tokens that are not in the file, of the model in use at the point of a context; None where that is unknown.
+        """Return the tokens that are not in the file, for the model in use at a context's point; None if unknown.
 
-        In a copy nothing is recorded: it has what the recording's last request had, by ``bytes/4``.
+        A copy has no recorded requests: it keeps the ``bytes/4`` difference at the last request of its original.
         """
         facts = context.facts
         return (
@@ -113,7 +112,7 @@ class TokenTable:
         )
 
     def calibration_at(self, context: Context) -> Calibration | None:
-        """That of the model in use at the point of a context."""
+        """Return the calibration of the model in use at a context's point."""
         model = find_model_before(context.facts, context.at)
         return next((each for each in self.calibrations if each.model == model), None)
 
@@ -131,11 +130,11 @@ def find_model_before(facts: Facts, at: int) -> str:
 
 
 def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> TokenTable:
-    """Build the sizes of the blocks of a session by recorded sizes.
+    """Build the sizes of the blocks of a session from recorded sizes.
 
-    Each message counts by the model whose request first had it. The frame of a request counts in the last block of its
-    reply that is no result, most often the call that it is the syntax of. Images count as the fit found them, else as
-    :data:`TYPICAL_IMAGE_TOKENS`; a result that holds an image counts as one.
+    Each message counts by the model whose request first sent it. The overhead of a request counts in the last block of
+    its reply that is not a result, usually the call. Images count as fitted, else as :data:`TYPICAL_IMAGE_TOKENS`; a
+    result with an image counts as an image.
 
     Args:
         checkpoint: called at every message; it may raise to stop.
@@ -208,8 +207,8 @@ def _calibrate_block(facts: Facts, row: int, size: int, text: int, factors: Fact
 
 
 def _map_factors(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:
-    """Map each message to the factors of the model whose request first had it; after the last request to those of its
-    model.
+    """Map each message to the factors of the model whose request first sent it; later ones to those of the last
+    request.
     """
     by_message: list[Factors] = []
     current = PRIOR
@@ -240,12 +239,12 @@ def build_exact_table(
 ) -> TokenTable:
     """Build the sizes of the texts of a session by a tokenizer.
 
-    Texts and shown thinking count, names and arguments (as compact JSON) of calls, and the text of results. Images,
-    signatures and what a provider wraps messages in are no text: they count nothing.
+    It counts texts, visible thinking, names and arguments (as compact JSON) of calls, and the text of results. Images,
+    signatures and the provider's own framing are not text and count nothing.
 
     Args:
-        count: tokens of a text.
-        name: what the encoding is called; ``note`` says how it relates to the session's model.
+        count: counts the tokens of a text.
+        name: the name of the encoding; ``note`` is its relation to the session's model.
         checkpoint: called at every message; it may raise to stop.
     """
     facts, content = session.facts, session.content
@@ -323,7 +322,7 @@ def _build_table(
 
 
 def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> dict[str, int]:
-    """Compute by model the median over its requests of the recorded size less that of the file's content."""
+    """Compute, by model, the median over its requests of the recorded size less that of the file's content."""
     if not facts.requests:
         return {}
     drops, dropped_thinking, differences = iter(find_drops(facts)), 0, dict[int, list[int]]()

@@ -59,7 +59,7 @@ class CacheRequest(NamedTuple):
     anywhere: bool = False
 
     def is_expired_after(self, previous: CacheRequest) -> bool:
-        """Return whether the entry of the call *before* had expired when this one was sent."""
+        """Return whether the entry of the *previous* call had expired when this one was sent."""
         has_times = min(self.sent_at, previous.ended_at) >= 0 < previous.ttl_ms
         return has_times and self.sent_at - previous.ended_at > previous.ttl_ms + CLOCK_TOLERANCE_MS
 
@@ -126,7 +126,7 @@ class PromptCache:
             self._entries[-1].end += tokens
 
     def _truncate_entries(self, unchanged_prefix: int, *, anywhere: bool) -> None:
-        """Remove entries longer than *kept* tokens: they are no prefix of this prompt or later ones."""
+        """Remove entries longer than *unchanged_prefix* tokens: they are no prefix of this prompt or later ones."""
         if anywhere:
             for entry in self._entries:
                 entry.end = min(entry.end, unchanged_prefix)

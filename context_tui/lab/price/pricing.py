@@ -1,13 +1,13 @@
 """Price a replay at prompt-cache rates: against the unchanged calls, and firing by firing.
 
-What the calls answer is the same in both and is left out. A firing is held against the same run without it and without
-those behind it, from the first call that had its context to where the context begins anew, or to the end: so the costs
-of all firings add up to what the whole policy costs more than none. At its own call that is what is read and written
-with it and without it; what a later call costs less is shared by the firings before it, by the tokens of each.
+The output of the calls is the same in both and is left out. A firing is compared with the same run without it and the
+later firings, from the first call with its context to the next reset of the context, or to the end: so the costs of all
+firings add up to the cost of the policy. At its own call that is what is read and written with it and without it; the
+savings of a later call are shared by the firings before it, by the tokens that each removed.
 
-For one firing in a warm cache this is the usual formula: with S tokens that are written again, from the first change
-on, C tokens less in each call, and prices w to write and r to read, it costs ``S (w - r)`` and what a summarizer takes,
-and saves ``r C`` with each call, its own too: it pays after ``((w - r) S + summarizer) / (r C)`` calls. In a cold cache
+For one firing in a warm cache this is the usual formula: with S tokens after the first change that are written again, C
+tokens fewer in each call, and prices w to write and r to read, it costs ``S (w - r)`` and the summarizer, and saves ``r
+C`` with each call, its own included: it breaks even after ``((w - r) S + summarizer) / (r C)`` calls. In a cold cache
 everything is written in any case, and it saves ``w C`` at once.
 """
 
@@ -281,7 +281,7 @@ class _ReplayPricing:
     def _update_cache(
         self, cache: PromptCache, number: int, size: int, unchanged_prefix: int = NOTHING_CHANGED
     ) -> CacheUsage:
-        """Return the usage of a call of another *size* whose first *kept* tokens are unchanged by a firing.
+        """Return the usage of a call of another *size*, of whose prompt a firing left *unchanged_prefix* tokens.
 
         Where the recording contradicts the cache rules, it is followed, except for removed content.
         """
@@ -315,7 +315,7 @@ class _ReplayPricing:
         return call.anywhere or self.reuse == "anywhere"
 
     def _compute_first_call_cost(self, group: _FiringGroup, usage: CacheUsage, cache: PromptCache) -> _FirstCallCost:
-        """Cost the first call of a group, *now*; without it *cache* would have seen a larger one."""
+        """Compute the cost of a group's first call, with *usage*; *cache* is in the state before it."""
         warm = cache.copy()
         usage_without = self._update_cache(
             cache, group.call, max(self.replay.sizes[group.call] + group.before - group.after, 0)

@@ -101,7 +101,7 @@ class RateTable:
 
 
 def build_rate_table(models: Iterable[str | None], *, has_write_fee: bool) -> RateTable:
-    """Build the rates of *models*; where one is unknown, usual multiples, with or without a *fee* for cache writes."""
+    """Build the rates of *models*; if one is unknown, usual multiples, with or without a fee for cache writes."""
     names = list(dict.fromkeys(model or "" for model in models))
     by_name = {name: find_rates(name) for name in names}
     known_rates = {name: rates for name, rates in by_name.items() if rates is not None}

@@ -1,10 +1,10 @@
-"""The bound: the most that could have been dropped at each call without regret, by one who knows what comes.
+"""Bound of regret-free dropping: the most that could be dropped at each call if all later uses were known.
 
-A block may go before a call if its content was sent at least once, if no use of it comes at that call or later
-(:mod:`~.index`), and if the recording still had it. Each use is served by the newest block that held
-what is used, so that older copies may go. Dropping all these blocks is without regret; keeping an older, smaller copy
-instead of the newest might allow a little more, so it is a bound of what one policy could have reached, not a proof
-that none could drop more. All are estimated tokens (``bytes/4``) of the blocks as recorded.
+A block may be dropped before a call if its content was sent at least once, if no use of it comes at that call or later
+(:mod:`~.index`), and if the recording still had it. Each use is served by the newest block that held the needle, so
+that older copies may be dropped. Keeping an older, smaller copy instead might allow a little more, so this bounds what
+one policy could have reached, and is no proof that none could drop more. All sizes are estimated tokens (``bytes/4``)
+of the blocks as recorded.
 """
 
 from __future__ import annotations

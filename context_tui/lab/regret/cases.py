@@ -221,7 +221,7 @@ class ReusedBlock(NamedTuple):
 
 
 def find_reused_blocks(compaction: RecordedCompaction, uses: UseIndex) -> list[ReusedBlock]:
-    """Return the blocks lost by *found* and used later by the recorded run, in prompt order.
+    """Return the blocks removed by *compaction* that the recorded run used later, in prompt order.
 
     Args:
         uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of its session.

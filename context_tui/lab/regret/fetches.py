@@ -31,10 +31,9 @@ class Fetch(NamedTuple):
 
 
 class Refetch(NamedTuple):
-    """A call of *message*, its block's row *block*, that gets again what the block *held* and its *copies* held.
+    """Call of *message* (its block's row is *block*) that fetches again what an earlier block and its *copies* held.
 
-    ``line`` is one of the lines that are fetched again: of those that the fewest hold, and of some length if there are
-    such, the one in the middle.
+    ``line`` is one of the lines fetched again: the middle one of those in the fewest blocks, preferably of some length.
     """
 
     earlier_row: int
@@ -61,17 +60,17 @@ class FetchLog:
         self._edits: dict[str, list[tuple[int, str]]] = defaultdict(list)
 
     def add_write(self, write: Fetch) -> None:
-        """A call wrote a file."""
+        """Add a call that wrote a file."""
         for path in write.effect.changed_paths:
             self._by_name[_get_file_name(path)].append(write)
 
     def add_edit(self, effect: CallEffect, message: int) -> None:
-        """A call that changes files has succeeded."""
+        """Add a successful call that changes files."""
         for path in effect.changed_paths:
             self._edits[_get_file_name(path)].append((message, path))
 
     def add_fetch(self, fetch: Fetch, call_message: int, call_row: int) -> None:
-        """A result has come; ``call_message`` is the message of its call, ``call_row`` the row of that."""
+        """Add a result; ``call_message`` is the message of its call, ``call_row`` the row of that."""
         if sum(map(len, fetch.lines)) < MIN_FETCHED_CHARS:
             return
         earlier = self._find_earlier(fetch)

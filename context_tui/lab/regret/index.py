@@ -1,18 +1,18 @@
-"""The index of a session: where what each block holds is used later. Made once, and asked by every replay.
+"""Index of a session: the later uses of each block's content. Built once, and shared by all replays.
 
-A *use* belongs to one block that held what is used: that from which most of what the message uses can be, of several
-the newest. The blocks that held it too are its *copies*. So a use is lost only where the holder and all copies are
-gone, and keeping every holder until its last use loses none.
+A *use* belongs to one block that held the needle: the block from which most of the message's needles can come, and the
+newest of several. Other blocks that held it are its *copies*. So a use is lost only if the block and all copies are
+removed, and keeping every such block until its last use loses none.
 
-- *re-fetch*: a call gets again what a block holds: the same call with the same result, or a read of the same file of
-  which at least half the lines stood in the block. Where the agent changed the file in between, it reads what is new:
-  these are told apart, and are no use. Commands that do more than read, and those that ask how things stand (``git
-  status``, a test run), are made again for another reason, and fetch nothing.
-- *edit*: an edit's old text, by each of its lines; or what a file is rewritten with and held before.
-- *reference*: something rare in a message of the assistant: a long line, a path, a long number or hash, or two of
-  shorter lines and names in code (:mod:`~.needles`). Rare is what at most :data:`MAX_HOLDERS` blocks held
-  before; what stands in the system prompt or in a tool's description is never lost. A line that the assistant said
-  first, a phrase or a command, is no reference: it may say so again without looking.
+- *re-fetch*: a call fetches again what a block holds: the same call with the same result, or a read of the same file of
+  which at least half the lines were in the block. If the agent changed the file in between, it reads something new:
+  such calls are counted separately, and are no use. Commands that do more than read, and those that check a state
+  (``git status``, a test run), are repeated for another reason, and fetch nothing.
+- *edit*: the old text of an edit, by line; or the content that a rewritten file keeps.
+- *reference*: something rare in a message of the assistant: a long line, a path, a long number or hash, or two shorter
+  lines and names in code (:mod:`~.needles`). Rare is what at most :data:`MAX_HOLDERS` blocks held before; what is in
+  the system prompt or in a tool's description is never lost. A line, phrase or command that the assistant wrote first
+  is no reference: it may repeat it without looking.
 """
 
 from __future__ import annotations

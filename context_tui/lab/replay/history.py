@@ -125,16 +125,16 @@ class History:
 
     Attributes:
         order: messages before ``end_message``, in prompt order.
-        at: the message up to which it has grown.
-        sums: estimated tokens of what the recording appends before each message.
-        replaced: block rows to the bodies in their place.
-        gone: block row to the message before which the policy took its content; ``removed_by_recording`` the recording.
+        tokens_before: estimated tokens that the recording appends before each message.
+        replaced: bodies by block row.
+        removed_by_policy: by block row, the message before which the policy removed its content;
+            ``removed_by_recording`` likewise.
         estimate: estimated tokens (``bytes/4``).
-        results: how many tool results it holds, cleared ones too.
-        more: what it holds more than the recorded context does (less: negative).
+        results: number of tool results, including cleared ones.
+        excess: what the history holds beyond the recorded context; negative if less.
         floor: the message before which recorded sizes no longer hold for a runtime that forgets them at a rewrite.
-        generation: how often it was changed by more than growing.
-        changed_from: position of the first message that is another one than at the last call; None: none is.
+        generation: number of changes other than growth.
+        changed_from: position of the first message that differs from the last call; None if none does.
     """
 
     def __init__(self, recording: Recording, recorded: CompactionHandling) -> None:
@@ -227,10 +227,10 @@ class History:
     # What the recording did
 
     def update(self, event: RecordedEvent) -> bool:
-        """Let what the recording did to its own context happen, or not happen, and grow up to there.
+        """Apply what the recording did to its own context, or undo it, and grow up to there.
 
         Returns:
-            Whether it happened.
+            Whether it was applied.
         """
         self.append_until(event.at)
         happens = self.recorded == "keep" or not event.compaction
@@ -321,7 +321,7 @@ class History:
     # What the policy does
 
     def apply_plan(self, plan: Plan, summary_tokens: int, decided: int) -> int:
-        """Change what *plan* changes, which was made when this had grown up to message *decided*.
+        """Apply *plan*, which was made when the history had grown up to message *decided*.
 
         Returns:
             The position of the first message that changed.

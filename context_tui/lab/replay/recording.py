@@ -47,11 +47,11 @@ DEFAULT_SUMMARY_TOKENS = 2_000
 class RecordedEvent(NamedTuple):
     """Recorded change of the context, from message ``at`` on.
 
-    ``order`` are the messages that a new epoch begins with, in prompt order (None: the epoch goes on), ``start`` the
-    first that was appended behind these; ``cleared`` the rows of results that went, with what stands in their place;
-    ``rewrote`` says that a runtime forgets sizes that were reported before it; ``compaction`` that all this can be
-    undone: what went is in the file, and no person wanted it to go. A ``silent`` one shows only in the size of the call
-    whose reply is ``at``: a runtime that looks before that call still has what went.
+    ``order`` are the messages that a new epoch begins with, in prompt order (None: the epoch continues), ``start`` is
+    the first message appended after these. ``cleared`` maps rows of cleared results to their replacements. ``rewrote``
+    means that runtimes forget earlier sizes; ``compaction`` that the event can be undone: the removed content is in the
+    file, and no person asked for its removal. A ``silent`` event is visible only in the size of the call whose reply is
+    ``at``: at the checkpoint before that call the runtime still has the content.
     """
 
     at: int
@@ -88,22 +88,20 @@ class AppendedContent(NamedTuple):
 
 
 class Recording:
-    """A session as replays go along it. Summaries of theirs become messages behind its last one, in ``facts``.
+    """Session as replays go along it. Their summaries become messages after its last one, in ``facts``.
 
     Attributes:
-        session: the session.
-        facts: its facts, with room for more messages.
+        facts: the session's facts, with room for more messages.
         calls: every call to the model, in order.
-        looks: messages before which a runtime may look, and in which phases it is then, in order.
+        checkpoints: messages before which a runtime may check its trigger, with the phases that apply, in order.
         events: what the recording did to its context, in order.
-        sent: of each message, whether a model was ever given it.
-        undone: messages that recorded compactions put in: summaries, and what tells the model to go on.
+        is_sent: by message, whether a model ever received it.
+        undoable_messages: messages inserted by recorded compactions: summaries, and hints to continue.
         summary_tokens: estimated tokens of a summary: the recorded median, else :data:`DEFAULT_SUMMARY_TOKENS`.
-        calibrations: how each model counts, and how well that is known.
-        scaled: by model, what its factors are taken by, as recorded contexts are smaller than what they hold by them;
-            none is in it that needs no scaling.
-        not_in_file: tokens of the first request that are not among its messages, calibrated.
-        recorded: by call, the recorded tokens of its context; None where the file has none.
+        calibrations: by model, recorded tokens per estimated token, and their accuracy.
+        scales: by model, the scale of its factors, for recorded contexts that are smaller than their content by these.
+        tokens_outside_file: tokens of the first request that are not among its messages, calibrated.
+        recorded_sizes: by call, the recorded tokens of its context; None if the file has none.
         windows: by call, the context window.
     """
 

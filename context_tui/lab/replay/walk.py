@@ -403,8 +403,9 @@ class Walk:
     def _compute_prefix_before(
         self, size: int, amount_before: Amount, amount_after: Amount, weights: tuple[float, ...]
     ) -> int:
-        """Compute the tokens of a context before the first changed message. What is not in the file counts in front as
-        far as the first call had it, and after that as far as it came later.
+        """Compute the tokens of a context before the first changed message.
+
+        Content that is not in the file counts before it, up to what the first call had; later additions count after it.
         """
         key = size, amount_before, amount_after, weights
         if self.prefix_cache[0] != key:
@@ -454,8 +455,8 @@ class Baseline(NamedTuple):
 def get_baseline(recording: Recording, recorded: CompactionHandling) -> Baseline:
     """Return the recording without a policy, with its compactions kept or undone.
 
-    With an undone compaction, what came with it is undone too, including what the file does not hold: the next call has
-    the size of the one before plus the appended content, calibrated; from there it grows as the recorded calls do.
+    Undoing a compaction also undoes its side effects that the file does not hold: the next call has the size of the
+    previous one plus the appended content, calibrated; from there it grows as the recorded calls do.
     """
     if recorded not in recording.memo:
         recording.memo[recorded] = (

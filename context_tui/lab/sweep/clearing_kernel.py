@@ -99,22 +99,22 @@ class _Segment(NamedTuple):
 
 
 class SweepTrack:
-    """The part of a recording that is the same for all rules with one placeholder and assumed window.
+    """Part of a recording that is the same for all rules with one placeholder and assumed window.
 
     Attributes:
         is_known: whether its contexts are as recorded, so that their sizes are known.
         checkpoints: messages before which the policy may act; ``calls_before`` the calls made before each.
         recorded_sizes: by call, tokens of its context; ``call_windows`` its context window.
         believed_sizes: by checkpoint, the size that the runtime believes as long as nothing was cleared.
-        has_report: by checkpoint, whether that starts from a reported size; ``reported_reply`` is the message of the
-            reply that reported it, -1 where there was none.
+        has_report: by checkpoint, whether the believed size starts from a reported one; ``reported_reply`` is the reply
+            that reported it, or -1.
         checkpoint_windows: by checkpoint, the window as the runtime sees it.
         weights: by weight class, tokens per unit of results and of images; ``call_weight_class`` and
             ``reply_weight_class`` are the classes of the call at a checkpoint and of the reply that reported.
-        max_turns: the most turns of a context.
-        is_unpredictable: by checkpoint, whether a rule that clears there would in the next turn start from another
-            size than the recording: from an estimate, until a size is reported.
-        lowest_sizes: by call, the fewest tokens of a call from there up to the next event.
+        max_turns: largest number of turns of a context.
+        is_unpredictable: by checkpoint, whether a rule that clears there starts the next turn from an estimate, unlike
+            the recording, until a size is reported.
+        lowest_sizes: by call, the smallest size from there up to the next event.
     """
 
     def __init__(self, recording: Recording, rule: ClearingRule, recorded: CompactionHandling = "keep") -> None:

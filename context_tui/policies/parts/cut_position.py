@@ -24,12 +24,11 @@ CutFallback = Literal["pair", "message", "newest_turn", "all", "all_if_answered"
 
 
 class Cut(Part):
-    """Place of the cut: the nearest one ``back`` or ``forward`` of what is kept.
+    """Place of the cut: the nearest one ``back`` or ``forward`` from the protected end.
 
-    With ``newest_turn`` the newest turn is kept whole, where something comes before it. Where no more than ``few``
-    messages would go, everything goes. Where there is no such place,
-    ``otherwise`` says what is tried, in order: another kind of place, the start of the newest turn, everything, or
-    everything if the last message is a reply without calls.
+    With ``newest_turn`` the whole newest turn is kept, if anything comes before it. If at most ``few`` messages would
+    be removed by the cut, everything is removed. If there is no such place, ``otherwise`` lists the fallbacks: another
+    kind of place, the start of the newest turn, everything, or everything if the last message is a reply without calls.
     """
 
     prefix: ClassVar[str] = "cut"
@@ -42,10 +41,10 @@ class Cut(Part):
 
 
 class Head(Part):
-    """Number of messages to remove from the front, where a runtime counts these and not those that it keeps.
+    """Number of messages to remove from the front, for runtimes that count these and not those that they keep.
 
-    ``share`` of the messages; with ``step`` more and more of them, until at most ``until`` of the window is left. With
-    ``even`` an even number.
+    It is a ``share`` of the messages, raised by ``step`` until at most ``until`` of the window remains; with ``even``
+    an even number.
     """
 
     prefix: ClassVar[str] = "head"

@@ -35,12 +35,12 @@ EMPTY_INPUT_BYTES = 2
 
 
 class Select(Part):
-    """Selection among what is not kept; without a limit all of it.
+    """Selection among what is not protected; without a limit, all of it.
 
-    ``tools`` are the only ones, or all but ``except_tools``. ``larger_than`` and ``at_least`` are tokens (``bytes/4``),
-    ``longer_than`` bytes; ``older_than`` seconds before the newest message. Walking back from the newest one,
-    ``stop_at`` ends at a summary or at what has been cleared before. Oldest first, ``until`` ends where so many tokens
-    are freed. With ``paired`` a result whose call is missing stays.
+    Only ``tools`` are selected, or all but ``except_tools``. ``larger_than`` and ``at_least`` are tokens (``bytes/4``),
+    ``longer_than`` bytes, ``older_than`` seconds before the newest message. Walking back from the newest block,
+    ``stop_at`` ends at a summary or at cleared blocks; ``until`` ends, from the oldest on, once so many tokens are
+    freed. With ``paired`` a result whose call is missing stays.
     """
 
     tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
@@ -59,10 +59,10 @@ class Select(Part):
 
 
 class Selection(NamedTuple):
-    """Blocks that a rule changes, and the reason why it leaves the others.
+    """Blocks that a rule changes (``rows``, in prompt order), and their current ``tokens``.
 
-    ``rows`` are rows of blocks in prompt order, ``tokens`` what they have now; ``has_older`` says whether there are any
-    before what is kept, ``keep_reason`` why one of them is not chosen.
+    ``has_older`` states whether any block precedes the protected end; ``keep_reason`` explains why a block is not
+    selected.
     """
 
     rows: list[int]
@@ -106,11 +106,11 @@ def select_blocks(
     marker_tokens: int = 0,
     longer_than: int | None = None,
 ) -> Selection:
-    """Select the blocks that a rule changes, looking only at candidates and at what is new since the last call.
+    """Select the blocks that a rule changes; only candidates and blocks new since the last call are examined.
 
     Args:
-        gain: tokens that stand in the place of one of them.
-        longer_than: of those that it would choose, only the ones are changed whose text is known and has more bytes.
+        marker_tokens: tokens of the marker in place of a block.
+        longer_than: of the selected blocks, only those are changed whose text is known and has more bytes.
     """
     blocks, end = find_blocks_of_kind(context, _BLOCK_KINDS[of]), keep.find_protected_start(context, limits)
     candidates = _find_candidates(context, rule, of, marker, blocks)

@@ -74,10 +74,10 @@ def run(arguments: Sequence[str]) -> int:
         given.recorded,
         given.summary_tokens,
         given.delay,
-        given.window,
         given.shares_prefix,
-        given.quick,
         given.cache,
+        given.window,
+        given.quick,
     )
     found, unread = find_sources(given.sessions)
     _check_outputs(given, found)

@@ -6,6 +6,7 @@ that takes it. A summary that has yet to be written is unknown, and comes on top
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -110,29 +111,22 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
         summary: its text, for a plan that summarises, if it is written already.
         token_table: the token measure (default: the policy's own estimator).
     """
-    if token_table is not None:
-        inserted = sum(token_table.count_text(each.format_text()) for each in plan.inserts if not each.holds_summary)
-        summary_pending = plan.needs_summary
-        if summary is not None:
-            inserted += sum(
-                token_table.count_text(each.format_text(summary)) for each in plan.inserts if each.holds_summary
-            )
-            summary_pending = False
-        current = compute_current_size(plan.context, token_table)
-        minimum = _compute_minimum_tokens(
-            current, token_table.system + token_table.tools, token_table.not_in_file_at(plan.context)
-        )
-        return NextRequest(
-            current, _count_removed_tokens(plan, token_table), inserted, summary_pending, token_table.name, minimum
-        )
-    inserted, summary_pending = plan.tokens_inserted, plan.needs_summary and summary is None
-    if summary is not None:
-        inserted += sum(
-            bytes_to_tokens(utf8_len(each.format_text(summary))) for each in plan.inserts if each.holds_summary
-        )
-    current = compute_current_size(plan.context)
-    minimum = _compute_minimum_tokens(current, estimate_prompt(plan.context.facts), compute_not_in_file(plan.context))
-    return NextRequest(current, plan.tokens_removed, inserted, summary_pending, plan.estimator, minimum)
+    context, current = plan.context, compute_current_size(plan.context, token_table)
+    count: Callable[[str], int] = _estimate_text
+    if token_table is None:
+        estimator, removed = plan.estimator, plan.tokens_removed
+        prompt, not_in_file = estimate_prompt(context.facts), compute_not_in_file(context)
+    else:
+        estimator, count, removed = token_table.name, token_table.count_text, _count_removed_tokens(plan, token_table)
+        prompt, not_in_file = token_table.system + token_table.tools, token_table.not_in_file_at(context)
+    inserts = [each for each in plan.inserts if summary is not None or not each.holds_summary]
+    inserted = sum(count(each.format_text(summary or "")) for each in inserts)
+    minimum = _compute_minimum_tokens(current, prompt, not_in_file)
+    return NextRequest(current, removed, inserted, plan.needs_summary and summary is None, estimator, minimum)
+
+
+def _estimate_text(text: str) -> int:
+    return bytes_to_tokens(utf8_len(text))
 
 
 def _compute_minimum_tokens(current: BelievedSize, prompt: int, hidden: int | None) -> int:

@@ -98,19 +98,19 @@ class Lab:
         """Later uses of each block's content."""
         return build_use_index(self.recording)
 
-    def run_study(
+    def replay(
         self,
         policy: Policy,
         params: Params,
-        settings: StudySettings = StudySettings(),
+        settings: StudySettings,
         checkpoint: Callable[[], object] = lambda: None,
-    ) -> Study:
-        """Return a policy along the session. *checkpoint* is called at every call, and may raise to stop.
+    ) -> Replay:
+        """Replay a policy along the session; *checkpoint* is called at every call, and may raise to stop.
 
         Raises:
-            PlanError: the policy cannot be replayed, or a number makes no sense.
+            PlanError: the policy cannot be replayed, or a value is out of range.
         """
-        replay = replay_recording(
+        return replay_recording(
             self.recording,
             policy,
             params,
@@ -119,7 +119,24 @@ class Lab:
             delay=settings.delay,
             checkpoint=checkpoint,
         )
-        priced = price_replay(
-            replay, recorded=self.recorded_calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse
-        )
-        return Study(replay, priced, compute_regret(replay, self.uses), compute_regret_bound(replay, self.uses))
+
+    def price(self, replay: Replay, settings: StudySettings) -> ReplayPrice:
+        """Price a replay of the session."""
+        shares_prefix, reuse = settings.shares_prefix, settings.reuse
+        return price_replay(replay, recorded=self.recorded_calls, shares_prefix=shares_prefix, reuse=reuse)
+
+    def run_study(
+        self,
+        policy: Policy,
+        params: Params,
+        settings: StudySettings = StudySettings(),
+        checkpoint: Callable[[], object] = lambda: None,
+    ) -> Study:
+        """Replay a policy along the session, with its price, its regret and the bound of that.
+
+        Raises:
+            PlanError: the policy cannot be replayed, or a value is out of range.
+        """
+        replay = self.replay(policy, params, settings, checkpoint)
+        regret, bound = compute_regret(replay, self.uses), compute_regret_bound(replay, self.uses)
+        return Study(replay, self.price(replay, settings), regret, bound)

@@ -38,7 +38,7 @@ def iterate_runtime_states(
             if at < length and not phases & find_phases(facts, at):
                 continue
             request = find_request_before(facts, at, floor)
-            usage = facts.requests[request] if request >= 0 else None
+            usage, reply = (facts.requests[request], facts.request_message[request]) if request >= 0 else (None, -1)
             believed = sizes.believed_size(epoch, at, request).tokens
             idle_from = facts.end_time[last_reply] if last_reply >= 0 else -1
             idle = (facts.time[at] - idle_from) / 1000 if at < length and idle_from >= 0 <= facts.time[at] else None
@@ -54,16 +54,9 @@ def iterate_runtime_states(
                 estimated_tokens=sizes.count_context(epoch, at),
                 message_count=sizes.message_count(epoch, at),
                 result_count=sizes.result_count(epoch, at),
-                reply_tokens=sizes.count_between(reply, reply + 1)
-                if (reply := _find_reply_message(facts, request)) >= 0
-                else 0,
+                reply_tokens=sizes.count_between(reply, reply + 1) if reply >= 0 else 0,
                 reasoning_tokens=reasoning.tokens,
             )
-
-
-def _find_reply_message(facts: Facts, request: int) -> int:
-    """Return the message that a request ended at, or -1."""
-    return facts.request_message[request] if request >= 0 else -1
 
 
 def _find_context_changes(session: Session) -> set[int]:

@@ -12,7 +12,7 @@ from context_tui.session.drops import find_cleared_at, find_drops
 from context_tui.session.facts import Facts, find_last_rewrite, order_at
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import RESULT_STUB
-from context_tui.session.values import BlockFlag, value_class
+from context_tui.session.values import BlockFlag, Kind, value_class
 
 if TYPE_CHECKING:
     from context_tui.session.session import Content
@@ -93,6 +93,10 @@ class Context:
         """Iterate over the rows of the remaining blocks of *message*, in order."""
         rows, removed = self.facts.blocks_of(message), find_removed_blocks(self)
         return (row for row in rows if row not in removed) if removed else rows
+
+    def has_kind(self, message: int, kind: Kind) -> bool:
+        """Return whether a remaining block of *message* is of this kind."""
+        return any(self.facts.kind[row] == kind for row in self.blocks_of(message))
 
     def with_bodies(self, bodies: Mapping[int, Body]) -> Context:
         """Return the same messages with more bodies replaced."""

@@ -137,7 +137,9 @@ class Selection:
         self._event_state = (*event_state[:3], end if self._has_pending_events else -1)
         clears = deque(each for each in cleared_at if each < end and ("clear", each) not in self._undone_events)
         for row, compaction in enumerate(source.compactions):
-            if ("micro", row) in self._undone_events or compaction.message > end or self._is_excluded(compaction):
+            at, numbers = compaction.message, self._numbers
+            is_excluded = compaction.kind == "full" and (at >= len(numbers) or numbers[at] < 0)
+            if ("micro", row) in self._undone_events or at > end or is_excluded:
                 continue  # on an abandoned branch
             while clears and clears[0] < compaction.message:
                 facts.begin_epoch(self.number_of(clears.popleft()), "clear")
@@ -145,11 +147,6 @@ class Selection:
         for message in clears:
             facts.begin_epoch(self.number_of(message), "clear")
         self.facts.compactions, self.facts.rewrites, self.facts.epochs = facts.compactions, facts.rewrites, facts.epochs
-
-    def _is_excluded(self, compaction: Compaction) -> bool:
-        return compaction.kind == "full" and not (
-            compaction.message < len(self._numbers) and self._numbers[compaction.message] >= 0
-        )
 
     def _renumber(self, compaction: Compaction) -> Compaction:
         cleared = frozenset(self._block_rows[row] for row in compaction.cleared_blocks if self._block_rows[row] >= 0)

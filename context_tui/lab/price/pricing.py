@@ -23,7 +23,6 @@ from context_tui.lab.price.cache import CacheRequest, CacheReuse, CacheUsage, Pr
 from context_tui.lab.price.cache_requests import NOTHING_CHANGED, RecordedCalls, reconstruct_recorded_calls
 from context_tui.lab.price.rates import FIVE_MINUTES, Rates, RateTable, build_rate_table
 from context_tui.lab.replay.result import Firing, Replay
-from context_tui.session.facts import Facts
 
 MIN_NET_SHARE_DIVISOR = 10
 """Least share of the net effect in the gross effect of several firings for costs to be shared among them."""
@@ -176,7 +175,8 @@ class _ReplayPricing:
         fee = any(usage.cache_write_5m or usage.cache_write_1h for usage in facts.requests)
         self.rate_table = build_rate_table(self.models, has_write_fee=fee)
         by_call = groupby(replay.firings, key=lambda firing: firing.call)
-        self.groups = [_group_firings(call, list(firings)) for call, firings in by_call]
+        groups = [(call, list(firings)) for call, firings in by_call]
+        self.groups = [_FiringGroup(call, each, each[0].before, each[-1].after) for call, each in groups]
         self.firing_calls = {group.call for group in self.groups}
 
     def __len__(self) -> int:
@@ -185,7 +185,7 @@ class _ReplayPricing:
     def _get_model_row(self, number: int) -> int:
         facts, row = self.replay.session.facts, self.replay.calls[number].request
         if row < 0:
-            row = _find_request_before(facts, self.replay.calls[number].message)
+            row = bisect_left(facts.request_message, self.replay.calls[number].message) - 1  # the last one before it
         return facts.request_model[row] if row >= 0 else -1
 
     def compute_price(self) -> ReplayPrice:
@@ -426,21 +426,12 @@ def _build_cache_requests(replay: Replay, recorded: RecordedCalls) -> list[Cache
     return requests
 
 
-def _find_request_before(facts: Facts, message: int) -> int:
-    """Return the row of the last request answered before *message*, or -1."""
-    return bisect_left(facts.request_message, message) - 1
-
-
 def _find_context_resets(replay: Replay) -> list[int]:
     facts, messages = replay.session.facts, [call.message for call in replay.calls]
     epochs = (epoch for epoch in facts.epochs if epoch.cause != "start")
     if replay.recorded == "ignore":
         epochs = (epoch for epoch in epochs if epoch.cause != "compaction" or not epoch.message)
     return sorted({bisect_left(messages, max(epoch.message + 1, epoch.start)) for epoch in epochs})
-
-
-def _group_firings(call: int, firings: list[Firing]) -> _FiringGroup:
-    return _FiringGroup(call, firings, firings[0].before, firings[-1].after)
 
 
 def _split_group_price(group_price: FiringPrice, group: _FiringGroup) -> list[FiringPrice]:

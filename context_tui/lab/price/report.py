@@ -140,13 +140,14 @@ def _advise_waiting(priced: ReplayPrice, unprofitable: list[FiringPrice]) -> Adv
     if not priced.cold_calls:
         return None
     ttl_seconds = max(usage.ttl_ms for usage in priced.cache_usage) // 1000 or 300
+    ttl_text = "1 hour" if ttl_seconds >= 3600 else f"{ttl_seconds // 60} minutes"
     soon = [next((at - firing.call for at in priced.cold_calls if at >= firing.call), None) for firing in unprofitable]
     delays = [calls for calls in soon if calls is not None]
     if not delays:
         return None
     cost = sum(firing.cost for firing, calls in zip(unprofitable, soon, strict=True) if calls is not None)
     text = (
-        f"the cache had expired ({_format_minutes(ttl_seconds)}) before {len(priced.cold_calls):,} of "
+        f"the cache had expired ({ttl_text}) before {len(priced.cold_calls):,} of "
         f"{len(priced.cache_usage):,} calls, where clearing causes no extra cache writes. {len(delays):,} of "
         f"{len(unprofitable):,} firings that did not pay came {_format_range(delays)} calls before such a pause; "
         f"they cost {format_cost(cost, priced)} more than they saved"
@@ -178,7 +179,3 @@ def _advise_batching(priced: ReplayPrice, warm: list[WarmFiring]) -> Advice | No
 def _format_range(values: list[int]) -> str:
     low, high = min(values), max(values)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _format_minutes(seconds: int) -> str:
-    return "1 hour" if seconds >= 3600 else f"{seconds // 60} minutes"

@@ -13,7 +13,6 @@ from context_tui.compaction.recorded_compactions import RecordedCompaction
 from context_tui.lab.regret.index import TIERS, BlockUse, UseIndex, UseTier
 from context_tui.lab.replay.result import NEVER_REMOVED, Replay
 from context_tui.session.blocks import get_text
-from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_text
 from context_tui.tokens.estimators import bytes4
 
@@ -183,7 +182,13 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
         tokens_dropped += tokens
         use = remaining.find_unsatisfied_use(row)
         if use is not None:
-            cases.append(_build_case(facts, row, replay.removed_by_policy[row], use, tokens))
+            message, block, later_block = facts.block_message[row], facts.ordinal(row), facts.ordinal(use.block)
+            removed_at, later = replay.removed_by_policy[row], use.message
+            cases.append(
+                RegretCase(
+                    use.tier, message, block, row, removed_at, later, later_block, use.needle, use.evidence, tokens
+                )
+            )
         elif any(message >= replay.removed_by_policy[row] for message in uses.stale_refetches.get(row, ())):
             refetched_after_edit += 1
     by_tier, tokens_by_tier = dict.fromkeys(TIERS, 0), dict.fromkeys(TIERS, 0)
@@ -201,11 +206,6 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
         refetched_after_edit,
         tuple(cases),
     )
-
-
-def _build_case(facts: Facts, row: int, removed_at: int, use: BlockUse, tokens: int) -> RegretCase:
-    message, block, later = facts.block_message[row], facts.ordinal(row), facts.ordinal(use.block)
-    return RegretCase(use.tier, message, block, row, removed_at, use.message, later, use.needle, use.evidence, tokens)
 
 
 class ReusedBlock(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from context_tui.lab.regret.tools import (
@@ -156,7 +157,7 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
         files = find_powershell_reads(script)
         return CallEffect() if files is None else CallEffect(f"$ {' '.join(script.split())}", tuple(files))
     plain = _REDIRECTIONS.sub(" ", command)
-    pieces = _split_commands(plain)
+    pieces = _split_commands(plain, _SEPARATORS.__contains__)
     changes = tuple(path for piece in pieces if _edits_in_place(piece) for path in _find_command_files(piece))
     if changes:
         old = tuple(match[1] for match in _SED_SUBSTITUTION.findall(command))
@@ -172,21 +173,15 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
     return CallEffect(f"$ {' '.join(plain.split())}", tuple(reads))
 
 
-def _split_commands(command: str) -> list[list[str]]:
-    """Return the words of each command of a line; nothing where its quotes do not match."""
+def _split_commands(command: str, is_separator: Callable[[str], bool]) -> list[list[str]]:
+    """Return the words of each command of a line; empty if its quotes do not match."""
     lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars="|&;")
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    commands: list[list[str]] = [[]]
+    lexer.whitespace_split, lexer.commenters = True, ""
     try:
-        for word in lexer:
-            if word in _SEPARATORS:
-                commands.append([])
-            else:
-                commands[-1].append(word)
+        words = list(lexer)
     except ValueError:
         return []
-    return [words for words in commands if words]
+    return [list(group) for separates, group in groupby(words, key=is_separator) if not separates]
 
 
 def _is_read_only(words: list[str]) -> bool:
@@ -257,18 +252,7 @@ def find_powershell_reads(script: str) -> list[str] | None:
     """Return the files that a script prints, and nothing else that it does; None where it may do more than read."""
     if _UNSAFE_POWERSHELL_SYNTAX.search(script):
         return None
-    lexer = shlex.shlex(script.replace("\\", "/").replace("\n", " ; "), posix=True, punctuation_chars="|&;")
-    lexer.whitespace_split, lexer.commenters = True, ""
-    pieces: list[list[str]] = [[]]
-    try:
-        for word in lexer:
-            if set(word) <= set("|&;"):
-                pieces.append([])
-            else:
-                pieces[-1].append(word)
-    except ValueError:
-        return None
-    pieces = [piece for piece in pieces if piece]
+    pieces = _split_commands(script.replace("\\", "/"), lambda word: set(word) <= set("|&;"))
     if not pieces or not all(piece[0].lower() in _READ_CMDLETS | _LIST_CMDLETS | _FILTER_CMDLETS for piece in pieces):
         return None
     at, paths = "", list[str]()

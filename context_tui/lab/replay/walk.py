@@ -460,14 +460,12 @@ def get_baseline(recording: Recording, recorded: CompactionHandling) -> Baseline
     """
     if recorded not in recording.memo:
         recording.memo[recorded] = (
-            _build_undone_baseline(recording) if recorded == "ignore" else _build_recorded_baseline(recording)
+            _build_undone_baseline(recording)
+            if recorded == "ignore"
+            else Baseline(recording.sizes, [ZERO_AMOUNT] * len(recording.calls))
         )
     baseline: Baseline = recording.memo[recorded]
     return baseline
-
-
-def _build_recorded_baseline(recording: Recording) -> Baseline:
-    return Baseline(recording.sizes, [ZERO_AMOUNT] * len(recording.calls))
 
 
 def _build_undone_baseline(recording: Recording) -> Baseline:

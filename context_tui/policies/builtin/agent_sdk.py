@@ -15,7 +15,6 @@ from context_tui.policies.block_index import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState, format_comparison
 from context_tui.session.blocks import HEAD_BYTES, TAIL_BYTES, bytes_to_tokens, compute_boundary_shifts
 from context_tui.session.context import Body, Context, memoize
-from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, compact_text, utf8_len
 from context_tui.session.markers import SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.session.session import Message
@@ -278,16 +277,12 @@ def find_split(context: Context, min_keep: int) -> int:
     while (
         at > 0
         and facts.role[order[at]] == Role.USER
-        and _has_kind(facts, order[at], Kind.TOOL_RESULT)
+        and context.has_kind(order[at], Kind.TOOL_RESULT)
         and facts.role[order[at - 1]] == Role.ASSISTANT
-        and _has_kind(facts, order[at - 1], Kind.TOOL_USE)
+        and context.has_kind(order[at - 1], Kind.TOOL_USE)
     ):
         at -= 1
     return at
-
-
-def _has_kind(facts: Facts, message: int, kind: Kind) -> bool:
-    return any(facts.kind[block] == kind for block in facts.blocks_of(message))
 
 
 def build_summary_request(old_messages: list[Message], previous: str | None) -> list[Message]:

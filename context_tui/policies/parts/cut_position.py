@@ -124,7 +124,7 @@ def _find_fallback_cut(context: Context, start: int, fallback: CutFallback, firs
         return length
     if fallback == "all_if_answered":
         facts, last = context.facts, context.order[-1]
-        is_answered = facts.role[last] == Role.ASSISTANT and not _has_kind(context, length - 1, Kind.TOOL_USE)
+        is_answered = facts.role[last] == Role.ASSISTANT and not context.has_kind(last, Kind.TOOL_USE)
         return length if is_answered else None
     return _find_nearest_cut(context, start, fallback, "forward", first)
 
@@ -146,15 +146,6 @@ def _find_nearest_cut(context: Context, start: int, kind: CutPlace, move: str, f
     )
 
 
-def _build_any_test(context: Context) -> Callable[[int], bool]:
-    return lambda at: True
-
-
-def _build_pair_test(context: Context) -> Callable[[int], bool]:
-    calls = find_open_calls(context)
-    return lambda at: calls[at] == at
-
-
 def _build_message_test(context: Context) -> Callable[[int], bool]:
     facts, order = context.facts, context.order
 
@@ -162,29 +153,24 @@ def _build_message_test(context: Context) -> Callable[[int], bool]:
         if at == len(order):
             return False
         typed = facts.flags[order[at]] & MessageFlag.TURN_START
-        return bool(typed) or not _has_kind(context, at, Kind.TOOL_RESULT)
+        return bool(typed) or not context.has_kind(order[at], Kind.TOOL_RESULT)
 
     return fits
 
 
-def _build_assistant_test(context: Context) -> Callable[[int], bool]:
-    facts, order = context.facts, context.order
-    return lambda at: at < len(order) and facts.role[order[at]] == Role.ASSISTANT
+def _build_pair_test(context: Context) -> Callable[[int], bool]:
+    calls = find_open_calls(context)
+    return lambda at: calls[at] == at
 
 
-def _build_after_assistant_test(context: Context) -> Callable[[int], bool]:
-    facts, order = context.facts, context.order
-    return lambda at: at > 0 and facts.role[order[at - 1]] == Role.ASSISTANT
+def _is_assistant(context: Context, at: int) -> bool:
+    return 0 <= at < len(context) and context.facts.role[context.order[at]] == Role.ASSISTANT
 
 
 _CUT_TESTS: dict[str, Callable[[Context], Callable[[int], bool]]] = {
-    "any": _build_any_test,
+    "any": lambda context: lambda at: True,
     "pair": _build_pair_test,
     "message": _build_message_test,
-    "assistant": _build_assistant_test,
-    "after_assistant": _build_after_assistant_test,
+    "assistant": lambda context: lambda at: _is_assistant(context, at),
+    "after_assistant": lambda context: lambda at: _is_assistant(context, at - 1),
 }
-
-
-def _has_kind(context: Context, position: int, kind: Kind) -> bool:
-    return any(context.facts.kind[row] == kind for row in context.blocks_of(context.order[position]))

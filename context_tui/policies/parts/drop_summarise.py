@@ -48,7 +48,7 @@ def plan_message_removal(
 
     if only_if.messages is not None and length < only_if.messages:
         return build_idle_plan(f"{length:,} messages, and {only_if.messages:,} are wanted")
-    if only_if.no_open_call and length and _has_call(context, length - 1):
+    if only_if.no_open_call and length and context.has_kind(context.order[-1], Kind.TOOL_USE):
         return build_idle_plan("the last message has a call without a result")
     cut = find_cut(context, rule.keep, rule.head, rule.cut, first, limits)
     typed = list(_find_typed_messages(context, rule, first, cut)) if rule.keep.keeps_typed_messages() else []
@@ -110,17 +110,15 @@ def _build_inserts(
     yield from (build_insert(note, end) for note in notes if note.at == "end")
 
 
-def _has_call(context: Context, position: int) -> bool:
-    return any(context.facts.kind[row] == Kind.TOOL_USE for row in context.blocks_of(context.order[position]))
-
-
 def _find_typed_messages(context: Context, rule: Rule, first: int, cut: int) -> Iterator[tuple[int, int | None]]:
     """Yield the positions of typed messages to keep, newest first, each with its remaining tokens (None: all)."""
     tokens, max_messages = rule.keep.user_tokens, rule.keep.user_messages
     count = 0
     for position in reversed(index_context(context).turn_starts):
-        if not first <= position < cut or (size := _count_typed_tokens(context, position)) is None:
+        rows = _find_typed_rows(context, position)
+        if not first <= position < cut or not rows:
             continue
+        size = sum(bytes4(context.facts, row) for row in rows)
         if max_messages is not None and count >= max_messages:
             return
         if tokens is not None:
@@ -138,12 +136,6 @@ def _find_typed_rows(context: Context, position: int) -> list[int]:
     facts = context.facts
     rows = context.blocks_of(context.order[position])
     return [row for row in rows if facts.kind[row] == Kind.TEXT and not facts.block_flags[row] & BlockFlag.INJECTED]
-
-
-def _count_typed_tokens(context: Context, position: int) -> int | None:
-    """Tokens of what was typed in a message; None where that is no text."""
-    rows = _find_typed_rows(context, position)
-    return sum(bytes4(context.facts, row) for row in rows) if rows else None
 
 
 def _strip_kept_messages(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Annotated, Literal, NamedTuple
 
@@ -134,18 +135,8 @@ def select_blocks(
         longer = _find_candidates(context, rule, of, marker, blocks, longer_than)
         chosen = _filter_by_age_and_pairing(context, rule, blocks, longer, chosen[0], chosen[-1] + 1)
     older = bool(blocks.position) and blocks.position[0] < end
-    keep_reason = KeepReasons(
-        context,
-        rule,
-        keep,
-        of,
-        marker,
-        limits,
-        marker_tokens,
-        low,
-        freed_enough=enough,
-        truncates=longer_than is not None,
-    )
+    truncates = longer_than is not None
+    keep_reason = KeepReasons(context, rule, keep, of, marker, limits, marker_tokens, low, enough, truncates)
     return Selection(
         [blocks.block[number] for number in chosen], [tokens(number) for number in chosen], older, keep_reason
     )
@@ -231,47 +222,40 @@ def _is_old(context: Context, seconds: int, block: int) -> bool:
     return 0 <= time[context.facts.block_message[block]] < time[context.order[-1]] - seconds * 1_000
 
 
+@dataclass
 class KeepReasons:
     """Why a block is not changed. What that takes is looked up when somebody asks: the context is what it was then."""
 
-    def __init__(
-        self,
-        context: Context,
-        rule: Select,
-        keep: Keep,
-        of: BodyKind,
-        marker: str,
-        limits: SizeLimits,
-        marker_tokens: int,
-        first_number: int,
-        *,
-        freed_enough: bool,
-        truncates: bool,
-    ) -> None:
-        self._context, self._rule, self._keep, self._of, self._marker = context, rule, keep, of, marker
-        self._limits = limits
-        self._marker_tokens = marker_tokens
-        self._first_number = first_number
-        self._freed_enough = freed_enough
-        self._truncates = truncates
+    context: Context
+    rule: Select
+    keep: Keep
+    of: BodyKind
+    marker: str
+    limits: SizeLimits
+    marker_tokens: int
+    first_number: int
+    freed_enough: bool
+    truncates: bool
 
     @cached_property
     def _protected_ends(self) -> list[ProtectedEnd]:
-        return self._keep.find_protected_ends(self._context, self._limits)
+        return self.keep.find_protected_ends(self.context, self.limits)
 
     @cached_property
     def _unreached_rows(self) -> frozenset[int]:
-        return frozenset(find_blocks_of_kind(self._context, _BLOCK_KINDS[self._of]).block[: self._first_number])
+        return frozenset(find_blocks_of_kind(self.context, _BLOCK_KINDS[self.of]).block[: self.first_number])
 
     @cached_property
     def _not_shorter_rows(self) -> frozenset[int]:
-        if not self._truncates:
+        if not self.truncates:
             return frozenset()
-        of, marker, limits, gain = self._of, self._marker, self._limits, self._marker_tokens
-        return frozenset(select_blocks(self._context, self._rule, self._keep, of, marker, limits, gain).rows)
+        selection = select_blocks(
+            self.context, self.rule, self.keep, self.of, self.marker, self.limits, self.marker_tokens
+        )
+        return frozenset(selection.rows)
 
     def __call__(self, position: int, block: int | None) -> KeepReason:
-        context, rule, keep, of = self._context, self._rule, self._keep, self._of
+        context, rule, keep, of = self.context, self.rule, self.keep, self.of
         for each in self._protected_ends:
             if position >= each.start:
                 return KeepReason(each.code, each.explanation)
@@ -282,7 +266,7 @@ class KeepReasons:
                 VerdictCode.NOT_A_RESULT,
                 f"only {BODY_KIND_LABELS[of]} {'is' if of == 'thinking' else 'are'} {BODY_ACTION_LABELS[of]}",
             )
-        if is_already_cleared(context, block, of, self._marker):
+        if is_already_cleared(context, block, of, self.marker):
             return KeepReason(VerdictCode.ALREADY_CLEARED, "already cleared")
         if block in self._unreached_rows:
             return KeepReason(VerdictCode.KEPT, f"before {' or '.join(_STOP_LABELS[stop] for stop in rule.stop_at)}")
@@ -290,7 +274,7 @@ class KeepReasons:
             return reason
         if block in self._not_shorter_rows:
             return KeepReason(VerdictCode.NOT_SHORTER, "truncating would not make it shorter")
-        if self._freed_enough:
+        if self.freed_enough:
             return KeepReason(VerdictCode.KEPT, f"at least {rule.until or 0:,} tokens are freed without it")
         results = f"{keep.results:,} results" if keep.results is not None else ""
         tokens = f"{keep.result_tokens:,} tokens of results" if keep.result_tokens is not None else ""

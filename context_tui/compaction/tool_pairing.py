@@ -250,12 +250,10 @@ def _repair_history(messages: list[Message], keep_pending: bool, unmerged: Colle
     notes[NOTE_CALLS_RENAMED] = len(renamed)
     entries = _remove_blanks(_trace_messages(unique_messages), notes)
     history = _ensure_user_first(_merge_same_roles(entries, notes), notes)
-    if (
-        history
-        and _get_entry_role(history[-1]) == "assistant"
-        and _find_calls(history[-1].message)
-        and not keep_pending
-    ):
+    ends_with_call = bool(history) and any(
+        block.get("type") == "tool_use" for block in list_nonblank_blocks(history[-1].message)
+    )
+    if ends_with_call and _get_entry_role(history[-1]) == "assistant" and not keep_pending:
         history.append(_build_user_message([]))
     for position, entry in enumerate(history):
         if _get_entry_role(entry) == "assistant":
@@ -432,10 +430,6 @@ def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> Repair
     if missing_results:  # not behind the last message, whose own calls are pending
         history.insert(last_nonblank, _build_user_message([block for block, _ in missing_results]))
     return _build_repaired_history(history, notes)
-
-
-def _find_calls(message: Message) -> list[Block]:
-    return [block for block in list_nonblank_blocks(message) if block.get("type") == "tool_use"]
 
 
 def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:

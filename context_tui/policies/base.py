@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
 from context_tui.policies.runtime_state import RuntimeState
@@ -149,6 +150,12 @@ class BasePolicy:
         return []
 
 
+def get_bounds(field: FieldInfo) -> tuple[Any, Any]:
+    """Return the inclusive bounds of a field; None without one."""
+    low, high = (next((getattr(m, end) for m in field.metadata if hasattr(m, end)), None) for end in ("ge", "le"))
+    return low, high
+
+
 @cache
 def _find_references(params: type[BaseModel]) -> Mapping[str, str]:
     """Return by parameter what its values refer to; ``options`` for the settings of other policies by name."""
@@ -175,6 +182,12 @@ def list_nested_policies(policy: Policy, params: BaseModel) -> Sequence[str]:
         return ()
     listed = (name for name, kind in _find_references(policy.Params).items() if kind == "policies")
     return [each for name in listed for each in getattr(params, name)]
+
+
+def explain_few_turns(count: int, keep: int) -> str:
+    """Explain why nothing precedes the protected turns."""
+    counts = {0: "no turn starts in this context", 1: "only one turn"}
+    return f"{counts.get(count, f'only {count:,} turns')}, and the last {keep:,} are kept"
 
 
 def build_empty_plan(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:

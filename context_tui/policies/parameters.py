@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from context_tui.errors import PlanError
-from context_tui.policies.base import Params, Policy
+from context_tui.policies.base import Params, Policy, get_bounds
 from context_tui.policies.scales import Number, Scale, compute_round_values, format_number, parse_number
 
 MAX_RANGE_VALUES = 1_000
@@ -93,7 +93,7 @@ def build_parameter(name: str, field: FieldInfo) -> Parameter:
     """Describe a field of a policy's ``Params``."""
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     unit, refers_to, default = str(extra.get("unit") or ""), str(extra.get("refers_to") or ""), field.get_default()
-    low, high = (next((getattr(m, end) for m in field.metadata if hasattr(m, end)), None) for end in ("ge", "le"))
+    low, high = get_bounds(field)
     types = get_args(field.annotation) or (field.annotation,)
     kind = "number"
     if isinstance(default, bool):
@@ -116,9 +116,6 @@ def build_parameter(name: str, field: FieldInfo) -> Parameter:
         refers_to=refers_to,
         ordered=bool(extra.get("ordered")),
     )
-
-
-# In a context
 
 
 # From text and keywords

@@ -81,11 +81,9 @@ class GuardedPolicy(Guard):
         self._policy = policy
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
-        """Return its trigger."""
         return self._check_own(self.call(PlanError, "", self._policy.trigger, state, params), Trigger, "trigger")
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        """Return its plan."""
         plan = self._check_own(self.call(PlanError, "", self._policy.plan, context, params, state), Plan, "plan")
         self._check_own(plan.trigger, Trigger, "trigger")
         if error := _find_plan_error(plan, self._policy.name, context):
@@ -93,14 +91,12 @@ class GuardedPolicy(Guard):
         return replace(plan, keep_reason=lambda position, block: self._find_keep_reason(plan, position, block))
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
-        """Return its curve."""
         sizes: object = self.call(PlanError, "", self._policy.curve, context, params, state, name, values)
         if not (isinstance(sizes, list) and len(sizes) == len(values) and all(isinstance(size, int) for size in sizes)):
             raise self.fail(PlanError, "its curve is not a number for each value")
         return sizes
 
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
-        """Return the policies that it consists of."""
         return self.call(PlanError, "", self._policy.steps, params)
 
     def _find_keep_reason(self, plan: Plan, position: int, block: int | None) -> KeepReason:

@@ -154,7 +154,6 @@ class RulePolicy(BasePolicy):
         return next(filter(None, hints), "")
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """Return the implied value of a policy that this one runs."""
         for place in self._parameter_targets[name]:
             if place.rule in self._nested_by_rule:
                 policy, options = self.steps(params)[place.rule]
@@ -162,7 +161,6 @@ class RulePolicy(BasePolicy):
         return None
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Return the slider end of a parameter of a policy that this one runs."""
         for place in self._parameter_targets[name]:
             if place.rule in self._nested_by_rule:
                 policy, options = self.steps(params)[place.rule]

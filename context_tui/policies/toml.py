@@ -16,7 +16,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from context_tui.errors import PlanError
-from context_tui.policies.base import Policy
+from context_tui.policies.base import Policy, get_bounds
 from context_tui.policies.parts.rules import PolicySpec
 from context_tui.policies.rule_policy import PolicyLookup, build_rule_policy
 from context_tui.text.sanitize import sanitize_line, truncate_name
@@ -162,8 +162,7 @@ def _describe_error(error: Any, model: type[BaseModel] | None, key: str) -> str:
 
 
 def _format_range(model: type[BaseModel], key: str) -> str:
-    field = model.model_fields[key]
-    low, high = (next((getattr(m, end) for m in field.metadata if hasattr(m, end)), None) for end in ("ge", "le"))
+    low, high = get_bounds(model.model_fields[key])
     return f"allowed: {low:,} or more" if high is None else f"allowed: {low:,} to {high:,}"
 
 

@@ -55,6 +55,23 @@ class Factors:
         values = (self.text, self.thinking, self.signature, self.call, self.result)
         return sum(value * tokens for value, tokens in zip(values, content.tokens, strict=True))
 
+    def get_factor(self, kind: int) -> float:
+        """Return the factor of a kind of block; hosted activity counts nothing."""
+        return 0.0 if kind == Kind.OTHER else float(getattr(self, _FACTOR_NAMES.get(kind, "text")))
+
+    def count_block_tokens(self, facts: Facts, row: int) -> float | None:
+        """Predict the recorded tokens of a block; None for an image of unknown size."""
+        kind, size = facts.kind[row], facts.size[row]
+        if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
+            return self.image
+        if kind == Kind.THINKING:
+            text = facts.text_bytes[row]
+            return text // BYTES_PER_TOKEN * self.thinking + (size - text) // BYTES_PER_TOKEN * self.signature
+        return size // BYTES_PER_TOKEN * self.get_factor(kind)
+
+
+_FACTOR_NAMES: dict[int, str] = {Kind.THINKING: "thinking", Kind.TOOL_USE: "call", Kind.TOOL_RESULT: "result"}
+
 
 @dataclass
 class ContentTokens:

@@ -239,7 +239,7 @@ def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
         for block in facts.blocks_of(message):
             category = categorize_block(facts, message, block)
             body = context.replacements.get(block)
-            tokens = body.tokens * factors.result if body else _count_recorded_tokens(facts, block, factors)
+            tokens = body.tokens * factors.result if body else factors.count_block_tokens(facts, block)
             if tokens is None:
                 unsized.add(category)
                 continue
@@ -260,14 +260,3 @@ def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
         return SuggestedSizes(None, f"its parts would be {-remainder:,.0f} tokens larger than the recorded size")
     share["not_in_file"] = max(remainder, 0.0)
     return SuggestedSizes({name: None if name in unsized else round(tokens) for name, tokens in share.items()})
-
-
-def _count_recorded_tokens(facts: Facts, block: int, factors: Factors) -> float | None:
-    kind, size = facts.kind[block], facts.size[block]
-    if kind == Kind.IMAGE or facts.block_flags[block] & BlockFlag.HAS_IMAGE:
-        return factors.image
-    if kind == Kind.THINKING:
-        text = facts.text_bytes[block]
-        return bytes_to_tokens(text) * factors.thinking + bytes_to_tokens(size - text) * factors.signature
-    shares = {Kind.TOOL_USE: factors.call, Kind.TOOL_RESULT: factors.result, Kind.OTHER: 0.0}
-    return bytes_to_tokens(size) * shares.get(Kind(kind), factors.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import accumulate
 from statistics import median
@@ -18,7 +18,7 @@ from context_tui.session.facts import Facts, epoch_at
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
-from context_tui.session.values import BlockFlag, Explanation, Kind
+from context_tui.session.values import Explanation, Kind
 from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.running_sizes import RunningSizes
@@ -44,7 +44,7 @@ class TokenTable:
         name: ``calibrated``, or the encoding of an exact tokenizer.
         note: accuracy of the measure: the error of the model with the most requests, or the fallback and its reason;
             for a tokenizer, whether it is the model's own.
-        blocks: tokens by block; ``messages`` by message, and ``prefix_sums`` of all messages before each one.
+        blocks: tokens by block; ``messages`` by message.
         count_body: counts the tokens of a body in place of a block; ``count_text`` those of an inserted text.
         system, tools: tokens of the system prompt and the tool schemas, as far as they are in the file.
         calibrations: by model; empty for a tokenizer.
@@ -56,14 +56,13 @@ class TokenTable:
     name: str
     note: str
     blocks: array[int]
-    messages: array[int]
-    prefix_sums: array[int]
     count_body: Callable[[int, Body], int]
     count_text: Callable[[str], int]
     system: int = 0
     tools: int = 0
     calibrations: tuple[Calibration, ...] = ()
     uniform: bool = True
+    messages: array[int] = field(default_factory=lambda: array("l"))
     not_in_file: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -147,36 +146,34 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
     has_overhead = bytearray(len(facts.kind))
     for message in range(len(facts)):
         checkpoint()
-        message_factors, last = by_message[message], -1
+        message_factors, last, last_tokens = by_message[message], -1, 0.0
         for row in facts.blocks_of(message):
-            blocks[row] = round(_calibrate_block(facts, row, facts.size[row], facts.text_bytes[row], message_factors))
+            tokens = message_factors.count_block_tokens(facts, row)
+            tokens = TYPICAL_IMAGE_TOKENS if tokens is None else tokens
+            blocks[row] = round(tokens)
             if facts.kind[row] != Kind.TOOL_RESULT:
-                last = row
+                last, last_tokens = row, tokens
         if last >= 0 and message in replies:
             has_overhead[last] = 1
-            blocks[last] = round(
-                _calibrate_block(facts, last, facts.size[last], facts.text_bytes[last], message_factors)
-                + message_factors.request_overhead
-            )
+            blocks[last] = round(last_tokens + message_factors.request_overhead)
 
     def of_body(row: int, body: Body) -> int:
         if body.removed:
             return 0
         message_factors = by_message[facts.block_message[row]]
         overhead = message_factors.request_overhead if has_overhead[row] else 0.0
-        return round(bytes_to_tokens(body.size) * _FACTOR_OF_KIND[facts.kind[row]](message_factors) + overhead)
+        return round(bytes_to_tokens(body.size) * message_factors.get_factor(facts.kind[row]) + overhead)
 
     newest = by_message[-1] if by_message else PRIOR
 
     def of_text(text: str) -> int:
         return round(bytes_to_tokens(utf8_len(text)) * newest.text)
 
-    return _build_table(
-        facts,
-        checkpoint,
+    note = format_calibration(max(calibrations, key=lambda each: each.requests, default=None))
+    table = TokenTable(
         TokenMeasure.CALIBRATED,
         "calibrated",
-        format_calibration(max(calibrations, key=lambda each: each.requests, default=None)),
+        note,
         blocks,
         of_body,
         of_text,
@@ -185,25 +182,7 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
         calibrations=tuple(calibrations),
         uniform=len(set(map(id, by_message))) <= 1,
     )
-
-
-_FACTOR_OF_KIND: dict[int, Callable[[Factors], float]] = {
-    Kind.TEXT: lambda factors: factors.text,
-    Kind.THINKING: lambda factors: factors.thinking,
-    Kind.TOOL_USE: lambda factors: factors.call,
-    Kind.TOOL_RESULT: lambda factors: factors.result,
-    Kind.IMAGE: lambda factors: factors.text,
-    Kind.OTHER: lambda factors: 0.0,
-}
-
-
-def _calibrate_block(facts: Facts, row: int, size: int, text: int, factors: Factors) -> float:
-    kind = facts.kind[row]
-    if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
-        return TYPICAL_IMAGE_TOKENS if factors.image is None else factors.image
-    if kind == Kind.THINKING:
-        return bytes_to_tokens(text) * factors.thinking + bytes_to_tokens(size - text) * factors.signature
-    return bytes_to_tokens(size) * _FACTOR_OF_KIND[kind](factors)
+    return _complete_table(facts, table, checkpoint)
 
 
 def _map_factors(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:
@@ -263,19 +242,10 @@ def build_exact_table(
         tool_name = facts.tool_name(row) if facts.kind[row] == Kind.TOOL_USE else ""
         return count(tool_name + body.text)
 
-    tools = content.tools()
-    return _build_table(
-        facts,
-        checkpoint,
-        TokenMeasure.EXACT,
-        name,
-        note,
-        blocks,
-        of_body,
-        count,
-        system=count(content.system()),
-        tools=count(compact_text(tools)) if tools else 0,
-    )
+    system, tools = count(content.system()), content.tools()
+    tools_tokens = count(compact_text(tools)) if tools else 0
+    table = TokenTable(TokenMeasure.EXACT, name, note, blocks, of_body, count, system, tools_tokens)
+    return _complete_table(facts, table, checkpoint)
 
 
 def _get_countable_text(block: Mapping[str, Any]) -> str:
@@ -294,31 +264,14 @@ def _get_countable_text(block: Mapping[str, Any]) -> str:
 # Both
 
 
-def _build_table(
-    facts: Facts,
-    checkpoint: Callable[[], object],
-    measure: TokenMeasure,
-    name: str,
-    note: str,
-    blocks: array[int],
-    count_body: Callable[[int, Body], int],
-    count_text: Callable[[str], int],
-    *,
-    system: int,
-    tools: int,
-    calibrations: tuple[Calibration, ...] = (),
-    uniform: bool = True,
-) -> TokenTable:
+def _complete_table(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> TokenTable:
+    """Return the table with its sums by message, and the tokens that are not in the file."""
     messages = array("l")
     for message in range(len(facts)):
         checkpoint()
-        messages.append(sum(map(blocks.__getitem__, facts.blocks_of(message))))
-    sums = array("q", accumulate(messages, initial=0))
-    table = TokenTable(
-        measure, name, note, blocks, messages, sums, count_body, count_text, system, tools, calibrations, uniform
-    )
-    object.__setattr__(table, "not_in_file", _compute_not_in_file(facts, table, checkpoint))
-    return table
+        messages.append(sum(map(table.blocks.__getitem__, facts.blocks_of(message))))
+    table = replace(table, messages=messages)
+    return replace(table, not_in_file=_compute_not_in_file(facts, table, checkpoint))
 
 
 def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> dict[str, int]:

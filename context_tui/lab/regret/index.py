@@ -184,7 +184,10 @@ class _UseIndexer:
         self._remove_prompt_needles()
         for needle_rows in (self.tokens, self.paths, self.lines):
             needle_rows.sort_rows(self.owner)
-        self._find_all_edit_uses()
+        for row, lines in self.edited_lines.items():
+            self._find_edit_uses(row, lines, same_only=False)
+        for row, lines in self.rewritten_lines.items():
+            self._find_edit_uses(row, lines, same_only=True)
         self._find_reference_uses()
         for refetch in fetches.refetches:
             evidence = refetch.effect.fetch_key[:200]
@@ -261,12 +264,6 @@ class _UseIndexer:
         ):
             for each in needles:
                 needle_rows.rows.pop(each, None)
-
-    def _find_all_edit_uses(self) -> None:
-        for row, lines in self.edited_lines.items():
-            self._find_edit_uses(row, lines, same_only=False)
-        for row, lines in self.rewritten_lines.items():
-            self._find_edit_uses(row, lines, same_only=True)
 
     def _find_edit_uses(self, row: int, lines: Iterable[str], *, same_only: bool) -> None:
         message, files = self.owner[row], self.effects[row].changed_paths

@@ -105,10 +105,10 @@ class Sweep:
     def _compute_dominance(self, rows: Iterable[SweepRow]) -> Dominance:
         if self.saving_unit == "money":
             rows = [row for row in rows if row.cost is not None and row.cost.unit == self.cost_unit]
-        points = {
-            name: _sum_points(each, self.saving_unit)
-            for name, each in _group_rows(rows, lambda row: row.setting).items()
-        }
+        points = dict[str, ParetoPoint]()
+        for name, setting_rows in _group_rows(rows, lambda row: row.setting).items():
+            saved, regrets = zip(*(row.compute_point(self.saving_unit) for row in setting_rows), strict=True)
+            points[name] = ParetoPoint(sum(saved), sum(regrets))
         return compute_dominance(points, self.current)
 
 
@@ -148,11 +148,6 @@ def _group_rows(rows: Iterable[SweepRow], key: Callable[[SweepRow], str]) -> dic
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
-
-
-def _sum_points(rows: Iterable[SweepRow], saving_unit: SavingUnit) -> ParetoPoint:
-    points = [row.compute_point(saving_unit) for row in rows]
-    return ParetoPoint(sum(each.saved for each in points), sum(each.regret for each in points))
 
 
 def compute_totals(rows: Sequence[SweepRow], unit: str) -> Totals:

@@ -60,11 +60,9 @@ class Chain(BasePolicy):
         return [(policy, policy.Params(**options)) for policy, options in policies]
 
     def trigger(self, state: RuntimeState, params: ChainParams) -> Trigger:
-        """Check whether any step would fire."""
         return combine_step_triggers(self.steps(params), state)
 
     def runs_in_background(self, state: RuntimeState, params: ChainParams) -> bool:
-        """Return whether any step would start a summary in the background."""
         return is_any_step_in_background(self.steps(params), state)
 
     def plan(self, context: Context, params: ChainParams, state: RuntimeState) -> Plan:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from context_tui.compaction.changes import Change, UniformChanges
 from context_tui.compaction.plan import Insert, KeepReason, Plan, Trigger, VerdictCode
 from context_tui.compaction.summary_prompt import SummaryPrompt, prepare_messages
-from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, param
+from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, explain_few_turns, param
 from context_tui.policies.block_index import PrefixSums, find_blocks_of_kind, select_block_numbers, slice_between
 from context_tui.policies.clearing_rule import ClearingRule
 from context_tui.policies.runtime_state import RuntimeState, format_comparison
@@ -60,7 +60,7 @@ def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Tr
     return Trigger(fires, reason, state.believed_tokens, threshold, source)
 
 
-def explain_few_turns(context: Context) -> str:
+def suggest_for_few_turns(context: Context) -> str:
     """Suggest what to do about a context with too few turns for defect's defaults; empty where it has enough."""
     turns = len(index_context(context).turn_starts)
     if turns >= DEFAULT_KEPT_TURNS:
@@ -97,7 +97,7 @@ class DefectMicrocompact(BasePolicy):
         return build_belief(state)
 
     def hint(self, context: Context) -> str:
-        return explain_few_turns(context)
+        return suggest_for_few_turns(context)
 
     def trigger(self, state: RuntimeState, params: DefectMicrocompactParams) -> Trigger:
         threshold = int(params.microcompact_ratio * get_window_tokens(state))
@@ -117,9 +117,7 @@ class DefectMicrocompact(BasePolicy):
         sums, trigger = index_context(context), self.trigger(state, params)
         keep, minimum = params.keep_recent_turns, params.min_clear_tokens
         if len(sums.turn_starts) < keep:
-            turns_texts = {0: "no turn starts in this context", 1: "only one turn"}
-            turns = turns_texts.get(len(sums.turn_starts), f"only {len(sums.turn_starts):,} turns")
-            reason = f"nothing to clear: {turns}, and the last {keep:,} are kept"
+            reason = f"nothing to clear: {explain_few_turns(len(sums.turn_starts), keep)}"
             return build_empty_plan(self.name, params, context, trigger, reason)
         end = find_protected_start(context, keep)
         results = sums.results
@@ -286,7 +284,6 @@ class DefectCompact(BasePolicy):
     flat_curves: ClassVar[frozenset[str]] = frozenset({"compact_soft_ratio"})
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """Return a threshold that is not set is the share of the window."""
         unset = params.model_copy(update={"threshold": None})
         return self.compute_hard_limit(state, unset) if name == "threshold" else None
 
@@ -294,7 +291,7 @@ class DefectCompact(BasePolicy):
         return build_belief(state)
 
     def hint(self, context: Context) -> str:
-        return explain_few_turns(context)
+        return suggest_for_few_turns(context)
 
     def compute_hard_limit(self, state: RuntimeState, params: DefectCompactParams) -> int:
         """Tokens at which it must compact."""
@@ -303,7 +300,6 @@ class DefectCompact(BasePolicy):
         )
 
     def runs_in_background(self, state: RuntimeState, params: DefectCompactParams) -> bool:
-        """Return whether the size is from the soft share of the window on, and below the hard one."""
         return (
             int(params.compact_soft_ratio * get_window_tokens(state))
             <= state.believed_tokens

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import Change, LazyChanges, UniformChanges, build_input_body, build_removal
 from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan, Trigger
-from context_tui.policies.base import Params, build_empty_plan
+from context_tui.policies.base import Params, build_empty_plan, explain_few_turns
 from context_tui.policies.block_index import find_call_rows
 from context_tui.policies.parts.protection import SizeLimits
 from context_tui.policies.parts.rules import OnlyIf, Rule, Truncate
@@ -55,9 +55,7 @@ def plan_body_changes(
     """Plan a rule that clears or truncates; linear in the context, from facts only."""
     sums, turns = index_context(context), rule.keep.turns
     if turns is not None and len(sums.turn_starts) < turns:
-        turns_texts = {0: "no turn starts in this context", 1: "only one turn"}
-        turns_text = turns_texts.get(len(sums.turn_starts), f"only {len(sums.turn_starts):,} turns")
-        reason = f"nothing to {rule.action}: {turns_text}, and the last {turns:,} are kept"
+        reason = f"nothing to {rule.action}: {explain_few_turns(len(sums.turn_starts), turns)}"
         return build_empty_plan(name, params, context, trigger, reason)
     of: BodyKind = rule.clear.of if rule.clear else "results"
     marker = rule.clear.marker if rule.clear else ""

@@ -88,9 +88,7 @@ class UniformChanges(LazyChanges):
 
 
 class StackedChanges(Mapping[int, Change]):
-    """Changes on top of earlier ones: of two of one block the newer counts, and is applied to the result of the
-    older.
-    """
+    """Changes on top of earlier ones; of two of one block, the newer is applied to the result of the older."""
 
     def __init__(self, newer: Mapping[int, Change], older: Mapping[int, Change]) -> None:
         self._newer, self._older = newer, older
@@ -138,9 +136,7 @@ def collect_bodies(changes: Mapping[int, Change]) -> dict[int, Body]:
 def build_new_texts(
     content: Content, context: Context, changes: Mapping[int, Change], message: int
 ) -> dict[int, str | None]:
-    """Return the new texts of a message's blocks by ordinal, by the changes and the context's replacements; None:
-    removed.
-    """
+    """Return the new texts of a message's blocks by ordinal; None: removed."""
     texts: dict[int, str | None] = {}
     blocks: list[dict[str, Any]] | None = None
     for ordinal, row in enumerate(context.facts.blocks_of(message)):

@@ -130,8 +130,8 @@ def _estimate_text(text: str) -> int:
 
 
 def _compute_minimum_tokens(current: BelievedSize, prompt: int, hidden: int | None) -> int:
-    """Return the tokens that no plan can remove: a prompt in the file, and the rest of the first request that is not
-    in the file, unless the current request is smaller than both.
+    """Return the tokens that no plan removes: a prompt in the file and, if the request is as large, what is not in
+    it.
     """
     total = prompt + max(hidden or 0, 0)
     return total if total <= current.tokens else prompt

@@ -94,9 +94,7 @@ def _find_range(ranges: tuple[range, ...], position: int) -> range | None:
 
 
 def _list_injected_ordinals(facts: Facts, message: int) -> list[int]:
-    """Return the ordinals of the blocks of a message that a runtime injected, except an earlier summary, the first
-    block.
-    """
+    """List the ordinals of the injected blocks of a message, except an earlier summary."""
     return [
         ordinal
         for ordinal, row in enumerate(facts.blocks_of(message))
@@ -196,9 +194,7 @@ class Plan:
         return messages
 
     def iterate_quotable_blocks(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
-        """Yield the blocks of :attr:`quotable_messages`, each with the number of its message and its ordinal in the
-        recording.
-        """
+        """Yield the blocks of :attr:`quotable_messages`, with their messages and recorded ordinals."""
         content, context = self.context.content, self.context
         if content is None:
             return
@@ -342,9 +338,7 @@ class Plan:
         return self.find_verdict_at(position, None if block is None else rows[block])
 
     def iterate_verdicts(self) -> Iterator[tuple[int, int | None, Verdict]]:
-        """Yield a verdict for every message, tool_result and changed block: message, block ordinal (None: the message),
-        verdict.
-        """
+        """Yield message, block ordinal (None: the message) and verdict of messages, results and changed blocks."""
         facts = self.context.facts
         for position, message in enumerate(self.context.order):
             yield message, None, self.find_verdict_at(position)
@@ -353,9 +347,7 @@ class Plan:
                     yield message, ordinal, self.find_verdict_at(position, block)
 
     def build_context_after(self) -> Context:
-        """Return the context with the changed blocks, for a policy that works on what this one leaves; nothing is
-        dropped.
-        """
+        """Return the context with the changed blocks, for the next policy; nothing is dropped."""
         return self.context.with_bodies(collect_bodies(self.changes))
 
 

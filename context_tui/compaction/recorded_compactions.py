@@ -138,9 +138,7 @@ def _compute_believed_tokens(facts: Facts, at: int, sizes: RunningSizes) -> tupl
 
 
 def _find_recorded_tokens_after(facts: Facts, compaction: Compaction) -> int | None:
-    """Return the recorded size of the first request after a compaction. After a microcompaction it may be of another
-    context.
-    """
+    """Return the recorded size of the first request after a compaction, if it is of the same context."""
     row = bisect_left(facts.request_message, compaction.message)
     if row >= len(facts.requests):
         return None

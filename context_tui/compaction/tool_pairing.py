@@ -86,9 +86,7 @@ _PlacedBlock = tuple[Block, BlockPosition | None]
 
 
 def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
-    """Return the calls and results without their counterpart. Calls of the very last message are pending, which is
-    fine.
-    """
+    """Find the unpaired calls and results; calls of the very last message are pending, which is fine."""
     calls: list[Orphan] = []
     results: list[Orphan] = []
     open_calls: list[Orphan] = []  # of the assistant turn before
@@ -329,9 +327,7 @@ def _split_merged_messages(
 
 
 def _split_blocks(entry: _TracedMessage, unmerged: Collection[int]) -> list[list[_PlacedBlock]]:
-    """Split the blocks of a message into those of the messages that stay unmerged, and those before, between and after
-    them.
-    """
+    """Split the blocks of a message at the messages that stay unmerged."""
     numbers = [
         (each, place.message if (place := each[1]) and place.message in unmerged else -1)
         for each in _list_placed_blocks(entry)
@@ -433,9 +429,7 @@ def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> Repair
 
 
 def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:
-    """Return the messages without blank texts and without messages of nothing else; unchanged ones are the same
-    objects.
-    """
+    """Remove blank texts, and messages of nothing else; unchanged messages are the same objects."""
     history: list[_TracedMessage] = []
     for entry in messages:
         message, source = entry

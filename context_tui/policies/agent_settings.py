@@ -42,9 +42,7 @@ class AgentSettings:
 
 
 def format_agent_settings(own: AgentSettings) -> str:
-    """Return the settings to be copied: keys and values below the file that they belong to, with all else as
-    comments.
-    """
+    """Format the settings for copying: keys and values by file, with everything else as comments."""
     lines, file = list[str](), ""
     for each in own.settings:
         if each.file != file:

@@ -37,9 +37,7 @@ BlockFilter = Callable[[range], list[int]]
 
 
 class _CachedSelection:
-    """Selected numbers of blocks, ascending; ``block_count`` blocks and ``range_count`` changed ranges were
-    examined.
-    """
+    """Selected numbers of blocks, ascending, of the blocks and changed ranges examined so far."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []

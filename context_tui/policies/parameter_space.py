@@ -20,9 +20,7 @@ from context_tui.tokens.context_index import index_context
 
 
 def list_parameters(policy: Policy, params: BaseModel | None = None) -> list[Parameter]:
-    """Return the parameters of a policy in the order of its fields, then those of the policies that it runs with
-    *params*.
-    """
+    """List the parameters of a policy, then those of the policies that it runs with *params*."""
     parameters = [build_parameter(name, field) for name, field in policy.Params.model_fields.items()]
     for name, inner in _find_nested_policies(policy, params).items() if params is not None else ():
         parameters += [build_parameter(f"{name}.{key}", field) for key, field in inner.Params.model_fields.items()]
@@ -129,9 +127,7 @@ def _list_tool_entries(context: Context) -> tuple[ListEntry, ...]:
 
 
 def _list_policy_entries(context: Context) -> tuple[ListEntry, ...]:
-    """List the policies that another one can run: neither those that run others, nor those with marks in a session, nor
-    presets.
-    """
+    """List the policies that another one can run: no presets, none with marks or with nested policies."""
     return tuple(
         ListEntry(name)
         for name, policy in LISTED_POLICIES.items()

@@ -175,9 +175,7 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
 
 
 def parse_names(value: Any) -> Any:
-    """Return a list from text: names with commas between them, or a JSON list; what is no text is left to be
-    validated.
-    """
+    """Parse names separated by commas, or a JSON list; anything but text is left to validation."""
     if not isinstance(value, str):
         return value
     try:
@@ -204,9 +202,7 @@ def format_assignments(values: Mapping[str, Any]) -> list[str]:
 
 
 def format_value(value: Any) -> str:
-    """Return a value as text: a list with commas, or as JSON where :func:`parse_names` would read these as another
-    list.
-    """
+    """Format a value: a list with commas, or as JSON if :func:`parse_names` would read it differently."""
     if not isinstance(value, list | tuple):
         return str(value)
     items = tuple(":".join(map(str, each)) if isinstance(each, list | tuple) else str(each) for each in value)

@@ -104,9 +104,7 @@ def compute_round_values(low: int, high: int, default: int | None, seconds: bool
 
 
 def build_scale(low: Number, high: Number, default: Number | None, slider_max: Number, unit: str) -> Scale:
-    """Return the scale of a setting. Its track goes to the default at least, and to *slider_max*, the value beyond
-    which nothing changes in this context.
-    """
+    """Return the scale of a setting; its track covers the default and *slider_max*."""
     if isinstance(low, float) or isinstance(high, float):
         return Scale(low, high, high, 0.01)
     reach = min(high, max(slider_max, default or 0, low + 1))

@@ -88,9 +88,7 @@ def find_first_firing(session: Session, policy: Policy, params: Params) -> int |
 def find_firing_runs(
     session: Session, policy: Policy, params: Params, checkpoint: Callable[[], object] = lambda: None
 ) -> list[list[RuntimeState]]:
-    """Return the runs of consecutive states in which the trigger fires; *checkpoint* is called at every message, and
-    may raise to stop.
-    """
+    """Return the runs of consecutive states that fire; *checkpoint*, called at messages, may raise to stop."""
     runs: list[list[RuntimeState]] = []
     firing = False
     for state in iterate_runtime_states(session, policy.phases, checkpoint):

@@ -71,17 +71,13 @@ def _replace_text(block: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def get_text(block: dict[str, Any]) -> Any:
-    """Return the replaceable part of a block: the content of a result, the input of a call, the text of any other
-    block.
-    """
+    """Return the replaceable part of a block: content of a result, input of a call, else its text."""
     name = {"tool_result": "content", "tool_use": "input", "thinking": "thinking"}
     return block.get(name.get(str(block.get("type")), "text"))
 
 
 def parse_read_range(arguments: dict[str, Any]) -> tuple[int, int] | None:
-    """Parse the lines of a file that a call asks for: the first line from 1, and their number (0: to the end); None:
-    all.
-    """
+    """Parse the lines that a call reads: the first from 1, and their number (0: to the end); None: all."""
     get = arguments.get
     first, count, last = get("offset") or get("start_line"), get("limit"), get("end_line")
     if type(lines := get("view_range")) is list and len(lines) == 2:
@@ -103,8 +99,10 @@ def count_image_bytes(block: dict[str, Any]) -> int:
 
 
 def measure_raw_body(raw: bytes) -> BodySize:
-    """Measure a body that is JSON text. A plain string with only two-byte escapes is its own compact JSON, and every
-    escape in it stands for one byte, so it is measured by counting; anything else is decoded.
+    """Measure a body that is JSON text, by counting where possible.
+
+    A plain string with only two-byte escapes is its own compact JSON, and every escape in it stands for one byte.
+    Anything else is decoded.
 
     Raises:
         ValueError: *raw* is not JSON, or not UTF-8.

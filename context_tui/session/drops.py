@@ -114,9 +114,7 @@ def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
 
 
 def _fit_factors_before(facts: Facts, row: int) -> Factors | None:
-    """Return the factors as of request *row*; far into a session, those of a slightly earlier request, as they change
-    little.
-    """
+    """Return the factors as of request *row*, or far into a session of a slightly earlier one."""
     step = 1 if row < 64 else 32 if row < 512 else 128
     end = row - row % step
     if facts.request_model[end - 1] != facts.request_model[row - 1]:
@@ -143,9 +141,7 @@ def _base_changed(facts: Facts, row: int) -> bool:
 
 
 def _is_thinking_drop(facts: Facts, row: int, order: Sequence[int], factors: Factors, removed_tokens: float) -> bool:
-    """Return whether the thinking of the last finished turn, or of all finished turns, has the size of what was
-    removed.
-    """
+    """Return whether thinking of the last finished turn, or of all, has the size of the removed tokens."""
     starts = [position for position, message in enumerate(order) if facts.flags[message] & MessageFlag.TURN_START]
     end_block = count_blocks_before(facts, facts.request_message[row])
     for begin in dict.fromkeys((starts[-2] if len(starts) > 1 else 0, 0)) if starts else ():
@@ -180,9 +176,7 @@ def _find_cleared_results(
 def _find_clearable_results(
     facts: Facts, row: int, order: Sequence[int], factors: Factors, clearable: frozenset[str] | None
 ) -> tuple[list[int], list[float]]:
-    """Return the results that could have been cleared, oldest first, and the tokens that clearing each and all before
-    it would free.
-    """
+    """Return the clearable results, oldest first, and the tokens freed by clearing all up to each one."""
     end, end_block = facts.request_message[row - 1], count_blocks_before(facts, facts.request_message[row])
     cleared = find_cleared_at(facts, facts.request_message[row])
     rows = [

@@ -408,9 +408,7 @@ class Facts:
         return row
 
     def _mark_turn_start(self, message: int, flags: int) -> None:
-        """Mark the start of a turn: in a user message that is no summary, a block that is neither a result nor
-        injected.
-        """
+        """Mark the start of a turn, unless the block is injected or its message is a summary."""
         if not flags & BlockFlag.INJECTED and not self.flags[message] & MessageFlag.SUMMARY:
             self.flags[message] |= MessageFlag.TURN_START
 

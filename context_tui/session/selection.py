@@ -42,9 +42,7 @@ class Selection:
         self.update()
 
     def is_current(self) -> bool:
-        """Return whether the facts taken so far are unchanged and the rest only follows them: requests may be reported
-        late.
-        """
+        """Return whether the source has changed only by new facts; late requests change earlier ones."""
         return not self._requests or self.source.requests[self._requests - 1] is self._last_usage
 
     def number_of(self, message: int) -> int:

@@ -146,8 +146,9 @@ def find_intervals(facts: Facts, end: int) -> list[Interval]:
 
 
 def interval_at(facts: Facts, row: int) -> Interval | None:
-    """Return the interval between request *row* and the one before it, of whatever model; None where more than
-    appending happened. The drops up to there must be known.
+    """Return the interval between request *row* and the previous one; None if more than appending happened.
+
+    The drops up to there must have been searched; the requests may be of any model.
     """
     intervals: dict[int, Interval | None] = facts.drop_search.intervals
     if row not in intervals:

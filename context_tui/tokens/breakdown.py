@@ -64,9 +64,7 @@ class DuplicateRead:
 
 @dataclass(frozen=True)
 class FileRead:
-    """Read of ``lines`` lines from ``first`` on (0: to the file's end); not ``is_complete`` if it failed or was
-    cleared.
-    """
+    """Read of ``lines`` lines from ``first`` on (0: to the end); if failed or cleared, not ``is_complete``."""
 
     tokens: int
     first: int
@@ -211,9 +209,7 @@ def _count_tokens_from(first: float, since: float, until: float, tokens: float) 
 
 
 def format_diagnosis(result_tokens: dict[str, int]) -> str | None:
-    """Format koda's line about the three re-runnable tools with the most result tokens (system 5); None if there is
-    none.
-    """
+    """Format koda's line about the three re-runnable tools with the most result tokens (system 5)."""
     if sum(result_tokens.values()) < MIN_DIAGNOSIS_TOKENS:
         return None
     compactable = [(tool, tokens) for tool, tokens in result_tokens.items() if tool in RERUNNABLE_TOOLS and tokens]

@@ -117,9 +117,7 @@ class TokenTable:
 
 
 def find_model_before(facts: Facts, at: int) -> str:
-    """Return the model of the last request before message *at*, of the first where there is none; empty where
-    unknown.
-    """
+    """Return the model of the last request before message *at*, else of the first; empty if unknown."""
     row = max(bisect_left(facts.request_message, at) - 1, 0)
     model = facts.request_model[row] if row < len(facts.request_model) else -1
     return facts.models[model] if model >= 0 else ""
@@ -186,9 +184,7 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
 
 
 def _map_factors(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:
-    """Map each message to the factors of the model whose request first sent it; later ones to those of the last
-    request.
-    """
+    """Map each message to the factors of the model whose request first sent it, or of the last request."""
     by_message: list[Factors] = []
     current = PRIOR
     for reply, model in zip(facts.request_message, facts.request_model, strict=True):

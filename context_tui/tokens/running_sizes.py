@@ -79,9 +79,7 @@ class RunningSizes:
         )
 
     def believed_size(self, epoch: Epoch, at: int, request: int) -> BelievedSize:
-        """Return baseline and delta of that context; *request* is the row of the last request whose size holds, or
-        -1.
-        """
+        """Return baseline and delta of that context; *request* is the row of its last valid one, or -1."""
         reply = self._facts.request_message[request] if request >= 0 else -1
         if reply < 0 or not self.is_sent[reply]:
             return BelievedSize(None, self.count_context(epoch, at))

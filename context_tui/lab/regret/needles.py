@@ -104,9 +104,7 @@ def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
 
 
 def is_distinctive_line(line: str) -> bool:
-    """Return whether a line is one that nobody writes without having seen it: it has words, and is no import or
-    comment.
-    """
+    """Return whether nobody writes a line without having seen it: it has words, no import or comment."""
     return (
         len(line) >= MIN_LINE_LENGTH
         and not _BOILERPLATE_LINE.match(line)
@@ -172,9 +170,7 @@ def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
 
 
 def cut_excerpt(text: str, needle: str, at: int, length: int = 160) -> str:
-    """Return the line of a text around a needle that stands at or soon behind a place, cut to about *length*
-    characters.
-    """
+    """Return the line around a needle at or soon after a position, cut to about *length* characters."""
     before, after = max(at - max(length - len(needle), 0) // 2, 0), at + max(length, len(needle))
     begin, end = text.rfind("\n", before, at) + 1, text.find("\n", at, after)
     return text[begin or before : after if end < 0 else end].strip()

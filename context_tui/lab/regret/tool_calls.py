@@ -104,9 +104,7 @@ def _get_read_range(arguments: Mapping[str, Any]) -> object:
 
 
 def get_command_line(arguments: Mapping[str, Any]) -> str:
-    """Return the command line of a shell's arguments; of a list, what its shell is given, else its words; of several,
-    all.
-    """
+    """Return the command line of a shell's arguments; of several commands, all."""
     command = next((value for key in COMMAND_LINE_ARGUMENTS if (value := arguments.get(key))), "")
     if isinstance(command, list):
         words = [str(word) for word in command]
@@ -267,9 +265,7 @@ def find_powershell_reads(script: str) -> list[str] | None:
 
 
 def _find_cmdlet_files(words: list[str]) -> list[str]:
-    """Return the files that a cmdlet is given: by ``-Path``, or its words that belong to no option and are no
-    pattern.
-    """
+    """Return the files passed to a cmdlet: by ``-Path``, or as words without an option, except a pattern."""
     paths, operands, option, has_pattern = [], [], "", words[0].lower() in _PATTERN_CMDLETS
     for word in words[1:]:
         if option:

@@ -178,9 +178,7 @@ def _find_cuts(length: int, shifts: int) -> tuple[int, int]:
 
 
 def prune_text(content: Any) -> str:
-    """Return the pruned body of a tool_result: its compact JSON with the middle cut out, both cuts at character
-    boundaries.
-    """
+    """Return a tool_result's compact JSON without its middle, cut at character boundaries."""
     encoded = compact_json("" if content is None else content, sort_keys=True)
     head, tail = _find_cuts(len(encoded), compute_boundary_shifts(encoded))
     first, last = (part.decode("utf-8", "surrogatepass") for part in (encoded[:head], encoded[tail:]))

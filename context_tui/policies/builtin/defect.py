@@ -351,9 +351,7 @@ class DefectCompact(BasePolicy):
 
 
 def find_boundary(sums: ContextIndex, starts: list[int], budget: int) -> int:
-    """Return the position of the first message to keep, or 0: whole turns from the newest back, while they fit the
-    budget.
-    """
+    """Return the first position to keep, or 0: whole turns from the newest back, within the budget."""
     if not starts or starts[-1] == 0:
         return 0
     boundary, end = 0, len(sums.tokens)

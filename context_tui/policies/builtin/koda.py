@@ -165,9 +165,7 @@ class KodaMicrocompact(BasePolicy):
         )
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Return the end of a slider: only results of the chosen tools count, and for ``keep_recent`` only large enough
-        ones.
-        """
+        """Return the slider's end, from the results of the chosen tools; for ``keep_recent``, the large ones."""
         if name not in ("keep_recent", "min_tokens"):
             return None
         sizes = _group_sizes_by_tool(context)

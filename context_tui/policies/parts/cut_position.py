@@ -56,9 +56,7 @@ class Head(Part):
 
 
 def find_head_end(context: Context, keep: Keep, cut: Cut) -> int:
-    """Return the position after the messages kept at the beginning, with the results of their calls where the cut goes
-    by pairs.
-    """
+    """Return the position after the kept beginning, including the results of its calls if cut by pairs."""
     first = min(keep.first or 0, len(context))
     if first and cut.at == "pair":
         calls = find_open_calls(context)

@@ -142,9 +142,7 @@ class Rule(Part):
 
     @property
     def depends_on_turns_only(self) -> bool:
-        """Whether only a new turn adds to what the rule can change: it keeps by turns, and clears or truncates older
-        content.
-        """
+        """Whether only a new turn adds to what the rule can change, as it keeps by turns."""
         keep, allowed = self.keep.model_fields_set, {"turns", "first", "result_tokens", "every", "count"}
         allowed |= {"results"} if self.keep.count == "eligible" else set()
         return not self.removes_messages and "turns" in keep and keep <= allowed and self.select.older_than is None

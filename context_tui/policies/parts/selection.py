@@ -73,9 +73,7 @@ class Selection(NamedTuple):
 
 
 def is_already_cleared(context: Context, row: int, of: BodyKind, marker: str) -> bool:
-    """Return whether a block has been cleared before: it is the marker; where facts hold no such text, it has its
-    size.
-    """
+    """Return whether a block is the marker, or has its size if facts hold no such text."""
     body = context.replacements.get(row)
     if body is not None:
         if body.source or body.removed:
@@ -329,9 +327,7 @@ def _find_walk_stop(context: Context, rule: Select, of: BodyKind, marker: str, b
 
 
 def _count_cleared(count: int, keep: Keep) -> int:
-    """Return how many of *count* blocks are cleared: in batches, where the first batch counts the task before them as
-    one more.
-    """
+    """Count the blocks of *count* to clear, in batches; the first counts the task as one more."""
     every = keep.every or 1
     return max((count + 1) // every * every - 1 - (keep.results or 0), 0)
 

@@ -724,6 +724,15 @@ def test_text_that_the_terminal_cannot_show(session: Path) -> None:
     assert err == b"" and b"1 message" in out
 
 
+@pytest.mark.parametrize(
+    ("encoding", "sign", "minus"), [("utf-8", "≥", "−"), ("ascii", ">=", "-"), ("latin-1", ">=", "-")]
+)
+def test_signs_that_the_encoding_lacks_are_ascii(session: Path, encoding: str, sign: str, minus: str) -> None:
+    arguments = ("plan", session, "-P", "claude-code-auto", "--window", "33001")
+    out, _ = process(*arguments, env=os.environ | {"PYTHONIOENCODING": encoding}).communicate()
+    assert f" tokens {sign} limit 1 (33,001 {minus} 33,000 reserve)" in out.decode(encoding)
+
+
 def test_names_that_are_not_utf_8(session: Path) -> None:
     odd = os.fsencode(session.parent) + b"/\xff.jsonl"
     with open(odd, "wb") as file:

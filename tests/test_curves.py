@@ -15,7 +15,7 @@ from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Body, Context
 from context_tui.session.jsontext import utf8_len
-from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY, KODA_STUB
+from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY, RESULT_STUB
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tokens import estimate
@@ -23,7 +23,7 @@ from context_tui.tokens.context_index import ContextIndex, index_context
 
 TOOLS = ("Read", "Bash", "Edit", "bash")
 BODIES = (
-    st.sampled_from(["", DEFECT_PLACEHOLDER, KODA_STUB, "short", "x" * 160, "é" * 400, "y" * 3_000, "ü" * 1_300])
+    st.sampled_from(["", DEFECT_PLACEHOLDER, RESULT_STUB, "short", "x" * 160, "é" * 400, "y" * 3_000, "ü" * 1_300])
     | st.integers(0, 4_000).map(lambda size: "z\n" * (size // 2))
     | st.just([{"type": "text", "text": "w" * 1_000}])
     | st.just([{"type": "other", "n": 1}])

@@ -29,7 +29,10 @@ from context_tui.lab.regret.tool_calls import analyze_call
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import NEVER_REMOVED, CacheCut, CompactionHandling, Firing, ModelCall, Replay
 from context_tui.lab.replay.walk import replay
+from context_tui.lab.study import Lab
 from context_tui.policies.base import Params
+from context_tui.policies.parameter_space import build_params
+from context_tui.policies.registry import POLICIES
 from context_tui.session.context import Body
 from context_tui.session.memory import MemoryContent
 from context_tui.session.session import Session
@@ -757,3 +760,22 @@ def test_real_recordings(name: str) -> None:
 
 def test_an_index_is_of_one_session() -> None:
     assert isinstance(build_use_index(session(READ)), UseIndex)
+
+
+@pytest.mark.parametrize(
+    ("use", "tier", "evidence"),
+    [
+        (READ, "re-fetch", "read /src/app/blocks.py"),
+        (EDIT, "edit", 'Edit /src/app/blocks.py: return path.open(encoding="utf-8").read()'),
+        ("other_function opens what read_blocks yields.", "reference", "other_function opens what read_blocks yields."),
+    ],
+)
+def test_a_replay_regrets_one_case_of_each_tier(use: Any, tier: str, evidence: str) -> None:
+    found = session(READ, "The file is read.", NOTHING, use)
+    lab, policy = Lab(found.with_window(100)), POLICIES["defect-microcompact"]
+    params = build_params(policy, {"keep_recent_turns": 1, "min_clear_tokens": 30, "microcompact_ratio": 0.5})
+    regret = lab.run_study(policy, params).regret
+    assert [(case.tier, case.message, case.dropped, case.later) for case in regret.cases] == [(tier, 2, 5, 7)]
+    assert regret.cases[0].evidence == evidence and regret.cases[0].needle in NUMBERED
+    assert regret.by_tier == {each: int(each == tier) for each in ("re-fetch", "edit", "reference")}
+    assert regret.tokens_by_tier[regret.cases[0].tier] == regret.tokens_used_later == len(NUMBERED.encode()) // 4 > 30

@@ -63,7 +63,7 @@ def test_the_report_has_the_numbers_of_the_api(capsys: pytest.CaptureFixture[str
     got = [(each["request"], each["message"], each["before"], each["after"]) for each in policy["firings"]]
     assert got == [(each.call, each.message, each.before, each.after) for each in made.firings]
     assert [each["cleared"] for each in policy["firings"]] == [4, 3]
-    assert all(" tokens >= limit " in each["reason"] for each in policy["firings"])
+    assert all(" tokens ≥ limit " in each["reason"] for each in policy["firings"])
 
 
 def test_a_parameter_belongs_to_the_policy_before_it(capsys: pytest.CaptureFixture[str], session: Path) -> None:

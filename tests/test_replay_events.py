@@ -14,6 +14,7 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.lab.price.pricing import price_replay
 from context_tui.lab.regret.cases import RegretCase
 from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import replay, replay_recording
 from context_tui.lab.study import Lab
 from context_tui.policies.base import BasePolicy, build_empty_plan
@@ -252,3 +253,33 @@ def test_undoing_nothing_costs_what_keeping_does(tmp_path: Path) -> None:
         for each in ("keep", "ignore")
     )
     assert undone.baseline_costs == kept.baseline_costs
+
+
+STEPS: dict[str, Any] = {
+    "policies": ["defect-microcompact", "defect-compact"],
+    "options": {
+        "defect-microcompact": {"keep_recent_turns": 2, "microcompact_ratio": 0.28},
+        "defect-compact": {"compact_soft_ratio": 0.25, "compact_ratio": 0.95},
+    },
+}
+
+
+@pytest.mark.parametrize("recorded", ["keep", "ignore"])
+def test_firings_are_in_the_order_of_their_effect(tmp_path: Path, recorded: CompactionHandling) -> None:
+    """A summary begun at call 5 takes six calls: results are cleared meanwhile; a recorded compaction discards it."""
+    made = went_on(growing(4), 9_000)
+    for turn in range(4):
+        made.user(f"later {turn}")
+        made.assistant(text("done"), use=usage(0, read=9_100 + 100 * turn))
+    session = made.open(tmp_path).with_window(60_000)
+    found = replay(session, "chain", recorded=recorded, delay=6, **STEPS)
+    firings = [(each.policy, each.decided, each.message, each.call) for each in found.firings]
+    cleared = ("defect-microcompact", 15, 15, 7)
+    summarised = ("defect-compact", 11, 22, 11)
+    assert firings == ([cleared] if recorded == "keep" else [cleared, summarised])
+    (boundary,) = (each.message for each in session.facts.compactions)
+    assert boundary == 16 and [found.calls[number].message for number in (5, 7, 8, 11)] == [11, 15, 17, 23]
+    changed = [number for number, size in enumerate(found.sizes) if size != found.baseline[number]]
+    assert changed == ([7] if recorded == "keep" else [*range(7, 13)])
+    assert found.baseline[8] == found.sizes[8] == 9_000 if recorded == "keep" else found.baseline[8] > 18_000
+    assert set(found.removed_by_recording.values()) == ({17} if recorded == "keep" else set())

@@ -15,6 +15,7 @@ from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import replay_recording
+from context_tui.lab.study import Lab
 from context_tui.lab.sweep.clearing_kernel import RuleOutcomes, SweepTrack, _OverflowCounter, _RangeMax
 from context_tui.lab.sweep.clearing_kernel import compute_outcomes as compute_rule_outcomes
 from context_tui.lab.sweep.frontier import ParetoPoint, find_best, find_dominated, find_frontier
@@ -300,6 +301,25 @@ def test_settings_that_do_the_same_are_replayed_once(session: Session) -> None:
     rows = [there.replay_or_reuse(each) for each in fires]
     assert {row.saved > 0 for row in rows} == {True}
     assert there.decision_trails.replay_count == 1 + len({(row.sent, row.firings) for row in rows})
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_each_setting_has_its_own_row(session: Session, quick: bool) -> None:
+    """Settings that decide the same share a replay and the kernel computes many at once, yet each row names its own."""
+    values = {"keep_recent_turns": range(1, 5), "microcompact_ratio": [0.4, 0.5, 0.97, 0.98, 0.99]}
+    lab, found = Lab(session), sweep([session], {MICRO.name: values}, how=SweepOptions(quick=quick))
+    assert [each.setting for each in found.sorted_rows] == [each.name for each in found.settings]
+    assert len(found.settings) == 21 and found.current == MICRO.name
+    for setting, row in zip(found.settings, found.sorted_rows, strict=True):
+        study = lab.run_study(MICRO, setting.params)
+        totals, regret = study.replay.totals, study.regret
+        assert (row.policy, row.params) == (MICRO.name, setting.param_values)
+        assert (row.session, row.calls, row.firings) == (session.info.path, 24, len(study.replay.firings))
+        assert (row.sent, row.saved, row.peak, row.overflows) == totals and row.without == row.sent + row.saved
+        assert (row.drops.dropped, row.drops.tokens_dropped) == (regret.dropped, regret.tokens_dropped)
+        assert row.drops.tokens_used_later == (None if quick else regret.tokens_used_later)
+        assert row.cost == (None if quick else SettingCost(study.price.cost, study.price.baseline_cost, "USD"))
+    assert len({row.saved for row in found.rows}) > 3 and {row.firings > 0 for row in found.rows} == {True, False}
 
 
 # -- a whole sweep

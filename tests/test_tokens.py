@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.session.blocks import bytes_to_koda_tokens, bytes_to_tokens
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimators import bytes_to_tokens35
 from tests.formats.histories import histories
 from tests.formats.recordings import call, result, text, thinking
 
@@ -24,7 +25,7 @@ LINK = {"type": "image", "source": {"type": "url", "url": "https://example.org/Ã
 @given(st.integers(0, 10**9))
 def test_tokens_of_bytes(size: int) -> None:
     assert bytes_to_tokens(size) == math.floor(size / 4)
-    assert bytes_to_koda_tokens(size) == math.floor(Fraction(size) / Fraction(7, 2))
+    assert bytes_to_tokens35(size) == math.floor(Fraction(size) / Fraction(7, 2))
 
 
 @pytest.mark.parametrize(

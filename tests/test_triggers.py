@@ -205,7 +205,7 @@ def idle(folder: Path, seconds: int | None, *, replied: bool = True) -> Session:
 def test_koda_looks_at_idle_time(tmp_path: Path, seconds: int, fired: bool) -> None:
     trigger = ct.plan(idle(tmp_path, seconds), "koda-microcompact", at=2).trigger
     assert (trigger.fires, trigger.value, trigger.threshold) == (fired, seconds, 300)
-    assert ("has reached" if fired else "is below") in trigger.reason
+    assert trigger.reason == f"idle {seconds:,} s {'≥' if fired else '<'} limit 300 s"
 
 
 def test_koda_says_what_it_does_not_know(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_koda_plans_nothing_below_its_gap_unless_forced(tmp_path: Path) -> None:
     session = recording.open(tmp_path)
     at = len(session) - 1
     below = ct.plan(session, "koda-microcompact", at=at)
-    assert not below.has_changes and below.edits == [] and "is below 300 s" in below.reason
+    assert not below.has_changes and below.edits == [] and " s < limit 300 s" in below.reason
     forced = ct.plan(session, "koda-microcompact", at=at, force=True)
     assert dict(forced.report or {}) == {"cleared": 3, "tokens_saved": 342} and not forced.trigger.fires
 

@@ -65,11 +65,11 @@ class SweepJournal:
                 if not line.endswith(b"\n"):
                     break  # incomplete line of a killed sweep
                 try:
-                    found = json.loads(line)
-                    self._append_recorded_row(found) if number else self._check_header(found)
+                    record = json.loads(line)
+                    self._append_recorded_row(record) if number else self._check_header(record)
                 except (ValueError, KeyError, TypeError, RecursionError):
-                    wrong = f"line {number + 1} is not a row of a sweep; name another file"
-                    raise SweepFileError(f"{self.path}: {wrong}") from None
+                    problem = f"line {number + 1} is not a row of a sweep; name another file"
+                    raise SweepFileError(f"{self.path}: {problem}") from None
                 end += len(line)
         return end
 
@@ -95,8 +95,7 @@ class SweepJournal:
 
     def _write_lines(self, lines: Iterable[Mapping[str, Any]]) -> None:
         try:
-            for line in lines:
-                self._file.write(json.dumps(line, ensure_ascii=True) + "\n")
+            _write_json_lines(self._file, lines)
             self._file.flush()
         except OSError as error:
             raise SweepFileError(f"{self.path} cannot be written: {error.strerror}") from None
@@ -114,13 +113,12 @@ class SweepJournal:
         """
         self.close()
 
-        def write(file: IO[str]) -> None:
-            file.write(json.dumps(self._header, ensure_ascii=True) + "\n")
-            for row in rows:
-                line = {**build_row_report(row), "file": _describe_file(self._sources[row.session])}
-                file.write(json.dumps(line, ensure_ascii=True) + "\n")
+        lines = ({**build_row_report(row), "file": _describe_file(self._sources[row.session])} for row in rows)
+        _replace_file(self.path, lambda file: _write_json_lines(file, [self._header, *lines]))
 
-        _replace_file(self.path, write)
+
+def _write_json_lines(file: IO[str], lines: Iterable[Mapping[str, Any]]) -> None:
+    file.writelines(json.dumps(line, ensure_ascii=True) + "\n" for line in lines)
 
 
 def _describe_file(source: SweepSource) -> dict[str, int]:
@@ -128,7 +126,6 @@ def _describe_file(source: SweepSource) -> dict[str, int]:
 
 
 def _replace_file(path: Path, write: Callable[[IO[str]], object]) -> None:
-    """Write a file atomically."""
     try:
         with private_folder(path.absolute().parent, path.name) as folder:
             new = folder / path.name

@@ -92,7 +92,7 @@ class SweepStopped(Exception):
 
 def find_sources(specs: Sequence[str | Path]) -> tuple[list[SweepSource], list[UnreadSession]]:
     """Find the sessions of files, ``PATH#ID`` and folders (recursively), each once; and the unreadable ones."""
-    found: dict[str, SweepSource] = {}
+    sources: dict[str, SweepSource] = {}
     unread: list[UnreadSession] = []
     for spec in specs:
         try:
@@ -101,10 +101,10 @@ def find_sources(specs: Sequence[str | Path]) -> tuple[list[SweepSource], list[U
             for info in listed:
                 status = os.stat(info.path)
                 name = f"{info.path}#{info.id}" if info.id else info.path
-                found.setdefault(name, SweepSource(name, info, status.st_size, status.st_mtime_ns))
+                sources.setdefault(name, SweepSource(name, info, status.st_size, status.st_mtime_ns))
         except (Error, OSError) as error:
             unread.append(UnreadSession(str(spec), _format_reason(error, str(spec))))
-    return list(found.values()), unread
+    return list(sources.values()), unread
 
 
 def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator[SessionInfo]:
@@ -114,10 +114,10 @@ def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator
     def closed(error: OSError) -> None:
         unread.append(UnreadSession(str(error.filename), error.strerror or "cannot be read"))
 
-    for here, folders, files in os.walk(folder, onerror=closed):
+    for current, folders, files in os.walk(folder, onerror=closed):
         folders.sort()
         for name in sorted(files):
-            path = os.path.join(here, name)
+            path = os.path.join(current, name)
             if name.endswith(suffixes) and os.path.isfile(path):
                 try:
                     yield from sessions_in(path)
@@ -125,8 +125,8 @@ def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator
                     unread.append(UnreadSession(path, _format_reason(error, path)))
 
 
-def _format_reason(error: Exception, where: str) -> str:
-    return str(error).removeprefix(f"{where}: ")
+def _format_reason(error: Exception, name: str) -> str:
+    return str(error).removeprefix(f"{name}: ")
 
 
 # One session
@@ -136,17 +136,19 @@ def run_task(
     task: SweepTask, settings: Sequence[SweepSetting], options: SweepOptions, checkpoint: Callable[[], object]
 ) -> TaskResult:
     """Compute the rows of a task; a session that cannot be read or replayed gives a failure reason."""
-    place = task.source
+    source = task.source
     try:
-        session = scan(make_scanner(place.info))
-        folder = session.info.cwd or place.info.cwd or os.path.dirname(os.path.abspath(place.info.path))
+        session = scan(make_scanner(source.info))
+        folder = session.info.cwd or source.info.cwd or os.path.dirname(os.path.abspath(source.info.path))
         session = replace(session, info=replace(session.info, cwd=folder))
-        wanted = [settings[number] for number in task.setting_numbers]
-        return TaskResult(place, list(sweep_session(session, wanted, options, name=place.name, checkpoint=checkpoint)))
+        task_settings = [settings[number] for number in task.setting_numbers]
+        return TaskResult(
+            source, list(sweep_session(session, task_settings, options, name=source.name, checkpoint=checkpoint))
+        )
     except (UnreadableSession, OSError) as error:
-        return TaskResult(place, [], _format_reason(error, place.info.path))
+        return TaskResult(source, [], _format_reason(error, source.info.path))
     except Error as error:
-        return TaskResult(place, [], str(error))
+        return TaskResult(source, [], str(error))
 
 
 # On this machine
@@ -187,15 +189,15 @@ def run_on_processes(
     Args:
         jobs: processes at a time (default: one per core).
     """
-    waiting = sorted(tasks, key=lambda task: -task.source.file_size)
-    jobs = min(jobs or count_cores(), len(waiting))
+    queue = sorted(tasks, key=lambda task: -task.source.file_size)
+    jobs = min(jobs or count_cores(), len(queue))
     if jobs <= 1:
         settings = work.build_settings()
-        for task in waiting:
+        for task in queue:
             yield run_task(task, settings, work.options, lambda: None)
         return
-    left = yield from _run_in_pool(waiting, work, jobs)
-    for task in left:  # a process died: running one at a time shows which task did it
+    remaining = yield from _run_in_pool(queue, work, jobs)
+    for task in remaining:  # a process died: running one at a time shows which task did it
         if (yield from _run_in_pool([task], work, 1)):
             yield TaskResult(task.source, [], "its worker process died, perhaps for lack of memory")
 
@@ -211,33 +213,33 @@ def _run_in_pool(
     """Run tasks in processes; return those that remain when a process dies."""
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
-    left = {id(task): task for task in tasks}
+    remaining = {id(task): task for task in tasks}
     pool = ProcessPoolExecutor(jobs, context, _init_worker, (work, stop))
     try:
         for task, future in _submit_ahead(tasks, lambda task: pool.submit(_run_in_worker, task), 2 * jobs):
-            done = future.result()
-            del left[id(task)]
-            yield done
+            result = future.result()
+            del remaining[id(task)]
+            yield result
     except BrokenProcessPool:
         pass
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
-    return list(left.values())
+    return list(remaining.values())
 
 
 def _submit_ahead(
     tasks: Iterable[SweepTask], submit: Callable[[SweepTask], Future[TaskResult]], max_pending: int
 ) -> Iterator[tuple[SweepTask, Future[TaskResult]]]:
     """Yield tasks with their results as they finish; only a few are submitted ahead, so that results do not pile up."""
-    waiting = iter(tasks)
-    going = {submit(task): task for task in islice(waiting, max_pending)}
-    while going:
-        for future in wait(going, return_when=FIRST_COMPLETED).done:
-            task = going.pop(future)
-            following = next(waiting, None)
+    queue = iter(tasks)
+    pending = {submit(task): task for task in islice(queue, max_pending)}
+    while pending:
+        for future in wait(pending, return_when=FIRST_COMPLETED).done:
+            task = pending.pop(future)
+            following = next(queue, None)
             if following is not None:
-                going[submit(following)] = following
+                pending[submit(following)] = following
             yield task, future
 
 
@@ -251,9 +253,9 @@ def run_on_cluster(client: Client, tasks: Sequence[SweepTask], work: SweepWork) 
     """
     from distributed import as_completed
 
-    there = client.scatter(work, broadcast=True, hash=False)
-    waiting = [_make_paths_absolute(task) for task in sorted(tasks, key=lambda task: -task.source.file_size)]
-    futures = {client.submit(_run_on_cluster_worker, task, there, pure=False): task for task in waiting}
+    shared_work = client.scatter(work, broadcast=True, hash=False)
+    queue = [_make_paths_absolute(task) for task in sorted(tasks, key=lambda task: -task.source.file_size)]
+    futures = {client.submit(_run_on_cluster_worker, task, shared_work, pure=False): task for task in queue}
     try:
         for future in as_completed(list(futures)):
             yield _get_cluster_result(future, futures[future])
@@ -270,12 +272,11 @@ def _make_paths_absolute(task: SweepTask) -> SweepTask:
 
 
 def _get_cluster_result(future: Any, task: SweepTask) -> TaskResult:
-    """Return the rows of a finished task of a cluster, or the failure reason."""
     try:
-        done: TaskResult = future.result()
+        result: TaskResult = future.result()
     except (Exception, CancelledError) as error:  # any error of its workers
         return TaskResult(task.source, [], f"failed on the cluster: {type(error).__name__}: {error}")
-    return done
+    return result
 
 
 def _run_on_cluster_worker(task: SweepTask, work: SweepWork) -> TaskResult:

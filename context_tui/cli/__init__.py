@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from contextlib import suppress
@@ -12,6 +13,7 @@ from io import TextIOWrapper
 from context_tui import __version__
 from context_tui.app.signals import Terminated, find_termination, handle_termination
 from context_tui.errors import Error, ExitCode, SeveralSessions
+from context_tui.text.numbers import replace_unencodable
 
 COMMANDS = {
     "inspect": "report where a session's context went, as text or JSON",
@@ -63,9 +65,10 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line and return the exit code. *argv* defaults to the arguments of the process."""
     arguments = sys.argv[1:] if argv is None else argv
     _open_closed_streams()
+    codecs.register_error("context-tui", replace_unencodable)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a character missing from the encoding must not be fatal
+            stream.reconfigure(errors="context-tui")  # a character missing from the encoding must not be fatal
     with handle_termination():
         return _run_guarded(arguments)
 

@@ -422,7 +422,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
         if tokens or (fitted and fitted[name])
     ]
     columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if fitted else []))
-    print_table(f"by category ({label}; not_in_file is recorded - {label})", columns, categories)
+    print_table(f"by category ({label}; not_in_file is recorded − {label})", columns, categories)
     if not fitted:
         print_line(f"  no fit to recorded sizes: {report['by_category_recorded_why']}")
     _print_calibration(report["calibration"])
@@ -516,7 +516,7 @@ def _print_calibration(calibration: list[dict[str, Any]]) -> None:
     title = "calibration: recorded tokens per estimated token, and the median error on requests not fitted on"
     print_table(title, heads, rows if usable else [])
     if any(hidden):
-        print_line("  not in the file: the median over the model's requests of recorded - calibrated")
+        print_line("  not in the file: the median over the model's requests of recorded − calibrated")
     for each in calibration:
         if not each["usable"]:
             model = make_visible(each["model"] or "model unknown")
@@ -545,7 +545,7 @@ def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, .
     rows: list[tuple[object, ...]] = [
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
         (window["estimated_tokens"], label, content),
-        (window["not_in_file_tokens"], "not in the file", f"recorded - {label} {requests}"),
+        (window["not_in_file_tokens"], "not in the file", f"recorded − {label} {requests}"),
         (window["believed_tokens"], "believed", "last recorded + estimate of everything after it"),
         (window["next_request_tokens"], "next request", _format_next_request_source(window)),
         (about["context_window"], "window", _format_window_source(about)),

@@ -70,8 +70,8 @@ def run(arguments: Sequence[str]) -> int:
     policies = list_policies(options)
     gate = _read_gate(options.gate) if options.gate else None
     settings = _build_settings(policies, gate, options.current)
-    replay_options = options.recorded, options.summary_tokens, options.delay, options.window, options.shares_prefix
-    sweep_options = SweepOptions(*replay_options, options.quick, options.cache)
+    study_options = options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache
+    sweep_options = SweepOptions(*study_options, options.window, options.quick)
     sources, unread = find_sources(options.sessions)
     _check_outputs(options, sources)
     if not sources:

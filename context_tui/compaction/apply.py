@@ -18,13 +18,13 @@ from context_tui.tokens.context_index import index_context
 
 
 def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
-    """Return a new session holding the history that *plan* leaves; an unchanged plan gives the same session back.
+    """Return a new session with the history after *plan*; a plan without changes returns the same session.
 
     Args:
         summary: the text for a plan that summarises, without prefix or suffix.
 
     Raises:
-        PlanError: the plan is of another session, or it summarises and there is no (or only a blank) summary.
+        PlanError: the plan is for another session, or it summarises and the summary is missing or blank.
     """
     context = plan.context
     if context.facts is not session.facts:
@@ -33,21 +33,23 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
         return session
     if plan.needs_summary and not (summary and summary.strip()):
         raise PlanError(f"{plan.policy}: the summary is missing or empty; give one with text")
-    made, touched = SessionBuilder(session), bool(plan.changes or context.replacements)
-    for each in iterate_result_entries(plan):
-        if isinstance(each, Insert):
-            block = {"type": "text", "text": each.format_text(summary or "")}
-            flags = MessageFlag.SUMMARY if each.holds_summary else 0
-            made.add_message({"role": each.role, "content": [block]}, flags=flags, injected=not each.holds_summary)
+    builder, has_changes = SessionBuilder(session), bool(plan.changes or context.replacements)
+    for entry in iterate_result_entries(plan):
+        if isinstance(entry, Insert):
+            block = {"type": "text", "text": entry.format_text(summary or "")}
+            flags = MessageFlag.SUMMARY if entry.holds_summary else 0
+            builder.add_message({"role": entry.role, "content": [block]}, flags=flags, injected=not entry.holds_summary)
         else:
-            made.copy_message(each, build_new_texts(session.content, context, plan.changes, each) if touched else None)
-    copy = made.build_session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy, context.at)
+            builder.copy_message(
+                entry, build_new_texts(session.content, context, plan.changes, entry) if has_changes else None
+            )
+    copy = builder.build_session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy, context.at)
     request = compute_next_request(plan, summary)
     if request.current_size.recorded is not None or compute_not_in_file(context) is not None:
-        left = request.tokens_after - index_context(copy.context_at()).total - estimate_prompt(copy.facts)
-        copy.facts.not_in_file = left
+        not_in_file = request.tokens_after - index_context(copy.context_at()).total - estimate_prompt(copy.facts)
+        copy.facts.not_in_file = not_in_file
         prompt = compute_prompt_not_in_file(context)
-        copy.facts.prompt_not_in_file = None if prompt is None else max(min(left, prompt), 0)
+        copy.facts.prompt_not_in_file = None if prompt is None else max(min(not_in_file, prompt), 0)
     return copy
 
 
@@ -56,32 +58,32 @@ def iterate_result_entries(plan: Plan) -> Iterator[int | Insert]:
     inserts: dict[int, list[Insert]] = {}
     for insert in plan.inserts:
         inserts.setdefault(insert.position, []).append(insert)
-    gone = {position for each in plan.dropped_ranges for position in each}
+    dropped = {position for each in plan.dropped_ranges for position in each}
     for position in range(len(plan.context) + 1):
         yield from inserts.get(position, ())
-        if position < len(plan.context) and position not in gone:
+        if position < len(plan.context) and position not in dropped:
             yield plan.context.order[position]
 
 
 class SessionBuilder:
-    """The messages of a session to be, one after the other. The session that it is made from stays as it was."""
+    """Builder of a session from messages of another one, which remains unchanged, and new messages."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._facts = session, Facts()
         self._entries: list[Origin | Message] = []
 
     def copy_message(self, message: int, bodies: Mapping[int, str | None] | None = None) -> None:
-        """Take a message over, with other texts (by block ordinal) for some of its blocks; None removes one."""
+        """Copy a message, with other texts for some of its blocks (by ordinal); None removes a block."""
         bodies = bodies or {}
         self._entries.append(find_origin(self._session, message, bodies))
         source = self._session.facts
         rows = [(row, ordinal) for ordinal, row in enumerate(source.blocks_of(message))]
-        left = [(row, ordinal) for row, ordinal in rows if bodies.get(ordinal, "") is not None]
+        remaining = [(row, ordinal) for row, ordinal in rows if bodies.get(ordinal, "") is not None]
         flags = source.flags[message]
-        if len(left) < len(rows) and not any(is_turn_start(source, row) for row, _ in left):
+        if len(remaining) < len(rows) and not any(is_turn_start(source, row) for row, _ in remaining):
             flags &= ~MessageFlag.TURN_START
         index = self._facts.add_message(Role(source.role[message]), flags, source.time[message])
-        for row, ordinal in left:
+        for row, ordinal in remaining:
             body = bodies.get(ordinal)
             if body is not None:
                 self._facts.copy_block_with_text(index, source, row, body)
@@ -97,11 +99,11 @@ class SessionBuilder:
         rows: Sequence[int] | None = None,
         injected: bool = False,
     ) -> None:
-        """Put in a message of its own.
+        """Add a new message.
 
         Args:
             rows: for each block, the row of the block of the other session that it is, or -1 for a new one.
-            injected: whether its new texts count as put in by the runtime.
+            injected: whether its new texts count as injected by the runtime.
         """
         self._entries.append(message)
         facts, blocks = self._facts, message["content"]
@@ -113,18 +115,20 @@ class SessionBuilder:
                 facts.add_block(index, block, injected=injected and block.get("type") == "text")
 
     def build_session(self, origin: str, at: int | None = None) -> Session:
-        """Build the session from what was added.
+        """Build the session from the added messages.
 
         Args:
-            origin: what it was derived by.
-            at: the message before which it was left off, of which the model is then; default: the end.
+            origin: the plans that it was derived by.
+            at: the message before which the original was cut, which decides the model (default: the end).
         """
-        facts, old, of = self._facts, self._session.facts, self._session
+        facts, source, session = self._facts, self._session.facts, self._session
         for index in range(len(facts)):
             facts.add_record(index, 0, RecordKind.MESSAGE, index)
-        facts.model = old.model if at is None or at >= len(old) else model_at(old, at)
-        facts.window, facts.model_window = old.window, old.model_window
-        facts.input_includes_cache = old.input_includes_cache
-        facts.system_bytes, facts.tools_bytes, facts.system_rows = old.system_bytes, old.tools_bytes, old.system_rows
-        content = DerivedContent(of, self._entries)
-        return Session(facts, content, of.info, len(facts), of.window_override, origin, of.peaks)
+        facts.model = source.model if at is None or at >= len(source) else model_at(source, at)
+        facts.window, facts.model_window = source.window, source.model_window
+        facts.input_includes_cache = source.input_includes_cache
+        facts.system_bytes = source.system_bytes
+        facts.tools_bytes = source.tools_bytes
+        facts.system_records = source.system_records
+        content = DerivedContent(session, self._entries)
+        return Session(facts, content, session.info, len(facts), session.window_override, origin, session.peaks)

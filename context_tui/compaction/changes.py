@@ -20,7 +20,7 @@ TextRenderer = Callable[[Any], str]
 
 @dataclass(frozen=True)
 class Change:
-    """Another body for a block, or none: ``policy`` is who does it; ``render`` makes the text where the body has none.
+    """Change of a block by ``policy``: another body, or none; ``render`` makes the text if the body has none.
 
     For a tool_use the text is its new input as compact JSON (:func:`build_input_body`).
     """
@@ -32,7 +32,7 @@ class Change:
 
 
 def build_removal(policy: str) -> Change:
-    """Return a block that goes."""
+    """Return the removal of a block."""
     return Change("drop", REMOVED_BODY, policy)
 
 
@@ -43,7 +43,7 @@ def build_input_body(facts: Facts, row: int, arguments: Mapping[str, Any]) -> Bo
 
 
 class LazyChanges(Mapping[int, Change]):
-    """Changes by block row, in prompt order; each is made when it is asked for, as tens of thousands take too long."""
+    """Changes by block row, in prompt order, each made on demand: tens of thousands of objects would take too long."""
 
     def __init__(self, rows: Sequence[int], make: Callable[[int], Change]) -> None:
         self.rows, self._build_change = rows, make
@@ -88,7 +88,7 @@ class UniformChanges(LazyChanges):
 
 
 class StackedChanges(Mapping[int, Change]):
-    """Changes on top of earlier ones: of two of one block the newer counts, and works on what the older left."""
+    """Changes on top of earlier ones; of two of one block, the newer is applied to the result of the older."""
 
     def __init__(self, newer: Mapping[int, Change], older: Mapping[int, Change]) -> None:
         self._newer, self._older = newer, older
@@ -136,10 +136,8 @@ def collect_bodies(changes: Mapping[int, Change]) -> dict[int, Body]:
 def build_new_texts(
     content: Content, context: Context, changes: Mapping[int, Change], message: int
 ) -> dict[int, str | None]:
-    """New texts of a message's blocks, by ordinal, None for one that goes: what is changed, else what the context knew
-    to be replaced.
-    """
-    found: dict[int, str | None] = {}
+    """Return the new texts of a message's blocks by ordinal; None: removed."""
+    texts: dict[int, str | None] = {}
     blocks: list[dict[str, Any]] | None = None
     for ordinal, row in enumerate(context.facts.blocks_of(message)):
         earlier, change = context.replacements.get(row), changes.get(row)
@@ -149,7 +147,7 @@ def build_new_texts(
         if change and change.render and body.text is None and not body.removed:
             blocks = blocks or content.blocks(message)
             now = earlier.text if earlier else get_text(blocks[ordinal])
-            found[ordinal] = change.render(now)
+            texts[ordinal] = change.render(now)
         elif body.removed or body.text is not None:
-            found[ordinal] = body.text
-    return found
+            texts[ordinal] = body.text
+    return texts

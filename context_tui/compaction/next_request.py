@@ -6,6 +6,7 @@ that takes it. A summary that has yet to be written is unknown, and comes on top
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -36,14 +37,13 @@ class SizeSource(StrEnum):
 
 @dataclass(frozen=True)
 class NextRequest:
-    """Sizes in tokens.
+    """Sizes of the next request in tokens, without and with a plan.
 
-    ``current_size`` is the request without the plan: recorded of the last request of this context, and estimated of
-    what came after it. ``removed_tokens`` is an estimate by ``estimator``, less what stands in its place;
-    ``inserted_tokens`` one of the messages that are put in, with the summary where that is written. ``summary_pending``
-    says that it is not: its size is unknown. ``estimator`` is the policy's own, or the name of another ruler by which
-    all three are estimated. ``minimum_tokens`` is an estimate of what no plan reaches, the system prompt and tools:
-    where what goes is estimated as more than was recorded, that much is left.
+    ``current_size`` is the request without the plan. ``removed_tokens`` estimates what the plan removes, less
+    replacements; ``inserted_tokens`` what it inserts, including a written summary; ``summary_pending`` means that the
+    summary is not written yet, so its size is unknown. ``estimator`` is the policy's own, or the token measure of all
+    three. ``minimum_tokens`` estimates what no plan can remove, the system prompt and tools, and bounds the result if
+    more is estimated to be removed than was recorded.
     """
 
     current_size: BelievedSize
@@ -80,12 +80,13 @@ class NextRequest:
 
 
 def compute_current_size(context: Context, token_table: TokenTable | None = None) -> BelievedSize:
-    """Compute the size of the next request as things are: recorded and appended; where nothing was recorded in this
-    context, an estimate of it, of the system prompt and tools in the file, and of what the session's first request had
-    besides.
+    """Compute the size of the next request without a plan: recorded plus appended.
+
+    Without a recorded request in this context it is an estimate of the context, of the system prompt and tools in the
+    file, and of what else the session's first request had.
 
     Args:
-        sizes: the ruler that estimates; ``bytes/4`` without one.
+        token_table: the token measure (default: ``bytes/4``).
     """
     if token_table is not None:
         return _measure_current_size(token_table, context)
@@ -104,47 +105,39 @@ def _measure_current_size(sizes: TokenTable, context: Context) -> BelievedSize:
 
 
 def compute_next_request(plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> NextRequest:
-    """Return the next request of the session if *plan* were carried out.
+    """Return the next request of the session with *plan* applied.
 
     Args:
-        summary: its text, for a plan that summarises, where it is written already.
-        sizes: the ruler that estimates; the policy's own without one.
+        summary: its text, for a plan that summarises, if it is written already.
+        token_table: the token measure (default: the policy's own estimator).
     """
-    if token_table is not None:
-        comes, waits = (
-            sum(token_table.count_text(each.format_text()) for each in plan.inserts if not each.holds_summary),
-            plan.needs_summary,
-        )
-        if summary is not None:
-            comes += sum(
-                token_table.count_text(each.format_text(summary)) for each in plan.inserts if each.holds_summary
-            )
-            waits = False
-        now = compute_current_size(plan.context, token_table)
-        least = _compute_minimum_tokens(
-            now, token_table.system + token_table.tools, token_table.not_in_file_at(plan.context)
-        )
-        return NextRequest(now, _count_removed_tokens(plan, token_table), comes, waits, token_table.name, least)
-    comes, waits = plan.tokens_inserted, plan.needs_summary and summary is None
-    if summary is not None:
-        comes += sum(
-            bytes_to_tokens(utf8_len(each.format_text(summary))) for each in plan.inserts if each.holds_summary
-        )
-    now = compute_current_size(plan.context)
-    least = _compute_minimum_tokens(now, estimate_prompt(plan.context.facts), compute_not_in_file(plan.context))
-    return NextRequest(now, plan.tokens_removed, comes, waits, plan.estimator, least)
+    context, current = plan.context, compute_current_size(plan.context, token_table)
+    count: Callable[[str], int] = _estimate_text
+    if token_table is None:
+        estimator, removed = plan.estimator, plan.tokens_removed
+        prompt, not_in_file = estimate_prompt(context.facts), compute_not_in_file(context)
+    else:
+        estimator, count, removed = token_table.name, token_table.count_text, _count_removed_tokens(plan, token_table)
+        prompt, not_in_file = token_table.system + token_table.tools, token_table.not_in_file_at(context)
+    inserts = [each for each in plan.inserts if summary is not None or not each.holds_summary]
+    inserted = sum(count(each.format_text(summary or "")) for each in inserts)
+    minimum = _compute_minimum_tokens(current, prompt, not_in_file)
+    return NextRequest(current, removed, inserted, plan.needs_summary and summary is None, estimator, minimum)
 
 
-def _compute_minimum_tokens(now: BelievedSize, prompt: int, hidden: int | None) -> int:
-    """Return the tokens that no plan can remove: a prompt in the file, and what the first request had besides, unless
-    the whole request is smaller by now, as it was counted by another model or is no longer sent.
+def _estimate_text(text: str) -> int:
+    return bytes_to_tokens(utf8_len(text))
+
+
+def _compute_minimum_tokens(current: BelievedSize, prompt: int, hidden: int | None) -> int:
+    """Return the tokens that no plan removes: a prompt in the file and, if the request is as large, what is not in
+    it.
     """
-    whole = prompt + max(hidden or 0, 0)
-    return whole if whole <= now.tokens else prompt
+    total = prompt + max(hidden or 0, 0)
+    return total if total <= current.tokens else prompt
 
 
 def _count_removed_tokens(plan: Plan, sizes: TokenTable) -> int:
-    """Count the tokens that are removed, less their replacements."""
     context, sums, changes = plan.context, sizes.prefix_sums_in(plan.context), plan.changes
     if (
         isinstance(changes, UniformChanges)
@@ -156,9 +149,9 @@ def _count_removed_tokens(plan: Plan, sizes: TokenTable) -> int:
         rows, kind = changes.rows, context.facts.kind
         if all(kind[row] == Kind.TOOL_RESULT for row in rows):  # very many are quick so
             return sum(map(sizes.blocks.__getitem__, rows)) - len(rows) * sizes.count_body(rows[0], changes.change.body)
-    gone = sum(sums[each.stop] - sums[each.start] for each in plan.dropped_ranges)
+    removed = sum(sums[each.stop] - sums[each.start] for each in plan.dropped_ranges)
     position_of = index_context(context).position_of if plan.dropped_ranges and changes else {}
     for row, body in collect_bodies(changes).items():
         if not plan.dropped_ranges or not plan.find_action(position_of[context.facts.block_message[row]]):
-            gone += sizes.block_tokens(context, row) - sizes.count_body(row, body)
-    return gone
+            removed += sizes.block_tokens(context, row) - sizes.count_body(row, body)
+    return removed

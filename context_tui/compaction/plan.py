@@ -22,7 +22,7 @@ from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Message
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role, value_class
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.estimators import count_block_tokens
 
 
 @value_class()
@@ -78,26 +78,23 @@ ALREADY_CLEARED_REASONS = {
 
 
 def merge_ranges(positions: Iterable[range]) -> tuple[range, ...]:
-    """Ranges of positions in order, with those that touch or overlap made one."""
-    found: list[range] = []
+    """Return ranges of positions in order, with touching and overlapping ones merged."""
+    merged: list[range] = []
     for each in sorted((each for each in positions if each), key=lambda each: each.start):
-        if found and each.start <= found[-1].stop:
-            found[-1] = range(found[-1].start, max(found[-1].stop, each.stop))
+        if merged and each.start <= merged[-1].stop:
+            merged[-1] = range(merged[-1].start, max(merged[-1].stop, each.stop))
         else:
-            found.append(range(each.start, each.stop))
-    return tuple(found)
+            merged.append(range(each.start, each.stop))
+    return tuple(merged)
 
 
 def _find_range(ranges: tuple[range, ...], position: int) -> range | None:
-    """Return the range that holds a position."""
     number = bisect_right(ranges, position, key=lambda each: each.start) - 1
     return ranges[number] if number >= 0 and position in ranges[number] else None
 
 
 def _list_injected_ordinals(facts: Facts, message: int) -> list[int]:
-    """Return the ordinals of the blocks of a message that a runtime injected, except an earlier summary, the first
-    block.
-    """
+    """List the ordinals of the injected blocks of a message, except an earlier summary."""
     return [
         ordinal
         for ordinal, row in enumerate(facts.blocks_of(message))
@@ -107,14 +104,13 @@ def _list_injected_ordinals(facts: Facts, message: int) -> list[int]:
 
 @value_class(eq=False)
 class Plan:
-    """A policy's plan for a context; nothing is carried out by making one. It knows no session.
+    """A policy's plan for a context. Making a plan changes nothing, and a plan knows no session.
 
-    Positions count from 0 within the context. ``changes`` maps block rows to what stands there instead. The messages of
-    ``dropped_ranges`` go, those of ``summarised_ranges`` (None: all that are dropped, where an insert holds a summary)
-    are what the summarizer is given. ``reason`` says why nothing would change. The trigger stands beside the plan and
-    does not empty it. ``tokens_saved`` are the tokens that would be gone in all, where the policy has sums of them;
-    without it they are counted. A policy whose ``estimator`` is another than ``bytes/4`` says in ``tokens_freed`` what
-    goes by that. ``steps`` are the plans that it is made of, in order, where several policies run one after another.
+    Positions count from 0 within the context. ``changes`` maps block rows to their changes. The messages of
+    ``dropped_ranges`` are removed; those of ``summarised_ranges`` are passed to the summarizer (None: all dropped ones,
+    if an insert holds a summary). ``reason`` says why nothing would change. The plan is made whether or not the trigger
+    fires. ``tokens_saved`` is set if the policy knows the total from prefix sums, else it is counted; ``tokens_freed``
+    is the same by a policy's own ``estimator``. ``steps`` are the plans of the policies that ran one after another.
     """
 
     policy: str
@@ -142,14 +138,14 @@ class Plan:
             return
         object.__setattr__(self, "dropped_ranges", merge_ranges(self.dropped_ranges))
         object.__setattr__(self, "inserts", tuple(sorted(self.inserts, key=lambda each: each.position)))
-        asked = (
+        summarised = (
             self.summarised_ranges
             if self.summarised_ranges is not None
             else self.dropped_ranges
             if self.summary_insert
             else ()
         )
-        object.__setattr__(self, "summarised_ranges", merge_ranges(asked))
+        object.__setattr__(self, "summarised_ranges", merge_ranges(summarised))
         places = {each.position for each in self.inserts}
         for ranges in (self.dropped_ranges, self.summarised_ranges or ()):
             places.update(end for each in ranges for end in (each.start, each.stop))
@@ -185,23 +181,20 @@ class Plan:
         return self._build_messages(self.summarised_message_numbers, injected=False)
 
     def _build_messages(self, numbers: Iterable[int], *, injected: bool = True) -> list[Message]:
-        """Build messages with the changed bodies, with or without the injected blocks."""
         content, context = self.context.content, self.context
         if content is None:
             return []
-        made = []
+        messages = []
         for message in numbers:
             texts = build_new_texts(content, context, self.changes, message)
             if not injected:
                 texts |= dict.fromkeys(_list_injected_ordinals(context.facts, message))
             role = "assistant" if context.facts.role[message] == Role.ASSISTANT else "user"
-            made.append({"role": role, "content": replace_texts(content.blocks(message), texts)})
-        return made
+            messages.append({"role": role, "content": replace_texts(content.blocks(message), texts)})
+        return messages
 
     def iterate_quotable_blocks(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
-        """Yield the blocks of :attr:`quotable_messages`, each with the number of its message and its ordinal in the
-        recording.
-        """
+        """Yield the blocks of :attr:`quotable_messages`, with their messages and recorded ordinals."""
         content, context = self.context.content, self.context
         if content is None:
             return
@@ -209,8 +202,8 @@ class Plan:
             texts = build_new_texts(content, context, self.changes, message)
             texts |= dict.fromkeys(_list_injected_ordinals(context.facts, message))
             for ordinal, block in enumerate(content.blocks(message)):
-                for left in replace_texts([block], {0: texts[ordinal]} if ordinal in texts else {}):
-                    yield message, ordinal, left
+                for quotable in replace_texts([block], {0: texts[ordinal]} if ordinal in texts else {}):
+                    yield message, ordinal, quotable
 
     @property
     def summarised_message_numbers(self) -> list[int]:
@@ -249,7 +242,7 @@ class Plan:
         position_of = sums.position_of if self.dropped_ranges and self.changes else {}
         for block, change in self.changes.items():
             if not self.dropped_ranges or not _find_range(self.dropped_ranges, position_of[facts.block_message[block]]):
-                saved += self.count_block_tokens(block) - change.body.tokens
+                saved += count_block_tokens(self.context, block) - change.body.tokens
         return sums.total - saved + self.tokens_inserted
 
     @cached_property
@@ -270,20 +263,14 @@ class Plan:
 
     @property
     def boundary(self) -> int | None:
-        """First message after the first dropped range; None where nothing is dropped.
+        """First message after the first dropped range; None if nothing is dropped.
 
-        A range that begins with the context is the first one, so that this is where what is kept begins; where the
-        beginning is kept too, it is where the messages go on.
+        It is where the kept messages begin or, if the beginning is kept too, where they continue.
         """
         if not self.dropped_ranges:
             return None
         stop = self.dropped_ranges[0].stop
         return self.context.order[stop] if stop < len(self.context.order) else self.context.at
-
-    def count_block_tokens(self, block: int) -> int:
-        """Count the estimated tokens of a block as it stands in the context."""
-        body = self.context.replacements.get(block)
-        return body.tokens if body else bytes4(self.context.facts, block)
 
     # What becomes of each message and block
 
@@ -303,16 +290,16 @@ class Plan:
         everywhere = range(len(self.context)) if self.changes else chain.from_iterable(self.dropped_ranges)
         for position in everywhere:
             message = self.context.order[position]
-            left = sums.tokens[position]
+            remaining = sums.tokens[position]
             for ordinal, block in enumerate(facts.blocks_of(message)) if self.changes else ():
                 change = self.changes.get(block)
                 if change:
-                    before, after = self.count_block_tokens(block), change.body.tokens
-                    left -= before - after
+                    before, after = count_block_tokens(self.context, block), change.body.tokens
+                    remaining -= before - after
                     tool, call_id = facts.tool_name(block), facts.call_id(block)
                     yield Edit(change.action, message, ordinal, tool, call_id, before, after, change.policy)
             if action := self.find_action(position):
-                yield Edit(action, message, None, "", "", left, 0, by)
+                yield Edit(action, message, None, "", "", remaining, 0, by)
 
     def find_verdict_at(self, position: int, block: int | None = None) -> Verdict:
         """Return the verdict on the message at a position of the context, or on one of its blocks (a row)."""
@@ -325,7 +312,7 @@ class Plan:
             return Verdict(
                 ACTION_PAST_TENSE[change.action],
                 VerdictCode.SELECTED,
-                f"{self.count_block_tokens(block):,} tokens become {became}",
+                f"{count_block_tokens(self.context, block):,} tokens become {became}",
             )
         body = self.context.replacements.get(block) if block is not None else None
         if body and body.source:
@@ -351,9 +338,7 @@ class Plan:
         return self.find_verdict_at(position, None if block is None else rows[block])
 
     def iterate_verdicts(self) -> Iterator[tuple[int, int | None, Verdict]]:
-        """Yield a verdict for every message, tool_result and changed block: message, block ordinal (None: the message),
-        verdict.
-        """
+        """Yield message, block ordinal (None: the message) and verdict of messages, results and changed blocks."""
         facts = self.context.facts
         for position, message in enumerate(self.context.order):
             yield message, None, self.find_verdict_at(position)
@@ -362,9 +347,7 @@ class Plan:
                     yield message, ordinal, self.find_verdict_at(position, block)
 
     def build_context_after(self) -> Context:
-        """Return the context with the changed blocks, for a policy that works on what this one leaves; nothing is
-        dropped.
-        """
+        """Return the context with the changed blocks, for the next policy; nothing is dropped."""
         return self.context.with_bodies(collect_bodies(self.changes))
 
 

@@ -1,7 +1,7 @@
 """Compactions found in a recording: the context before and after, and the blocks removed.
 
-Three kinds: a full one, with its summary; a micro one that a record announces; and a silent one, which shows only in
-the recorded sizes (:class:`context_tui.build_session.select_facts.Drop`) and whose results are inferred.
+Three kinds: a full one, with its summary; a micro one, announced by a record; and a silent one, visible only in the
+recorded sizes (:class:`context_tui.session.facts.Drop`), whose results are inferred.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag, Role
 from context_tui.tokens.accounting import find_request_before
 from context_tui.tokens.breakdown import CATEGORIES, categorize_block
-from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.estimators import count_block_tokens
 from context_tui.tokens.running_sizes import RunningSizes
 
 CompactionKind = Literal["full", "micro", "silent"]
@@ -26,19 +26,16 @@ CompactionKind = Literal["full", "micro", "silent"]
 
 @dataclass(frozen=True, eq=False)
 class RecordedCompaction:
-    """A compaction of the recording.
+    """Compaction in a recording; the contexts before and after it are built on demand.
 
     Attributes:
         session: the recording.
-        message: where it happened: a full one's summary, the message after a micro one, the reply that shows a silent
-            one.
+        message: the summary of a full one, the message after a micro one, or the reply that shows a silent one.
         kind: full, micro or silent.
-        what: what the facts say of it.
-        believed_before: tokens that a runtime with baseline and delta believed the context to have before it; None for
-            an empty one. ``believed_is_recorded`` says whether a recorded size is in that.
-        recorded_after: recorded tokens of the first request after it; None where another context begins before that.
-
-    What is there before and after is put together when it is asked for: it takes time in proportion to the contexts.
+        event: the facts about it.
+        believed_tokens_before: size that a runtime with baseline and delta believed before it; None for an empty
+            context. ``believed_is_recorded`` states whether a recorded size is part of it.
+        recorded_tokens_after: recorded size of the first request after it; None if another context begins before that.
     """
 
     session: Session
@@ -67,26 +64,26 @@ class RecordedCompaction:
     @cached_property
     def removed_blocks(self) -> Sequence[int]:
         """Rows of the blocks whose content was there before and is not after, in prompt order."""
-        left = set(self.context_after.order)
+        remaining = set(self.context_after.order)
         return [
             row
             for message in self.context_before.order
             for row in self.context_before.blocks_of(message)
             if row not in self.context_before.replacements
-            and (message not in left or row in self.context_after.replacements)
+            and (message not in remaining or row in self.context_after.replacements)
         ]
 
     @cached_property
     def added_messages(self) -> Sequence[int]:
         """Messages that were not there before, in prompt order: the summary, what was attached again, what was said."""
-        known = set(self.context_before.order)
-        return [message for message in self.context_after.order if message not in known]
+        earlier = set(self.context_before.order)
+        return [message for message in self.context_after.order if message not in earlier]
 
     @cached_property
     def remaining_messages(self) -> Sequence[int]:
         """Messages that are there before and after, in prompt order."""
-        left = set(self.context_after.order)
-        return [message for message in self.context_before.order if message in left]
+        later = set(self.context_after.order)
+        return [message for message in self.context_before.order if message in later]
 
     @property
     def summary_message(self) -> int | None:
@@ -96,37 +93,39 @@ class RecordedCompaction:
 
     def count_block_tokens(self, row: int) -> int:
         """Estimated tokens (``bytes/4``) of a block before it."""
-        body = self.context_before.replacements.get(row)
-        return body.tokens if body else bytes4(self.session.facts, row)
+        return count_block_tokens(self.context_before, row)
 
 
 def count_tokens_by_category(context: Context) -> dict[str, int]:
     """Estimated tokens (``bytes/4``) of the messages of a context by category, as in a breakdown."""
-    facts, found = context.facts, dict.fromkeys(CATEGORIES, 0)
+    by_category = dict.fromkeys(CATEGORIES, 0)
     for message in context.order:
         for row in context.blocks_of(message):
-            body = context.replacements.get(row)
-            found[categorize_block(facts, message, row)] += body.tokens if body else bytes4(facts, row)
-    return {name: tokens for name, tokens in found.items() if tokens}
+            by_category[categorize_block(context.facts, message, row)] += count_block_tokens(context, row)
+    return {name: tokens for name, tokens in by_category.items() if tokens}
 
 
 def find_recorded_compactions(session: Session) -> list[RecordedCompaction]:
     """Return all compactions of a recording, in order."""
     facts, sizes = session.facts, RunningSizes(session.facts)
-    found: list[Compaction | Drop] = [each for each in facts.compactions if each.message <= session.length]
-    found += (drop for drop in session.drops if drop.cleared_blocks)
-    return [_build_recorded_compaction(session, each, sizes) for each in sorted(found, key=lambda each: each.message)]
+    events: list[Compaction | Drop] = [event for event in facts.compactions if event.message <= session.length]
+    events += (drop for drop in session.drops if drop.cleared_blocks)
+    return [
+        _build_recorded_compaction(session, event, sizes) for event in sorted(events, key=lambda event: event.message)
+    ]
 
 
-def _build_recorded_compaction(session: Session, what: Compaction | Drop, sizes: RunningSizes) -> RecordedCompaction:
+def _build_recorded_compaction(session: Session, event: Compaction | Drop, sizes: RunningSizes) -> RecordedCompaction:
     facts = session.facts
-    at = min(what.message, len(session))
-    if isinstance(what, Drop):
+    at = min(event.message, len(session))
+    if isinstance(event, Drop):
         after = facts.requests[bisect_left(facts.request_message, at)].context
-        return RecordedCompaction(session, at, "silent", what, after + what.tokens, True, after)
-    believed, known = _compute_believed_tokens(facts, at, sizes)
-    kind: CompactionKind = "full" if what.kind == "full" else "micro"
-    return RecordedCompaction(session, at, kind, what, believed, known, _find_recorded_tokens_after(facts, what))
+        return RecordedCompaction(session, at, "silent", event, after + event.tokens, True, after)
+    believed, is_recorded = _compute_believed_tokens(facts, at, sizes)
+    kind: CompactionKind = "full" if event.kind == "full" else "micro"
+    return RecordedCompaction(
+        session, at, kind, event, believed, is_recorded, _find_recorded_tokens_after(facts, event)
+    )
 
 
 def _compute_believed_tokens(facts: Facts, at: int, sizes: RunningSizes) -> tuple[int | None, bool]:
@@ -138,35 +137,36 @@ def _compute_believed_tokens(facts: Facts, at: int, sizes: RunningSizes) -> tupl
     return tokens, request >= 0
 
 
-def _find_recorded_tokens_after(facts: Facts, what: Compaction) -> int | None:
-    """Return the recorded size of the first request after a compaction. After a microcompaction it may be of another
-    context.
-    """
-    row = bisect_left(facts.request_message, what.message)
+def _find_recorded_tokens_after(facts: Facts, compaction: Compaction) -> int | None:
+    """Return the recorded size of the first request after a compaction, if it is of the same context."""
+    row = bisect_left(facts.request_message, compaction.message)
     if row >= len(facts.requests):
         return None
-    if what.kind == "micro":
-        begun = bisect_left(facts.epochs, what.message, key=lambda epoch: epoch.message)
-        if begun < len(facts.epochs) and what.message <= facts.epochs[begun].message <= facts.request_message[row]:
+    if compaction.kind == "micro":
+        next_epoch = bisect_left(facts.epochs, compaction.message, key=lambda epoch: epoch.message)
+        if (
+            next_epoch < len(facts.epochs)
+            and compaction.message <= facts.epochs[next_epoch].message <= facts.request_message[row]
+        ):
             return None
     return facts.requests[row].context
 
 
 def _find_first_reply(session: Session, summary: int) -> int:
-    """Return the point at which the model first replied after a summary, in the same context; else its end.
+    """Return the point of the model's first reply after a summary, in the same context; else the end of that context.
 
-    Not before what that context begins with is there: more may be put in behind the summary, such as a hint to go on.
+    It is not before the start of that epoch: runtimes may insert more after the summary, such as a hint to continue.
     """
     facts = session.facts
-    begun = bisect_left(facts.epochs, summary + 1, key=lambda epoch: epoch.message)
-    start = max(summary + 1, facts.epochs[begun - 1].start)
-    end = min(facts.epochs[begun].message, len(session)) if begun < len(facts.epochs) else len(session)
-    spoken = (
+    next_epoch = bisect_left(facts.epochs, summary + 1, key=lambda epoch: epoch.message)
+    start = max(summary + 1, facts.epochs[next_epoch - 1].start)
+    end = min(facts.epochs[next_epoch].message, len(session)) if next_epoch < len(facts.epochs) else len(session)
+    replies = (
         message
         for message in range(start, end)
         if facts.role[message] == Role.ASSISTANT and not facts.flags[message] & _NOT_FROM_MODEL
     )
-    return next(spoken, end)
+    return next(replies, end)
 
 
 _NOT_FROM_MODEL = MessageFlag.SYNTHETIC | MessageFlag.NOT_SENT

@@ -18,17 +18,17 @@ def return_unchanged(messages: list[Message]) -> list[Message]:
 
 @dataclass(frozen=True)
 class SummaryPrompt:
-    """Prompt of a summarizer, and how the messages are prepared for it.
+    """Prompt of a summarizer, and the preparation of messages for it.
 
     Attributes:
         system: the system prompt.
-        ask: the messages to send, from the prepared head and the body of an earlier summary to update (or None).
-        prepare: the head as it is summarised, before pair repair: long results cut, images named.
-        sections: headings that a complete reply holds, in order; empty when none are asked for.
-        max_tokens: the most that the reply may use.
-        history: whether the head is sent as messages, so that the session's tool schemas go along and its tool pairs
-            are repaired first; else ``build_request`` makes text of it.
-        own_model: whether the session's own model is asked when the first one fails.
+        build_request: builds the messages to send from the prepared head and the earlier summary to update, if any.
+        prepare_messages: prepares the head before pair repair: truncates long results, names images.
+        sections: headings of a complete reply, in order; empty if none are required.
+        max_tokens: limit of the reply.
+        sends_messages: whether the head is sent as messages, with the session's tool schemas and repaired pairs; else
+            as text.
+        retries_with_session_model: whether the session's own model is tried if the first one fails.
     """
 
     system: str

@@ -1,7 +1,7 @@
-"""Tool pairing: which calls and results of a history lack their counterpart, and making it one a provider accepts.
+"""Tool pairing: find calls and results of a history without their counterpart, and repair it for a provider.
 
 Consecutive messages of one role count as one, as providers combine them. Within that, every call of an assistant is
-answered in the user message right behind it, and nowhere else.
+answered in the user message right after it, and nowhere else.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class MessageSource(NamedTuple):
 
 
 class RepairedHistory(NamedTuple):
-    """A history that was repaired, the source of each of its messages, and what was changed, with how often.
+    """Repaired history: its messages, the source of each one, and the counted notes on changes.
 
-    What was given and needed nothing is the same object.
+    Messages that needed no repair are the same objects.
     """
 
     messages: list[Message]
@@ -86,9 +86,7 @@ _PlacedBlock = tuple[Block, BlockPosition | None]
 
 
 def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
-    """Return the calls and results without their counterpart. Calls of the very last message are pending, which is
-    fine.
-    """
+    """Find the unpaired calls and results; calls of the very last message are pending, which is fine."""
     calls: list[Orphan] = []
     results: list[Orphan] = []
     open_calls: list[Orphan] = []  # of the assistant turn before
@@ -98,15 +96,15 @@ def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
             open_calls = [orphan for orphan in turn if orphan.kind == "call"]
             results += [orphan for orphan in turn if orphan.kind == "result"]
             continue
-        waiting = _group_by_call_id((call.call_id, call) for call in open_calls)
+        open_by_id = _group_by_call_id((call.call_id, call) for call in open_calls)
         for result in turn:
             if result.kind == "call":
                 calls.append(result)
-            elif of_id := waiting.get(result.call_id):
-                of_id.popleft()
+            elif queue := open_by_id.get(result.call_id):
+                queue.popleft()
             else:
                 results.append(result)
-        unanswered = frozenset(call for of_id in waiting.values() for call in of_id)
+        unanswered = frozenset(call for queue in open_by_id.values() for call in queue)
         calls += [call for call in open_calls if call in unanswered]
         open_calls = []
     last = max((message for message, entry in enumerate(messages) if list_nonblank_blocks(entry)), default=0)
@@ -122,27 +120,29 @@ def compare_orphans(
     Args:
         renamed: ids that calls of *after* have now, with those that they had before.
     """
-    had, has = find_unpaired(before), find_unpaired(after)
-    known = Counter((orphan.kind, orphan.call_id) for orphan in (*had.orphan_calls, *had.orphan_results))
+    unpaired_before, unpaired_after = find_unpaired(before), find_unpaired(after)
+    counts_before = Counter(
+        (orphan.kind, orphan.call_id) for orphan in (*unpaired_before.orphan_calls, *unpaired_before.orphan_results)
+    )
     inherited: list[Orphan] = []
     introduced: list[Orphan] = []
-    for orphan in (*has.orphan_calls, *has.orphan_results):
+    for orphan in (*unpaired_after.orphan_calls, *unpaired_after.orphan_results):
         key = (orphan.kind, (renamed or {}).get(orphan.call_id, orphan.call_id))
-        (inherited if known[key] > 0 else introduced).append(orphan)
-        known[key] -= 1
+        (inherited if counts_before[key] > 0 else introduced).append(orphan)
+        counts_before[key] -= 1
     return inherited, introduced
 
 
 def _group_by_call_id(entries: Iterable[tuple[str, T]]) -> dict[str, deque[T]]:
     """Group entries by call id, in order: ids may repeat, and each answer takes the first one that waits."""
-    found: dict[str, deque[T]] = {}
+    groups: dict[str, deque[T]] = {}
     for call_id, entry in entries:
-        found.setdefault(call_id, deque()).append(entry)
-    return found
+        groups.setdefault(call_id, deque()).append(entry)
+    return groups
 
 
 def list_block_positions(messages: list[Message]) -> list[tuple[str, str, int, int, str]]:
-    """Role, kind, message, block and call id of every block that is not blank; what is blank is as good as absent."""
+    """List role, kind, message, block and call id of every block that is not blank; blank blocks count as absent."""
     kinds = {"tool_use": ("call", "id"), "tool_result": ("result", "tool_use_id")}
     places = []
     for index, message in enumerate(messages):
@@ -176,27 +176,27 @@ def _is_blank(block: Block) -> bool:
 
 
 def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
-    """Give each call an id of its own; returns the messages, and the original of each new id.
+    """Give each call an id of its own; return the messages, and the original of each new id.
 
-    Recordings of several runs count calls anew in each, and providers refuse a second call with an id. It gets one made
-    from the old one, as does the result that answers it. Messages that need nothing are the same objects.
+    Recordings of several runs may repeat ids, and providers refuse a second call with an id. Such a call, and its
+    result, get a new id made from the old one. Messages without changes are the same objects.
     """
     places = list_block_positions(messages)
     present = {call_id for _, kind, _, _, call_id in places if kind}
-    seen: set[str] = set()
+    assigned: set[str] = set()
     tried: dict[str, int] = {}
     renamed: dict[str, str] = {}
     ids: dict[tuple[int, int], str] = {}
-    waiting: dict[str, deque[str]] = {}  # new ids by the old one, of the assistant turn before
+    new_ids: dict[str, deque[str]] = {}  # new ids by the old one, of the assistant turn before
     for role, turn in groupby(places, key=lambda place: place[0]):
         if role == "assistant":
-            waiting = {}
+            new_ids = {}
         for _, kind, message, block, old in turn:
             if kind == "call" and role == "assistant":
-                new = _make_unique_id(old, seen, present, tried)
-                waiting.setdefault(old, deque()).append(new)
-            elif kind == "result" and role == "user" and waiting.get(old):
-                new = waiting[old].popleft()
+                new = _make_unique_id(old, assigned, present, tried)
+                new_ids.setdefault(old, deque()).append(new)
+            elif kind == "result" and role == "user" and new_ids.get(old):
+                new = new_ids[old].popleft()
             else:
                 continue
             if new != old:
@@ -213,31 +213,30 @@ def _rename_call_ids(message: Message, at: int, ids: dict[tuple[int, int], str])
     return {**message, "content": content}
 
 
-def _make_unique_id(call_id: str, seen: set[str], present: set[str], tried: dict[str, int]) -> str:
-    """*call_id* if no earlier call has it, else the next one made from it that nothing in the history has.
+def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: dict[str, int]) -> str:
+    """Return *call_id* if no earlier call has it, else the next id made from it that nothing in the history has.
 
     Args:
-        tried: per id, the last number that was looked at; none before it is free.
+        tried: by id, the last number that was tried; none before it is free.
     """
     new, number = call_id, tried.get(call_id, 1)
-    while not new or new in seen or (new != call_id and new in present):
+    while not new or new in assigned or (new != call_id and new in present):
         number += 1
         new = f"{call_id}-{number}" if call_id else f"call-{number - 1}"
     tried[call_id] = number
-    seen.add(new)
+    assigned.add(new)
     return new
 
 
 def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list[Message], list[str]]:
-    """Return a history that a provider accepts, and notes on what was changed for it, each with how often.
+    """Return a history that a provider accepts, and counted notes on the changes.
 
-    Roles alternate and the user begins; no message or text is blank; each call has an id of its own and its result in
-    the next message, before anything else there. Missing results are added as labelled errors, results without a call
-    become labelled text. The input is not changed, and messages that need nothing are passed on as they are.
+    Roles alternate and the user begins; no message or text is blank; each call has an id of its own and its result at
+    the start of the next message. Missing results are added as labelled errors, results without a call become labelled
+    text. The input is not changed, and messages without changes are the same objects.
 
     Args:
-        messages: the history.
-        keep_pending: leave calls of the very last message unanswered, where the history will be continued by a runtime.
+        keep_pending: leave calls of the very last message unanswered, for a history that a runtime will continue.
     """
     repaired = _repair_history(messages, keep_pending)
     return repaired.messages, format_losses(repaired.notes)
@@ -245,16 +244,14 @@ def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list
 
 def _repair_history(messages: list[Message], keep_pending: bool, unmerged: Collection[int] = ()) -> RepairedHistory:
     notes = Counter[str]()
-    named, renamed = assign_unique_ids(messages)
+    unique_messages, renamed = assign_unique_ids(messages)
     notes[NOTE_CALLS_RENAMED] = len(renamed)
-    given = _remove_blanks(_trace_messages(named), notes)
-    history = _ensure_user_first(_merge_same_roles(given, notes), notes)
-    if (
-        history
-        and _get_entry_role(history[-1]) == "assistant"
-        and _find_calls(history[-1].message)
-        and not keep_pending
-    ):
+    entries = _remove_blanks(_trace_messages(unique_messages), notes)
+    history = _ensure_user_first(_merge_same_roles(entries, notes), notes)
+    ends_with_call = bool(history) and any(
+        block.get("type") == "tool_use" for block in list_nonblank_blocks(history[-1].message)
+    )
+    if ends_with_call and _get_entry_role(history[-1]) == "assistant" and not keep_pending:
         history.append(_build_user_message([]))
     for position, entry in enumerate(history):
         if _get_entry_role(entry) == "assistant":
@@ -265,7 +262,7 @@ def _repair_history(messages: list[Message], keep_pending: bool, unmerged: Colle
         elif position == 0:
             history[0] = _answer_calls(_build_user_message([]), entry, notes)[1]
     if unmerged:
-        history = _split_merged_messages(history, {entry.source.message: entry for entry in given}, unmerged, notes)
+        history = _split_merged_messages(history, {entry.source.message: entry for entry in entries}, unmerged, notes)
     return _build_repaired_history(history, +notes)
 
 
@@ -285,9 +282,10 @@ def _split_merged_messages(
     unmerged: Collection[int],
     notes: Counter[str],
 ) -> list[_TracedMessage]:
-    """Return the history with messages of *given* taken out again of those that they were merged with: those *apart*.
+    """Split the *unmerged* messages from those that they were merged with.
 
-    One between a call and its result stays where it is; a call before one that only has an added result gets it there.
+    A message between a call and its result stays where it is; a call before a message that only has an added result
+    gets that result there.
     """
     split_history: list[_TracedMessage] = []
     for position, entry in enumerate(history):
@@ -301,14 +299,16 @@ def _split_merged_messages(
             for block, place in (_list_placed_blocks(following) if following else ())
             if place is None and block.get("type") == "tool_result"
         }
-        asked = [[str(block.get("id")) for block, _ in piece if block.get("type") == "tool_use"] for piece in pieces]
-        asked[-1] = []  # it stands right before what answers it already
-        moved = {call for calls in asked for call in calls}
-        if following is not None and not moved <= added.keys():
+        calls_by_piece = [
+            [str(block.get("id")) for block, _ in piece if block.get("type") == "tool_use"] for piece in pieces
+        ]
+        calls_by_piece[-1] = []  # it stands right before what answers it already
+        moved_calls = {call for calls in calls_by_piece for call in calls}
+        if following is not None and not moved_calls <= added.keys():
             split_history.append(entry)
             continue
         notes[NOTE_MESSAGES_MERGED] -= len(pieces) - 1
-        for piece, calls in zip(pieces, asked, strict=True):
+        for piece, calls in zip(pieces, calls_by_piece, strict=True):
             split_history.append(_build_split_message(entry, piece, originals))
             if calls:
                 split_history.append(
@@ -316,20 +316,18 @@ def _split_merged_messages(
                         [added[call] if call in added else _build_missing_result(call, notes) for call in calls]
                     )
                 )
-        if following is not None and moved:
-            rest = [
+        if following is not None and moved_calls:
+            remaining = [
                 (block, at)
                 for block, at in _list_placed_blocks(following)
-                if at or block.get("tool_use_id") not in moved
+                if at or block.get("tool_use_id") not in moved_calls
             ]
-            history[position + 1] = _replace_blocks(following, rest)
+            history[position + 1] = _replace_blocks(following, remaining)
     return [entry for entry in split_history if get_content_blocks(entry.message)]
 
 
 def _split_blocks(entry: _TracedMessage, unmerged: Collection[int]) -> list[list[_PlacedBlock]]:
-    """Split the blocks of a message into those of the messages that stay unmerged, and those before, between and after
-    them.
-    """
+    """Split the blocks of a message at the messages that stay unmerged."""
     numbers = [
         (each, place.message if (place := each[1]) and place.message in unmerged else -1)
         for each in _list_placed_blocks(entry)
@@ -354,14 +352,12 @@ def _get_entry_role(entry: _TracedMessage) -> str:
 
 
 def _build_user_message(blocks: list[Block]) -> _TracedMessage:
-    """Return a message of the user that nobody gave."""
     return _TracedMessage({"role": "user", "content": blocks}, MessageSource(None, [None] * len(blocks)))
 
 
 def _list_placed_blocks(entry: _TracedMessage) -> list[_PlacedBlock]:
-    """List the blocks that are not blank, each with its position."""
-    found = zip(get_content_blocks(entry.message), entry.source.blocks, strict=True)
-    return [(block, place) for block, place in found if isinstance(block, dict) and not _is_blank(block)]
+    pairs = zip(get_content_blocks(entry.message), entry.source.blocks, strict=True)
+    return [(block, place) for block, place in pairs if isinstance(block, dict) and not _is_blank(block)]
 
 
 def _replace_blocks(entry: _TracedMessage, placed: list[_PlacedBlock]) -> _TracedMessage:
@@ -377,13 +373,12 @@ def _replace_blocks(entry: _TracedMessage, placed: list[_PlacedBlock]) -> _Trace
 def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) -> RepairedHistory:
     """Repair a history with the fewest changes that a provider accepts, with notes on them.
 
-    Neighbours of one role stay apart, as providers take them, unless pairs are broken or something is said between a
-    call and its result: that needs :func:`repair`. Ids are taken for those that :func:`assign_unique_ids` gave. Calls
-    of the very last message stay pending.
+    Neighbours of one role are not merged, as providers accept them, unless pairs are broken or something stands between
+    a call and its result: that needs :func:`repair`. Ids must be those of :func:`assign_unique_ids`. Calls of the very
+    last message stay pending.
 
     Args:
-        messages: the history.
-        apart: the numbers of messages that are joined to no other, unless they stand between a call and its result.
+        unmerged: numbers of messages that are merged with no other, unless they stand between a call and its result.
     """
     notes = Counter[str]()
     history = _ensure_user_first(_remove_blanks(_trace_messages(messages), notes), notes)
@@ -394,11 +389,11 @@ def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) ->
 
 
 def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> RepairedHistory:
-    """Repair these orphans and leave all else as it was, with notes.
+    """Repair these orphans and leave everything else as it is, with notes.
 
-    A result becomes labelled text in its place. A call of the assistant gets a labelled result where its turn is
-    answered: in the first message of the user behind that turn, behind the results there; in a message of its own
-    before the very last message, when no user follows. A call of the user cannot be answered, and stays.
+    A result becomes labelled text in its place. A call of the assistant gets a labelled result in the first user
+    message after its turn, after the results there; if no user message follows, in a new message before the very last
+    one. A call of the user cannot be answered, and stays.
     """
     notes = Counter[str]()
     texts = {(orphan.message, orphan.block) for orphan in orphans if orphan.kind == "result"}
@@ -407,38 +402,34 @@ def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> Repair
         if orphan.kind == "call":
             calls.setdefault(orphan.message, []).append(orphan.call_id)
     history: list[_TracedMessage] = []
-    due: list[_PlacedBlock] = []  # for calls of the assistant's turn
-    last = 0  # of what is there, the last that is not blank
+    missing_results: list[_PlacedBlock] = []  # for calls of the assistant's turn
+    last_nonblank = 0  # of what is there, the last that is not blank
     for at, entry in enumerate(_trace_messages(messages)):
         message, source = entry
         is_blank, is_user = not list_nonblank_blocks(message), get_role(message) == "user"
-        made: list[_PlacedBlock] = []
+        placed: list[_PlacedBlock] = []
         for block, place in zip(get_content_blocks(message), source.blocks, strict=True):
-            made += _convert_result_to_text(block, notes) if place in texts else [(block, place)]
+            placed += _convert_result_to_text(block, notes) if place in texts else [(block, place)]
         changed = any(place in texts for place in source.blocks)
-        if due and is_user and not is_blank:
-            behind = max((n + 1 for n, (block, _) in enumerate(made) if block.get("type") == "tool_result"), default=0)
-            made[behind:behind], due, changed = due, [], True
+        if missing_results and is_user and not is_blank:
+            insert_at = max(
+                (n + 1 for n, (block, _) in enumerate(placed) if block.get("type") == "tool_result"), default=0
+            )
+            placed[insert_at:insert_at], missing_results, changed = missing_results, [], True
         if changed:
-            blocks, places = [block for block, _ in made], [place for _, place in made]
+            blocks, places = [block for block, _ in placed], [place for _, place in placed]
             entry = _TracedMessage({**message, "content": blocks}, MessageSource(source.message, places))
         if not is_user:
-            due += [(_build_missing_result(call_id, notes), None) for call_id in calls.get(at, ())]
-        last = last if is_blank else len(history)
+            missing_results += [(_build_missing_result(call_id, notes), None) for call_id in calls.get(at, ())]
+        last_nonblank = last_nonblank if is_blank else len(history)
         history.append(entry)
-    if due:  # not behind the last message, whose own calls are pending
-        history.insert(last, _build_user_message([block for block, _ in due]))
+    if missing_results:  # not behind the last message, whose own calls are pending
+        history.insert(last_nonblank, _build_user_message([block for block, _ in missing_results]))
     return _build_repaired_history(history, notes)
 
 
-def _find_calls(message: Message) -> list[Block]:
-    return [block for block in list_nonblank_blocks(message) if block.get("type") == "tool_use"]
-
-
 def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:
-    """Return the messages without blank texts, and without those that are nothing else; the rest are the same
-    objects.
-    """
+    """Remove blank texts, and messages of nothing else; unchanged messages are the same objects."""
     history: list[_TracedMessage] = []
     for entry in messages:
         message, source = entry
@@ -446,8 +437,10 @@ def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[
         if not placed:
             notes["empty messages left out"] += 1
         elif isinstance(content, list) and len(content) != len(placed):
-            kept = MessageSource(source.message, [place for _, place in placed])
-            history.append(_TracedMessage({**message, "role": role, "content": [block for block, _ in placed]}, kept))
+            new_source = MessageSource(source.message, [place for _, place in placed])
+            history.append(
+                _TracedMessage({**message, "role": role, "content": [block for block, _ in placed]}, new_source)
+            )
             notes["empty texts left out"] += len(content) - len(placed)
         else:
             history.append(entry if message.get("role") == role else _TracedMessage({**message, "role": role}, source))
@@ -464,13 +457,14 @@ def _has_late_results(messages: list[Message]) -> bool:
 
 
 def _merge_same_roles(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:
-    """Return the messages with neighbours of one role merged."""
     history: list[_TracedMessage] = []
     for _, group in groupby(messages, key=_get_entry_role):
-        first, *others = group
-        if others:
-            first = _replace_blocks(first, [each for entry in (first, *others) for each in _list_placed_blocks(entry)])
-            notes[NOTE_MESSAGES_MERGED] += len(others)
+        first, *neighbours = group
+        if neighbours:
+            first = _replace_blocks(
+                first, [each for entry in (first, *neighbours) for each in _list_placed_blocks(entry)]
+            )
+            notes[NOTE_MESSAGES_MERGED] += len(neighbours)
         history.append(first)
     return history
 
@@ -488,10 +482,10 @@ def _answer_calls(
     """Return an assistant message, and the user message that answers exactly its calls."""
     assistant_blocks: list[_PlacedBlock] = []
     results: list[tuple[int, _PlacedBlock]] = []  # with their number among the given blocks, added ones behind
-    given = _list_placed_blocks(user) if user is not None else []
+    user_blocks = _list_placed_blocks(user) if user is not None else []
     unused = _group_by_call_id(
         (str(block.get("tool_use_id") or ""), number)
-        for number, (block, _) in enumerate(given)
+        for number, (block, _) in enumerate(user_blocks)
         if block.get("type") == "tool_result"
     )
     for block, place in _list_placed_blocks(assistant):
@@ -502,35 +496,36 @@ def _answer_calls(
         if block.get("type") != "tool_use":
             continue
         call_id = str(block.get("id") or "")
-        if of_id := unused.get(call_id):
-            number = of_id.popleft()
-            results.append((number, given[number]))
+        if queue := unused.get(call_id):
+            number = queue.popleft()
+            results.append((number, user_blocks[number]))
         elif user is not None:
-            results.append((len(given), (_build_missing_result(call_id, notes), None)))
-    answering = {number for number, _ in results}
-    rest: list[_PlacedBlock] = []
-    for number, (block, place) in enumerate(given):
+            results.append((len(user_blocks), (_build_missing_result(call_id, notes), None)))
+    result_numbers = {number for number, _ in results}
+    other_blocks: list[_PlacedBlock] = []
+    for number, (block, place) in enumerate(user_blocks):
         match block.get("type"):
-            case "tool_result" if number not in answering:
-                rest += _convert_result_to_text(block, notes)
+            case "tool_result" if number not in result_numbers:
+                other_blocks += _convert_result_to_text(block, notes)
             case "tool_use":
-                rest.append(({"type": "text", "text": f"[tool call by the user] {compact_text(block)}"}, None))
+                other_blocks.append(({"type": "text", "text": f"[tool call by the user] {compact_text(block)}"}, None))
                 notes["calls in user messages turned into text"] += 1
             case "tool_result":
                 pass
             case _:
-                rest.append((block, place))
+                other_blocks.append((block, place))
     ordered = [result for _, result in sorted(results, key=lambda entry: entry[0])]
-    first_other = min((number for number in range(len(given)) if number not in answering), default=len(given))
-    if any(first_other < number < len(given) for number in answering):
+    first_other = min(
+        (number for number in range(len(user_blocks)) if number not in result_numbers), default=len(user_blocks)
+    )
+    if any(first_other < number < len(user_blocks) for number in result_numbers):
         notes["user messages reordered to begin with their results"] += 1
     return _replace_blocks(assistant, assistant_blocks), _replace_blocks(
-        user or _build_user_message([]), [*ordered, *rest]
+        user or _build_user_message([]), [*ordered, *other_blocks]
     )
 
 
 def _build_missing_result(call_id: str, notes: Counter[str]) -> Block:
-    """Return a labelled result for a call that has none."""
     notes[NOTE_RESULTS_ADDED] += 1
     return {"type": "tool_result", "tool_use_id": call_id, "content": MISSING_RESULT_TEXT, "is_error": True}
 
@@ -543,5 +538,5 @@ def _convert_result_to_text(result: Block, notes: Counter[str]) -> list[_PlacedB
     body = result.get("content")
     parts = body if isinstance(body, list) else []
     images = [part for part in parts if isinstance(part, dict) and part.get("type") == "image"]
-    words = {"type": "text", "text": f"[{label} without its call, id {call_id}]\n{body_to_text(body)}"}
-    return [(block, None) for block in (words, *images)]
+    text_block = {"type": "text", "text": f"[{label} without its call, id {call_id}]\n{body_to_text(body)}"}
+    return [(block, None) for block in (text_block, *images)]

@@ -40,21 +40,21 @@ class Study(NamedTuple):
 
     def group_cases_by_firing(self) -> list[list[int]]:
         """Group the numbers of regret cases by the firing that removed their content; each case has one firing."""
-        found: list[list[int]] = [[] for _ in self.replay.firings]
+        groups: list[list[int]] = [[] for _ in self.replay.firings]
         at_message: dict[int, list[int]] = {}
         for number, firing in enumerate(self.replay.firings):
             at_message.setdefault(firing.message, []).append(number)
         rows: dict[int, frozenset[int]] = {}
         for number, case in enumerate(self.regret.cases):
-            took, *later = at_message[case.dropped]
-            for each in [took, *later] if later else ():
+            firing_number, *later = at_message[case.dropped]
+            for each in [firing_number, *later] if later else ():
                 if each not in rows:
                     rows[each] = find_changed_rows(self.replay.firings[each].plan)
                 if case.row in rows[each]:
-                    took = each
+                    firing_number = each
                     break
-            found[took].append(number)
-        return found
+            groups[firing_number].append(number)
+        return groups
 
 
 @dataclass(frozen=True)
@@ -98,19 +98,19 @@ class Lab:
         """Later uses of each block's content."""
         return build_use_index(self.recording)
 
-    def run_study(
+    def replay(
         self,
         policy: Policy,
         params: Params,
-        settings: StudySettings = StudySettings(),
+        settings: StudySettings,
         checkpoint: Callable[[], object] = lambda: None,
-    ) -> Study:
-        """Return a policy along the session. *checkpoint* is called at every call, and may raise to stop.
+    ) -> Replay:
+        """Replay a policy along the session; *checkpoint* is called at every call, and may raise to stop.
 
         Raises:
-            PlanError: the policy cannot be replayed, or a number makes no sense.
+            PlanError: the policy cannot be replayed, or a value is out of range.
         """
-        made = replay_recording(
+        return replay_recording(
             self.recording,
             policy,
             params,
@@ -119,7 +119,24 @@ class Lab:
             delay=settings.delay,
             checkpoint=checkpoint,
         )
-        priced = price_replay(
-            made, recorded=self.recorded_calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse
-        )
-        return Study(made, priced, compute_regret(made, self.uses), compute_regret_bound(made, self.uses))
+
+    def price(self, replay: Replay, settings: StudySettings) -> ReplayPrice:
+        """Price a replay of the session."""
+        shares_prefix, reuse = settings.shares_prefix, settings.reuse
+        return price_replay(replay, recorded=self.recorded_calls, shares_prefix=shares_prefix, reuse=reuse)
+
+    def run_study(
+        self,
+        policy: Policy,
+        params: Params,
+        settings: StudySettings = StudySettings(),
+        checkpoint: Callable[[], object] = lambda: None,
+    ) -> Study:
+        """Replay a policy along the session, with its price, its regret and the bound of that.
+
+        Raises:
+            PlanError: the policy cannot be replayed, or a value is out of range.
+        """
+        replay = self.replay(policy, params, settings, checkpoint)
+        regret, bound = compute_regret(replay, self.uses), compute_regret_bound(replay, self.uses)
+        return Study(replay, self.price(replay, settings), regret, bound)

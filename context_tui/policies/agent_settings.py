@@ -42,9 +42,7 @@ class AgentSettings:
 
 
 def format_agent_settings(own: AgentSettings) -> str:
-    """Return the settings to be copied: keys and values below the file that they belong to, with all else as
-    comments.
-    """
+    """Format the settings for copying: keys and values by file, with everything else as comments."""
     lines, file = list[str](), ""
     for each in own.settings:
         if each.file != file:
@@ -70,8 +68,8 @@ def build_agent_settings(policy: str, params: BaseModel, window: Window) -> Agen
         policy: the policy's name.
         window: the context window, for settings that are shares of it or tokens.
     """
-    made = _SETTINGS_BUILDERS.get(policy)
-    return made(params.model_dump(mode="json"), window) if made else None
+    build = _SETTINGS_BUILDERS.get(policy)
+    return build(params.model_dump(mode="json"), window) if build else None
 
 
 def _build_claude_code_auto(values: ParamValues, window: Window) -> AgentSettings:
@@ -172,11 +170,11 @@ def _build_langchain_summarize(values: ParamValues, window: Window) -> AgentSett
 
 
 def _build_openhands(values: ParamValues, window: Window) -> AgentSettings:
-    made = "LLMSummarizingCondenser"
+    section = "LLMSummarizingCondenser"
     return AgentSettings(
         (
-            AgentSetting(made, "max_size", str(values["trigger_messages"]), "it counts events; these are messages"),
-            AgentSetting(made, "keep_first", str(values["keep_first"])),
+            AgentSetting(section, "max_size", str(values["trigger_messages"]), "it counts events; these are messages"),
+            AgentSetting(section, "keep_first", str(values["keep_first"])),
         ),
         ("keep_messages", "progress"),
     )
@@ -232,13 +230,15 @@ def _build_aider(values: ParamValues, window: Window) -> AgentSettings:
 
 def _build_defect(values: ParamValues, window: Window) -> AgentSettings:
     keys = ("microcompact_ratio", "compact_soft_ratio", "compact_ratio")
-    found = [AgentSetting("defect's configuration, [turn]", key, f"{values[key]:g}") for key in keys if key in values]
+    settings = [
+        AgentSetting("defect's configuration, [turn]", key, f"{values[key]:g}") for key in keys if key in values
+    ]
     if values.get("threshold") is not None:
         note = "in place of compact_ratio only"
         key = "compact_threshold_tokens"
-        found.append(AgentSetting("defect's configuration, [turn]", key, str(values["threshold"]), note))
+        settings.append(AgentSetting("defect's configuration, [turn]", key, str(values["threshold"]), note))
     fixed = ("keep_recent_turns", "min_clear_tokens", "assistant_boundary")
-    return AgentSettings(found, [name for name in fixed if name in values])
+    return AgentSettings(settings, [name for name in fixed if name in values])
 
 
 def _build_agent_sdk(values: ParamValues, window: Window) -> AgentSettings:

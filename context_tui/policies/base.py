@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
 from context_tui.policies.runtime_state import RuntimeState
@@ -54,18 +55,19 @@ class Belief(NamedTuple):
 
 
 class Policy(Protocol):
-    """A compaction policy: one file with a class like this; :class:`BasePolicy` has all but name and plan.
+    """Compaction policy: one file with a class like this; :class:`BasePolicy` has defaults for all but name and plan.
 
     Attributes:
         name: its name on the command line, lower case with hyphens.
         about: one line, the runtime first: ``koda: clear aged results``.
-        runtime: the program whose rule this is; nothing for one that belongs to none.
-        phases: when its runtime looks: before_call, after_tools, user_turn; none for what is done by hand.
-        flat_curves: parameters over which tokens after stay the same: only the trigger reads them, or the request for a
-            summary.
-        needs_trigger: whether its plan is empty where the trigger does not fire.
-        replan_on: the flag (``MessageFlag``) of messages that can make an empty plan change something once one of them
-            is appended; 0 where any message can.
+        runtime: the program whose rule this is; empty if none.
+        phases: when its runtime checks the trigger: before_call, after_tools, user_turn; empty if it is applied by
+            hand.
+        flat_curves: parameters that do not change the tokens after a plan: only the trigger or the summary request
+            reads them.
+        needs_trigger: whether its plan is empty unless the trigger fires.
+        replan_on: message flag (``MessageFlag``) that can make an empty plan change something once such a message is
+            appended; 0 for any message.
     """
 
     name: ClassVar[str]
@@ -148,14 +150,20 @@ class BasePolicy:
         return []
 
 
+def get_bounds(field: FieldInfo) -> tuple[Any, Any]:
+    """Return the inclusive bounds of a field; None without one."""
+    low, high = (next((getattr(m, end) for m in field.metadata if hasattr(m, end)), None) for end in ("ge", "le"))
+    return low, high
+
+
 @cache
 def _find_references(params: type[BaseModel]) -> Mapping[str, str]:
     """Return by parameter what its values refer to; ``options`` for the settings of other policies by name."""
-    found = {}
+    references = {}
     for name, field in params.model_fields.items():
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-        found[name] = "options" if isinstance(field.get_default(), Mapping) else str(extra.get("refers_to") or "")
-    return found
+        references[name] = "options" if isinstance(field.get_default(), Mapping) else str(extra.get("refers_to") or "")
+    return references
 
 
 def is_session_bound(policy: Policy) -> bool:
@@ -176,7 +184,13 @@ def list_nested_policies(policy: Policy, params: BaseModel) -> Sequence[str]:
     return [each for name in listed for each in getattr(params, name)]
 
 
+def explain_few_turns(count: int, keep: int) -> str:
+    """Explain why nothing precedes the protected turns."""
+    counts = {0: "no turn starts in this context", 1: "only one turn"}
+    return f"{counts.get(count, f'only {count:,} turns')}, and the last {keep:,} are kept"
+
+
 def build_empty_plan(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:
     """Return a plan that changes nothing, for one reason."""
-    kept = KeepReason(VerdictCode.NOTHING_TO_DO, reason)
-    return Plan(policy, params, context, trigger, reason=reason, keep_reason=lambda position, block: kept)
+    keep_reason = KeepReason(VerdictCode.NOTHING_TO_DO, reason)
+    return Plan(policy, params, context, trigger, reason=reason, keep_reason=lambda position, block: keep_reason)

@@ -13,7 +13,7 @@ from context_tui.tokens.context_index import ContextIndex, index_context, memoiz
 
 
 class BlockColumns(Protocol):
-    """The blocks of a kind in prompt order, those that went too: parallel columns of positions and rows."""
+    """Blocks of a kind in prompt order, including removed ones: parallel columns of positions and rows."""
 
     @property
     def position(self) -> list[int]:
@@ -37,16 +37,16 @@ BlockFilter = Callable[[range], list[int]]
 
 
 class _CachedSelection:
-    """Selected numbers of blocks, ascending; ``block_count`` blocks and so many changed ranges have been examined."""
+    """Selected numbers of blocks, ascending, of the blocks and changed ranges examined so far."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.block_count, self.range_count = 0, 0
 
     def update(self, numbers: range, choose: BlockFilter) -> None:
-        """Look at some, for the first time or again."""
-        found = self.numbers
-        found[bisect_left(found, numbers.start) : bisect_left(found, numbers.stop)] = choose(numbers)
+        """Examine some blocks, for the first time or again."""
+        selection = self.numbers
+        selection[bisect_left(selection, numbers.start) : bisect_left(selection, numbers.stop)] = choose(numbers)
 
 
 def find_blocks_of_kind(context: Context, kind: Kind) -> BlockColumns:
@@ -54,26 +54,26 @@ def find_blocks_of_kind(context: Context, kind: Kind) -> BlockColumns:
     sums = index_context(context)
     if kind == _TOOL_RESULT:
         return sums.results
-    found, known = sums.memo.get(kind, (_BlockColumns([], []), 0))
-    if known < len(context):
+    columns, start = sums.memo.get(kind, (_BlockColumns([], []), 0))
+    if start < len(context):
         facts, order = context.facts, context.order
-        for position in range(known, len(context)):
+        for position in range(start, len(context)):
             rows = [row for row in facts.blocks_of(order[position]) if facts.kind[row] == kind]
-            found.block.extend(rows)
-            found.position.extend([position] * len(rows))
-        sums.memo[kind] = found, len(context)
-    kept: BlockColumns = found
+            columns.block.extend(rows)
+            columns.position.extend([position] * len(rows))
+        sums.memo[kind] = columns, len(context)
+    kept: BlockColumns = columns
     return kept
 
 
 def find_call_rows(context: Context) -> dict[int, list[int]]:
     """Rows of the blocks that make each call."""
     sums, blocks = index_context(context), find_blocks_of_kind(context, Kind.TOOL_USE)
-    found, known = sums.memo.get("calls", (dict[int, list[int]](), 0))
-    for row in blocks.block[known:]:
-        found.setdefault(context.facts.call[row], []).append(row)
-    sums.memo["calls"] = found, len(blocks.block)
-    kept: dict[int, list[int]] = found
+    rows_by_call, start = sums.memo.get("calls", (dict[int, list[int]](), 0))
+    for row in blocks.block[start:]:
+        rows_by_call.setdefault(context.facts.call[row], []).append(row)
+    sums.memo["calls"] = rows_by_call, len(blocks.block)
+    kept: dict[int, list[int]] = rows_by_call
     return kept
 
 
@@ -81,21 +81,21 @@ def select_block_numbers(sums: ContextIndex, key: Hashable, blocks: BlockColumns
     """Select the numbers of the blocks that *choose* accepts, cached by *key*; only new and changed blocks are
     examined.
 
-    What it says of a block may depend on the block, and on what stands in its place, and on nothing else.
+    The answer of *choose* about a block may depend only on the block and its replacement.
     """
-    kept: _CachedSelection | None = sums.memo.get(key)
-    if kept is None:
-        kept = sums.memo[key] = _CachedSelection()
-    known, length, spans = kept.block_count, len(blocks.block), len(sums.changed_ranges)
-    if kept.range_count < spans:
-        for first, last in sums.changed_ranges[kept.range_count :]:
-            begin = bisect_left(blocks.position, first, hi=known)
-            kept.update(range(begin, bisect_right(blocks.position, last, hi=known)), choose)
-        kept.range_count = spans
-    if known < length:
-        kept.update(range(known, length), choose)
-        kept.block_count = length
-    return kept.numbers
+    selection: _CachedSelection | None = sums.memo.get(key)
+    if selection is None:
+        selection = sums.memo[key] = _CachedSelection()
+    count, length, spans = selection.block_count, len(blocks.block), len(sums.changed_ranges)
+    if selection.range_count < spans:
+        for first, last in sums.changed_ranges[selection.range_count :]:
+            begin = bisect_left(blocks.position, first, hi=count)
+            selection.update(range(begin, bisect_right(blocks.position, last, hi=count)), choose)
+        selection.range_count = spans
+    if count < length:
+        selection.update(range(count, length), choose)
+        selection.block_count = length
+    return selection.numbers
 
 
 def slice_between(numbers: list[int], first: int, end: int) -> list[int]:
@@ -113,7 +113,7 @@ def find_cut_before_pairs(context: Context, cut: int) -> int:
 
 @memoize_by_messages
 def find_open_calls(context: Context) -> list[int]:
-    """Per cut, the position of the first call before it whose result is at or behind it; the cut itself where none is.
+    """Return, by cut, the position of the first call before it whose result is at or after it; else the cut itself.
 
     Two calls may have one id, and a call several results: a result belongs to the last call before it, and a call is
     answered by its first result.
@@ -126,25 +126,25 @@ def find_open_calls(context: Context) -> list[int]:
         for block in context.blocks_of(message)
         if kind[block] == use or kind[block] == result
     ]
-    last_result = {which: position for position, which, made in events if not made}
+    last_result = {call_id: position for position, call_id, is_call in events if not is_call}
     open_since: dict[int, int] = {}
     spans: list[tuple[int, int]] = []  # from a call to where it is answered, or made again
-    for position, which, made in events:
-        since = open_since.pop(which, position)
+    for position, call_id, is_call in events:
+        since = open_since.pop(call_id, position)
         if since < position:
-            spans.append((since, min(position, last_result.get(which, -1))))
-        if made:
-            open_since[which] = position
-    found, covered = list(range(len(context) + 1)), 0
+            spans.append((since, min(position, last_result.get(call_id, -1))))
+        if is_call:
+            open_since[call_id] = position
+    first_calls, end = list(range(len(context) + 1)), 0
     for since, until in sorted(spans):
-        for cut in range(max(since, covered) + 1, until + 1):
-            found[cut] = since
-        covered = max(covered, until)
-    return found
+        for cut in range(max(since, end) + 1, until + 1):
+            first_calls[cut] = since
+        end = max(end, until)
+    return first_calls
 
 
 class PrefixSums:
-    """Amounts, each at a level."""
+    """Sums of amounts by level."""
 
     def __init__(self, levels: Iterable[int], amounts: Iterable[int]) -> None:
         pairs = sorted(zip(levels, amounts, strict=True))

@@ -20,13 +20,11 @@ from context_tui.tokens.context_index import index_context
 
 
 def list_parameters(policy: Policy, params: BaseModel | None = None) -> list[Parameter]:
-    """Return the parameters of a policy in the order of its fields, then those of the policies that it runs with
-    *params*.
-    """
-    found = [build_parameter(name, field) for name, field in policy.Params.model_fields.items()]
+    """List the parameters of a policy, then those of the policies that it runs with *params*."""
+    parameters = [build_parameter(name, field) for name, field in policy.Params.model_fields.items()]
     for name, inner in _find_nested_policies(policy, params).items() if params is not None else ():
-        found += [build_parameter(f"{name}.{key}", field) for key, field in inner.Params.model_fields.items()]
-    return found
+        parameters += [build_parameter(f"{name}.{key}", field) for key, field in inner.Params.model_fields.items()]
+    return parameters
 
 
 def get_value(policy: Policy, params: BaseModel, name: str) -> Any:
@@ -39,7 +37,6 @@ def get_value(policy: Policy, params: BaseModel, name: str) -> Any:
 
 
 def _find_nested_policies(policy: Policy, params: BaseModel) -> dict[str, Policy]:
-    """Find the policies that a policy runs, as far as they exist."""
     return {name: POLICIES[name] for name in dict.fromkeys(list_nested_policies(policy, params)) if name in POLICIES}
 
 
@@ -47,35 +44,39 @@ def list_parameters_in_context(
     policy: Policy, params: BaseModel, context: Context, state: RuntimeState
 ) -> list[Parameter]:
     """List the parameters that can be set, with their scales, implied values and entries in a context."""
-    found = []
+    parameters = []
     for each in list_parameters(policy, params):
         if each.kind == "nested":
             continue
         owner = POLICIES[each.owner] if each.owner else policy
         own = owner.Params(**getattr(params, find_nested_field(policy)).get(each.owner, {})) if each.owner else params
-        found.append(_resolve_in_context(each, owner, own, context, state))
-    return found
+        parameters.append(_resolve_in_context(each, owner, own, context, state))
+    return parameters
 
 
 def _resolve_in_context(
-    each: Parameter, policy: Policy, params: BaseModel, context: Context, state: RuntimeState
+    parameter: Parameter, policy: Policy, params: BaseModel, context: Context, state: RuntimeState
 ) -> Parameter:
-    if each.kind == "list":
+    if parameter.kind == "list":
         return replace(
-            each, entries=_ENTRY_LISTERS[each.refers_to](context) if each.refers_to in _ENTRY_LISTERS else ()
+            parameter,
+            entries=_ENTRY_LISTERS[parameter.refers_to](context) if parameter.refers_to in _ENTRY_LISTERS else (),
         )
-    if each.kind != "number":
-        return each
-    low, high = each.low if each.low is not None else 0, each.high if each.high is not None else max(context.at, 1)
-    if each.refers_to == "message":
+    if parameter.kind != "number":
+        return parameter
+    low = parameter.low if parameter.low is not None else 0
+    high = parameter.high if parameter.high is not None else max(context.at, 1)
+    if parameter.refers_to == "message":
         low, high = min(context.epoch_start, context.at), context.at
-    derived = policy.implied_value(each.label, params, context, state)
-    end = policy.slider_max(each.label, params, context)
+    implied_value = policy.implied_value(parameter.label, params, context, state)
+    end = policy.slider_max(parameter.label, params, context)
     if end is None:
-        end = compute_slider_max(each, context, state)
-    relevant = max(end, derived or 0, getattr(params, each.label) or 0)
-    scale = build_scale(low, high, each.default if each.default is not None else derived, relevant, each.unit)
-    return replace(each, scale=scale, implied_value=derived)
+        end = compute_slider_max(parameter, context, state)
+    relevant = max(end, implied_value or 0, getattr(params, parameter.label) or 0)
+    scale = build_scale(
+        low, high, parameter.default if parameter.default is not None else implied_value, relevant, parameter.unit
+    )
+    return replace(parameter, scale=scale, implied_value=implied_value)
 
 
 def compute_slider_max(parameter: Parameter, context: Context, state: RuntimeState) -> int:
@@ -121,14 +122,12 @@ def _list_tool_entries(context: Context) -> tuple[ListEntry, ...]:
     for block, size in zip(results.block, results.tokens, strict=True):
         row = facts.tool[block]
         tokens[row] = tokens.get(row, 0) + size
-    named = sorted(((size, facts.tools[row]) for row, size in tokens.items() if row >= 0), key=lambda t: (-t[0], t[1]))
-    return tuple(ListEntry(name, f"{size:,}") for size, name in named)
+    sizes = sorted(((size, facts.tools[row]) for row, size in tokens.items() if row >= 0), key=lambda t: (-t[0], t[1]))
+    return tuple(ListEntry(name, f"{size:,}") for size, name in sizes)
 
 
 def _list_policy_entries(context: Context) -> tuple[ListEntry, ...]:
-    """List the policies that another one can run: neither those that run others, nor those with marks in a session, nor
-    presets.
-    """
+    """List the policies that another one can run: no presets, none with marks or with nested policies."""
     return tuple(
         ListEntry(name)
         for name, policy in LISTED_POLICIES.items()
@@ -149,15 +148,15 @@ def build_params(policy: Policy, values: Mapping[str, Any], option_names: Mappin
     Raises:
         PlanError: a name is unknown or a value is out of its range; the message says which and what is allowed.
     """
-    given: dict[str, Any] = {}
+    own_values: dict[str, Any] = {}
     steps: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         owner, dot, name = key.rpartition(".")
         if dot and find_nested_field(policy):
             steps.setdefault(owner, {})[name] = value
         else:
-            given[key] = value
-    params = validate_params(policy, given, option_names)
+            own_values[key] = value
+    params = validate_params(policy, own_values, option_names)
     if not find_nested_field(policy):
         return params
     options: dict[str, dict[str, Any]] = dict(getattr(params, find_nested_field(policy)))
@@ -174,7 +173,7 @@ def find_changed_values(policy: Policy, params: BaseModel) -> dict[str, dict[str
     values = {name: getattr(params, name) for name in fields}
     changed = {name: value for name, value in values.items() if value != fields[name].get_default()}
     nested = changed.pop(find_nested_field(policy), {}) if find_nested_field(policy) else {}
-    found = {policy.name: changed} if changed else {}
+    by_policy = {policy.name: changed} if changed else {}
     for owner, options in nested.items():
-        found |= find_changed_values(find_policy(owner), build_params(find_policy(owner), options))
-    return found
+        by_policy |= find_changed_values(find_policy(owner), build_params(find_policy(owner), options))
+    return by_policy

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from context_tui.errors import PlanError
-from context_tui.policies.base import Params, Policy
+from context_tui.policies.base import Params, Policy, get_bounds
 from context_tui.policies.scales import Number, Scale, compute_round_values, format_number, parse_number
 
 MAX_RANGE_VALUES = 1_000
@@ -82,8 +82,8 @@ class Parameter:
             return ""
         low, high = format_number(self.scale.low), format_number(self.scale.high)
         unit = f" {self.unit}" if self.unit else ""
-        words = f"message {low} to {high}" if self.refers_to == "message" else f"{low} to {high}{unit}"
-        return words if self.default is None else f"{words}, default {format_number(self.default)}"
+        text = f"message {low} to {high}" if self.refers_to == "message" else f"{low} to {high}{unit}"
+        return text if self.default is None else f"{text}, default {format_number(self.default)}"
 
 
 # What there is
@@ -93,7 +93,7 @@ def build_parameter(name: str, field: FieldInfo) -> Parameter:
     """Describe a field of a policy's ``Params``."""
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     unit, refers_to, default = str(extra.get("unit") or ""), str(extra.get("refers_to") or ""), field.get_default()
-    low, high = (next((getattr(m, end) for m in field.metadata if hasattr(m, end)), None) for end in ("ge", "le"))
+    low, high = get_bounds(field)
     types = get_args(field.annotation) or (field.annotation,)
     kind = "number"
     if isinstance(default, bool):
@@ -116,9 +116,6 @@ def build_parameter(name: str, field: FieldInfo) -> Parameter:
         refers_to=refers_to,
         ordered=bool(extra.get("ordered")),
     )
-
-
-# In a context
 
 
 # From text and keywords
@@ -168,19 +165,17 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
     Raises:
         PlanError: one has no ``=``.
     """
-    found = {}
+    assignments = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise PlanError(f"parameter {text!r} has no value; write KEY=VALUE")
-        found[key.strip()] = value.strip()
-    return found
+        assignments[key.strip()] = value.strip()
+    return assignments
 
 
 def parse_names(value: Any) -> Any:
-    """Return a list from text: names with commas between them, or a JSON list; what is no text is left to be
-    validated.
-    """
+    """Parse names separated by commas, or a JSON list; anything but text is left to validation."""
     if not isinstance(value, str):
         return value
     try:
@@ -197,19 +192,17 @@ def parse_names(value: Any) -> Any:
 
 def format_assignments(values: Mapping[str, Any]) -> list[str]:
     """Return the ``KEY=VALUE`` texts of values; those of other policies are ``POLICY.KEY=VALUE``."""
-    found = []
+    texts = []
     for key, value in values.items():
         if isinstance(value, Mapping):
-            found += [f"{owner}.{each}" for owner, options in value.items() for each in format_assignments(options)]
+            texts += [f"{owner}.{each}" for owner, options in value.items() for each in format_assignments(options)]
         else:
-            found.append(f"{key}={format_value(value)}")
-    return found
+            texts.append(f"{key}={format_value(value)}")
+    return texts
 
 
 def format_value(value: Any) -> str:
-    """Return a value as text: a list with commas, or as JSON where :func:`parse_names` would read these as another
-    list.
-    """
+    """Format a value: a list with commas, or as JSON if :func:`parse_names` would read it differently."""
     if not isinstance(value, list | tuple):
         return str(value)
     items = tuple(":".join(map(str, each)) if isinstance(each, list | tuple) else str(each) for each in value)
@@ -234,19 +227,19 @@ def parse_values(parameter: Parameter, text: str) -> list[Any]:
             return list(dict.fromkeys(_parse_switch(each) for each in text.split(",")))
         if parameter.kind != "number":
             return [parse_names(text)]
-        found: list[Any] = []
+        values: list[Any] = []
         for each in text.split(","):
-            found += _parse_range(parameter, each) if ".." in each else [_parse_number(parameter, each)]
-        return list(dict.fromkeys(found))
+            values += _parse_range(parameter, each) if ".." in each else [_parse_number(parameter, each)]
+        return list(dict.fromkeys(values))
     except ValueError as error:
         raise PlanError(f"{parameter.name}={text}: {error}") from None
 
 
 def _parse_switch(text: str) -> bool:
-    words = {"true": True, "on": True, "1": True, "yes": True, "false": False, "off": False, "0": False, "no": False}
-    if text.strip().lower() not in words:
+    values = {"true": True, "on": True, "1": True, "yes": True, "false": False, "off": False, "0": False, "no": False}
+    if text.strip().lower() not in values:
         raise ValueError(f"{text!r} is not true or false")
-    return words[text.strip().lower()]
+    return values[text.strip().lower()]
 
 
 def _parse_number(parameter: Parameter, text: str, optional: bool = True) -> Number | None:
@@ -272,8 +265,8 @@ def _parse_range(parameter: Parameter, text: str) -> list[Number]:
         raise ValueError(
             f"the range has {count:,} values, at most {MAX_RANGE_VALUES:,} are allowed; give a larger step"
         )
-    found = [round(first + at * step, 4) if parameter.ratio else first + at * int(step) for at in range(count)]
-    return found if found[-1] == last else [*found, last]
+    values = [round(first + at * step, 4) if parameter.ratio else first + at * int(step) for at in range(count)]
+    return values if values[-1] == last else [*values, last]
 
 
 def _parse_step(parameter: Parameter, text: str) -> Number:

@@ -81,26 +81,22 @@ class GuardedPolicy(Guard):
         self._policy = policy
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
-        """Return its trigger."""
         return self._check_own(self.call(PlanError, "", self._policy.trigger, state, params), Trigger, "trigger")
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        """Return its plan."""
         plan = self._check_own(self.call(PlanError, "", self._policy.plan, context, params, state), Plan, "plan")
         self._check_own(plan.trigger, Trigger, "trigger")
-        if wrong := _find_plan_error(plan, self._policy.name, context):
-            raise self.fail(PlanError, wrong)
+        if error := _find_plan_error(plan, self._policy.name, context):
+            raise self.fail(PlanError, error)
         return replace(plan, keep_reason=lambda position, block: self._find_keep_reason(plan, position, block))
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
-        """Return its curve."""
         sizes: object = self.call(PlanError, "", self._policy.curve, context, params, state, name, values)
         if not (isinstance(sizes, list) and len(sizes) == len(values) and all(isinstance(size, int) for size in sizes)):
             raise self.fail(PlanError, "its curve is not a number for each value")
         return sizes
 
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
-        """Return the policies that it consists of."""
         return self.call(PlanError, "", self._policy.steps, params)
 
     def _find_keep_reason(self, plan: Plan, position: int, block: int | None) -> KeepReason:
@@ -110,8 +106,8 @@ class GuardedPolicy(Guard):
         except (Error, OSError) as error:
             return KeepReason(VerdictCode.KEPT, str(error))
 
-    def _check_own(self, answer: object, kind: type[T], what: str) -> T:
-        return self.check(PlanError, answer, kind, f"its {what} is {{}}, not a {kind.__name__}")
+    def _check_own(self, answer: object, kind: type[T], label: str) -> T:
+        return self.check(PlanError, answer, kind, f"its {label} is {{}}, not a {kind.__name__}")
 
 
 def _find_plan_error(plan: Plan, name: str, context: Context) -> str:
@@ -124,9 +120,9 @@ def _find_plan_error(plan: Plan, name: str, context: Context) -> str:
     if not all(isinstance(key, str) and isinstance(value, int) for key, value in report):
         return "the report of its plan is not numbers by name"
     # Changes of our own kind are made from one another; all of them would be tens of thousands.
-    given = {} if isinstance(plan.changes, LazyChanges) else plan.changes
+    changes = {} if isinstance(plan.changes, LazyChanges) else plan.changes
     rows = range(len(context.facts.kind))
-    if not all(row in rows and isinstance(change, Change) for row, change in given.items()):
+    if not all(row in rows and isinstance(change, Change) for row, change in changes.items()):
         return "the changes of its plan are not Change by block row"
     return ""
 
@@ -139,14 +135,14 @@ def _load_preset(name: str) -> Policy:
 
 def _load_entry_point(loaded: Any) -> Any:
     """Build the policy that an entry point names: a class, or the text or the path of a TOML policy."""
-    made = loaded() if callable(loaded) else loaded
-    if not isinstance(made, str | PathLike):
-        return made
+    policy = loaded() if callable(loaded) else loaded
+    if not isinstance(policy, str | PathLike):
+        return policy
     from context_tui.policies.toml import parse_policy, read_policy
 
-    if isinstance(made, str) and "\n" in made:
-        return parse_policy(made, "its TOML", find_policy)
-    return read_policy(Path(made), find_policy)
+    if isinstance(policy, str) and "\n" in policy:
+        return parse_policy(policy, "its TOML", find_policy)
+    return read_policy(Path(policy), find_policy)
 
 
 def _find_policy_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
@@ -195,8 +191,8 @@ def find_policy(name: str) -> Policy:
     if name in POLICIES:
         return POLICIES[name]
     near = get_close_matches(name, POLICIES, 1)
-    others = "and presets that `context-tui policies` lists"
-    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(LISTED_POLICIES)}, {others}"
+    presets_hint = "and presets that `context-tui policies` lists"
+    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(LISTED_POLICIES)}, {presets_hint}"
     raise PlanError(f"unknown policy {name!r}; {hint}")
 
 
@@ -227,8 +223,8 @@ LISTED_POLICIES = ListedPolicies()
 
 def find_runtimes() -> dict[str, Policy]:
     """Return the runtimes whose policies are listed, each with one policy that states the size it believes."""
-    found: dict[str, Policy] = {}
+    runtimes: dict[str, Policy] = {}
     for policy in LISTED_POLICIES.values():
         if policy.runtime:
-            found.setdefault(policy.runtime, policy)
-    return found
+            runtimes.setdefault(policy.runtime, policy)
+    return runtimes

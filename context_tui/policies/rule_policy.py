@@ -49,25 +49,25 @@ class ParameterTarget(NamedTuple):
 
 
 class RulePolicy(BasePolicy):
-    """A policy made of a :class:`PolicySpec`: one rule of parts, or several that are steps of it.
+    """Policy made of a :class:`PolicySpec`: one rule of parts, or several that are its steps.
 
-    Its attributes are of the instance, as there is one class for all of them; :func:`build_rule_policy` gives it as a
+    Its attributes belong to the instance, as all specs share this class; :func:`build_rule_policy` returns it as a
     policy.
     """
 
     def __init__(self, spec: PolicySpec, find_policy: PolicyLookup) -> None:
-        """Make the parameters of what the rules set; *find_policy* finds the policies that rules name.
+        """Build the parameters from what the rules set; *find_policy* finds the policies that rules name.
 
         Raises:
-            PlanError: a rule is a policy that there is not, or sets a parameter that it has not.
+            PlanError: a rule names an unknown policy, or sets a parameter that its policy does not have.
         """
         self.spec, self._find_policy = spec, find_policy
         self.name, self.about, self.runtime = spec.name, spec.about, spec.runtime  # type: ignore[misc]
         self._nested_by_rule = {
             number: find_policy(rule.policy) for number, rule in enumerate(spec.rules) if isinstance(rule, PolicyRule)
         }
-        others = len(self._nested_by_rule) == len(spec.rules) > 0 and "phases" not in spec.model_fields_set
-        own = () if others else spec.phases
+        only_policies = len(self._nested_by_rule) == len(spec.rules) > 0 and "phases" not in spec.model_fields_set
+        own = () if only_policies else spec.phases
         self.phases = frozenset(own).union(*(policy.phases for policy in self._nested_by_rule.values()))
         self.Params, self._parameter_targets = _build_params_model(spec, self._nested_by_rule)
         self.flat_curves = frozenset(  # type: ignore[misc]
@@ -82,7 +82,6 @@ class RulePolicy(BasePolicy):
         self.needs_trigger = any(policy.needs_trigger for policy in self._nested_by_rule.values())  # type: ignore[misc]
 
     def _affects_only_trigger(self, place: ParameterTarget) -> bool:
-        """Return whether only the trigger reads a value."""
         if place.rule in self._nested_by_rule:
             return False
         rule = self.spec.rules[place.rule]
@@ -96,28 +95,25 @@ class RulePolicy(BasePolicy):
         """A policy for each rule, where there are several or it is another's."""
         if len(self.spec.rules) < 2 and not self._nested_by_rule:
             return []
-        made = []
+        policies = []
         for number, rule in enumerate(self.spec.rules):
             if isinstance(rule, PolicyRule):
-                made.append(self._nested_by_rule[number])
+                policies.append(self._nested_by_rule[number])
                 continue
             name = f"{self.spec.name}-{rule.name or rule.action}"
             spec = self.spec.model_copy(update={"name": name, "rules": (rule,), "limits": ()})
-            made.append(build_rule_policy(spec, self._find_policy))
-        return made
+            policies.append(build_rule_policy(spec, self._find_policy))
+        return policies
 
     @cached_property
     def _cached_rule(self) -> Any:
-        """Cached function from settings to the rule with these values."""
         return _cache_last(self._build_rule)
 
     @cached_property
     def _cached_steps(self) -> Any:
-        """Cached function from settings to the steps with their parameters."""
         return _cache_last(self._build_steps)
 
     def _collect_rule_values(self, params: Params, number: int) -> dict[SettingPath, Any]:
-        """Return the values of one rule, by their places."""
         return {
             place.path: getattr(params, name)
             for name, places in self._parameter_targets.items()
@@ -129,7 +125,7 @@ class RulePolicy(BasePolicy):
         return cast(Rule, replace_values(cast(Rule, self.spec.rules[0]), self._collect_rule_values(params, 0)))
 
     def _build_steps(self, params: Params) -> list[tuple[Policy, Params]]:
-        found = []
+        steps = []
         for number, (policy, rule) in enumerate(zip(self._step_policies, self.spec.rules, strict=True)):
             values = self._collect_rule_values(params, number)
             if isinstance(rule, PolicyRule):
@@ -137,8 +133,8 @@ class RulePolicy(BasePolicy):
             else:
                 own = {each.path: each.name for each in _number_settings(rule)}
                 options = {own[path]: value for path, value in values.items()}
-            found.append((policy, policy.Params.model_construct(**options)))
-        return found
+            steps.append((policy, policy.Params.model_construct(**options)))
+        return steps
 
     def steps(self, params: Any) -> PolicySteps:
         """Return the rules as policies, in order; none where there is one rule of parts."""
@@ -146,8 +142,8 @@ class RulePolicy(BasePolicy):
 
     def believed_size(self, state: RuntimeState) -> Belief | None:
         if self._step_policies:
-            known = (policy.believed_size(state) for policy in self._step_policies)
-            return next((each for each in known if each is not None), None)
+            beliefs = (policy.believed_size(state) for policy in self._step_policies)
+            return next((each for each in beliefs if each is not None), None)
         if not self.spec.rules:
             return None
         rule = cast(Rule, self.spec.rules[0])
@@ -158,7 +154,6 @@ class RulePolicy(BasePolicy):
         return next(filter(None, hints), "")
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """Return the implied value of a policy that this one runs."""
         for place in self._parameter_targets[name]:
             if place.rule in self._nested_by_rule:
                 policy, options = self.steps(params)[place.rule]
@@ -166,7 +161,6 @@ class RulePolicy(BasePolicy):
         return None
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Return the slider end of a parameter of a policy that this one runs."""
         for place in self._parameter_targets[name]:
             if place.rule in self._nested_by_rule:
                 policy, options = self.steps(params)[place.rule]
@@ -199,25 +193,25 @@ class RulePolicy(BasePolicy):
             return build_empty_plan(self.name, params, context, self.trigger(state, params), "it does nothing")
         rule: Rule = self._cached_rule(params)
         window = rule.trigger.compute_window(state)
-        size, known = rule.size, state.window.is_known
+        size, is_known = rule.size, state.window.is_known
         limits = SizeLimits(
-            window, rule.trigger.compute_limit(state) or window, known, size.bytes_per_token, size.per_message
+            window, rule.trigger.compute_limit(state) or window, is_known, size.bytes_per_token, size.per_message
         )
-        does = plan_message_removal if rule.removes_messages else plan_body_changes
-        return does(self.name, rule, params, context, rule.trigger.check(size, state), limits)
+        plan_rule = plan_message_removal if rule.removes_messages else plan_body_changes
+        return plan_rule(self.name, rule, params, context, rule.trigger.check(size, state), limits)
 
 
 def _cache_last(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """*make* with what it made of the last settings; the very last ones are known without comparing them."""
-    among = lru_cache(maxsize=64)(make)
+    """Cache the results of *make*; the last settings are recognised by identity, without comparing them."""
+    cached = lru_cache(maxsize=64)(make)
     last: tuple[Any, Any] = None, None
 
     def get_cached(params: Any) -> Any:
         nonlocal last
-        found = last  # another thread may ask for other settings meanwhile
-        if found[0] is not params:
-            found = last = params, among(params)
-        return found[1]
+        entry = last  # another thread may ask for other settings meanwhile
+        if entry[0] is not params:
+            entry = last = params, cached(params)
+        return entry[1]
 
     return get_cached
 
@@ -226,18 +220,18 @@ def build_rule_policy(spec: PolicySpec, find_policy: PolicyLookup) -> Policy:
     """Build the policy that a spec describes; *find_policy* finds the policies that its rules name.
 
     Raises:
-        PlanError: a rule is a policy that there is not, or sets a parameter that it has not.
+        PlanError: a rule names an unknown policy, or sets a parameter that its policy does not have.
     """
     return cast(Policy, RulePolicy(spec, find_policy))
 
 
 def _number_settings(rule: Rule) -> list[Any]:
     """Return the settings of a rule; of two with one name the second has a number."""
-    found, taken = [], dict[str, int]()
+    settings, counts = [], dict[str, int]()
     for each in iterate_settings(rule):
-        taken[each.name] = count = taken.get(each.name, 0) + 1
-        found.append(each if count == 1 else each._replace(name=f"{each.name}_{count}"))
-    return found
+        counts[each.name] = count = counts.get(each.name, 0) + 1
+        settings.append(each if count == 1 else each._replace(name=f"{each.name}_{count}"))
+    return settings
 
 
 def _build_params_model(
@@ -247,20 +241,20 @@ def _build_params_model(
 
     A name that several rules have is one parameter where they set the same value; else each has its rule before it.
     """
-    found: list[tuple[str, int, SettingPath, Any, Any]] = []
+    entries: list[tuple[str, int, SettingPath, Any, Any]] = []
     for number, rule in enumerate(spec.rules):
         if isinstance(rule, PolicyRule):
-            found += _list_policy_parameters(number, rule, nested_by_rule[number])
+            entries += _list_policy_parameters(number, rule, nested_by_rule[number])
         else:
             for each in _number_settings(rule):
                 kind, field = build_parameter_field(each)
-                found.append((each.name, number, each.path, kind, field))
+                entries.append((each.name, number, each.path, kind, field))
     defaults: dict[str, set[str]] = {}
-    for name, _, _, _, field in found:
+    for name, _, _, _, field in entries:
         defaults.setdefault(name, set()).add(repr(field.default))
     fields: dict[str, Any] = {}
     places: dict[str, list[ParameterTarget]] = {}
-    for name, number, path, kind, field in found:
+    for name, number, path, kind, field in entries:
         if len(defaults[name]) > 1:
             name = f"{_name_rule(spec, number)}_{name}"
         fields.setdefault(name, (kind, field))
@@ -270,7 +264,6 @@ def _build_params_model(
 
 
 def _name_rule(spec: PolicySpec, number: int) -> str:
-    """Return a rule as the names of its parameters call it."""
     rule = spec.rules[number]
     name = rule.policy if isinstance(rule, PolicyRule) else rule.name or rule.action
     return name.replace("-", "_").replace(".", "_")
@@ -287,9 +280,9 @@ def _list_policy_parameters(
     if find_nested_field(policy) or is_session_bound(policy):
         raise PlanError(f"{policy.name} cannot be a rule; name the policies that it runs")
     values = validate_params(policy, rule.params)
-    found: list[tuple[str, int, SettingPath, Any, Any]] = []
+    entries: list[tuple[str, int, SettingPath, Any, Any]] = []
     for name, field in policy.Params.model_fields.items():
         field = copy(field)
         field.default = getattr(values, name)
-        found.append((name, number, (name,), field.annotation, field))
-    return found
+        entries.append((name, number, (name,), field.annotation, field))
+    return entries

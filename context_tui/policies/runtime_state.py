@@ -1,9 +1,10 @@
-"""State of a runtime when it checks its trigger: the size it believes, recorded usage, idle time."""
+"""State of a runtime when it checks its trigger (believed size, recorded usage, idle time), and common checks of it."""
 
 from __future__ import annotations
 
 from dataclasses import field
 
+from context_tui.compaction.plan import Trigger
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Usage
 from context_tui.session.values import Role, value_class
@@ -15,16 +16,15 @@ from context_tui.tokens.running_sizes import count_past_reasoning
 
 @value_class()
 class RuntimeState:
-    """The moment before message ``at``: tokens, and seconds since the last assistant message (None: not known).
+    """State of a runtime just before message ``at``: sizes in tokens, and seconds since the last assistant message.
 
-    ``believed_tokens`` is baseline plus delta (system 2); ``recorded_usage`` the usage of the last request of this
-    epoch, if any; ``at_end`` says that the recording ends here, which counts as idle; ``input_includes_cache`` that a
-    runtime is told cached tokens as input tokens too; ``forced`` that a plan is wanted whatever the trigger says;
-    ``firing_only`` that, of several policies, only those run that fire, where one does; ``context_rewritten`` that a
-    policy before this one has cleared something, so that ``believed_tokens`` is an estimate of what it left;
-    ``estimated_tokens`` are tokens (``bytes/4``) of the whole context, ``message_count`` and ``result_count`` how many
-    messages and tool results it has, ``reply_tokens`` tokens of the reply of that last request, ``reasoning_tokens``
-    those that the runtime takes the hidden reasoning of ended turns to be.
+    ``believed_tokens`` is baseline plus delta (system 2), or an estimate if an earlier policy has cleared something
+    (``context_rewritten``); ``recorded_usage`` is the usage of the last request of this epoch, if any. ``idle_seconds``
+    is None if unknown; ``at_end`` means that the recording ends here, which counts as idle. ``input_includes_cache``
+    states that the runtime is told cached tokens as input tokens too. ``forced`` requests a plan whether or not the
+    trigger fires; with ``firing_only``, of several policies only those run that fire, if any does. ``estimated_tokens``
+    (``bytes/4``), ``message_count`` and ``result_count`` describe the whole context, ``reply_tokens`` the reply of the
+    last request, and ``reasoning_tokens`` the hidden reasoning of finished turns as the runtime counts it.
     """
 
     at: int
@@ -50,6 +50,38 @@ class RuntimeState:
         if self.recorded_usage is None:
             return None
         return self.recorded_usage.context if self.input_includes_cache else self.recorded_usage.fresh
+
+
+def format_comparison(value: str, limit: str, *, fires: bool, exclusive: bool = False, explanation: str = "") -> str:
+    """Format a value beside its limit: ``192,760 tokens ≥ limit 167,000 (200,000 − 33,000 reserve)``.
+
+    Args:
+        exclusive: the trigger fires above the limit, not at it.
+        explanation: where the limit comes from.
+    """
+    sign = (">" if fires else "≤") if exclusive else ("≥" if fires else "<")
+    return f"{value} {sign} limit {limit}{f' ({explanation})' if explanation else ''}"
+
+
+def check_idle(state: RuntimeState, gap: int, *, exclusive: bool = False, hint: str = "") -> Trigger:
+    """Compare the idle time with *gap* seconds; the end of a recording counts as idle.
+
+    Args:
+        exclusive: fire above *gap*, not at it.
+        hint: what to do where the idle time is not recorded.
+    """
+    fires, value, source = False, None, "recorded times"
+    if not state.has_assistant:
+        reason = "no assistant message yet"
+    elif state.at_end:
+        fires, reason, source = True, "the end of the recording counts as idle", "end of the recording"
+    elif state.idle_seconds is None:
+        reason, source = f"the idle time is not recorded{hint}", "unknown"
+    else:
+        value = int(state.idle_seconds)
+        fires = value > gap if exclusive else value >= gap
+        reason = format_comparison(f"idle {value:,} s", f"{gap:,} s", fires=fires, exclusive=exclusive)
+    return Trigger(fires, reason, value, gap, source, unit="seconds")
 
 
 def compute_idle_seconds(facts: Facts, context: Context, length: int) -> tuple[float | None, bool]:

@@ -67,10 +67,10 @@ class Scale:
                 if steps > 0
                 else bisect_left(self.round_values, value) + steps
             )
-            found: Number = self.round_values[min(max(index, 0), len(self.round_values) - 1)]
+            next_value: Number = self.round_values[min(max(index, 0), len(self.round_values) - 1)]
         else:
-            found = self.clamp(round(value + steps * self.step, 2))
-        return min(found, max(value, self.track_end))
+            next_value = self.clamp(round(value + steps * self.step, 2))
+        return min(next_value, max(value, self.track_end))
 
     def clamp(self, value: Number) -> Number:
         """Return the nearest allowed value, whole where the scale counts."""
@@ -93,20 +93,18 @@ class Scale:
 def compute_round_values(low: int, high: int, default: int | None, seconds: bool = False) -> tuple[int, ...]:
     """Round numbers from *low* to *high*: powers of two and their halves where the default is one, else decimal."""
     if seconds:
-        found = set(_SECONDS)
+        values = set(_SECONDS)
     else:
         binary = default is not None and default >= 64 and default & (default - 1) == 0
         base, marks = (2, _BINARY) if binary else (10, _DECIMAL)
         powers = range(math.ceil(math.log(max(high, 2), base)) + 1)
-        found = {0, *(int(mark * base**power) for power in powers for mark in marks)}
-    found |= {low, high} if default is None else {low, high, default}
-    return tuple(sorted(rung for rung in found if low <= rung <= high))
+        values = {0, *(int(mark * base**power) for power in powers for mark in marks)}
+    values |= {low, high} if default is None else {low, high, default}
+    return tuple(sorted(rung for rung in values if low <= rung <= high))
 
 
 def build_scale(low: Number, high: Number, default: Number | None, slider_max: Number, unit: str) -> Scale:
-    """Return the scale of a setting; its track goes to the default at least, and to *relevant*: the value beyond which
-    nothing changes any more in what is open.
-    """
+    """Return the scale of a setting; its track covers the default and *slider_max*."""
     if isinstance(low, float) or isinstance(high, float):
         return Scale(low, high, high, 0.01)
     reach = min(high, max(slider_max, default or 0, low + 1))
@@ -142,12 +140,12 @@ def parse_number(text: str, low: Number, high: Number, optional: bool = False) -
     value = round(value, 4)
     if not ratio and not value.is_integer():
         raise ValueError("it must be a whole number")
-    found: Number = value if ratio else int(value)
-    if found < low:
+    number: Number = value if ratio else int(value)
+    if number < low:
         raise ValueError(f"it must be at least {format_number(low)}")
-    if found > high:
+    if number > high:
         raise ValueError(f"it must be at most {format_number(high)}")
-    return found
+    return number
 
 
 def format_number(value: Number) -> str:

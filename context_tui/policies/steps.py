@@ -40,7 +40,7 @@ def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, 
         PlanError: there are no steps, or one drops or adds messages and is not the last.
     """
     changes: Mapping[int, Change] = {}
-    here, last, reasons, plans = context, None, [], []
+    current, last, reasons, plans = context, None, [], []
     triggers = []
     before, fires = state, combine_step_triggers(steps, state).fires
     firing_only = state.firing_only and fires
@@ -50,23 +50,28 @@ def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, 
             continue
         if last is not None and (last.dropped_ranges or last.inserts):
             raise PlanError(f"{name}: {last.policy} drops or adds messages, so nothing runs after it; name it last")
-        last = policy.plan(here, options, state)
+        last = policy.plan(current, options, state)
         plans.append(last)
         triggers.append((policy.name, last.trigger))
         reasons.append(f"{policy.name}: {last.reason}")
         if last.changes:
             changes = StackedChanges(last.changes, changes) if changes else last.changes
-            here = last.build_context_after()
-            left = index_context(here).total
-            state = replace(state, believed_tokens=left, estimated_tokens=left, context_rewritten=True)
+            current = last.build_context_after()
+            tokens = index_context(current).total
+            state = replace(state, believed_tokens=tokens, estimated_tokens=tokens, context_rewritten=True)
     if last is None:
         raise PlanError(f"{name}: no policies are named")
 
     def find_keep_reason(position: int, block: int | None) -> KeepReason:
-        each = [plan.keep_reason(position, block) for plan in plans]
-        code = next((why.code for why in each if why.code in PROTECTED_CODES), each[-1].code)
-        words = (f"{plan.policy}: {why.explanation}" for plan, why in zip(plans, each, strict=True))
-        return KeepReason(code, "; ".join(words))
+        keep_reasons = [plan.keep_reason(position, block) for plan in plans]
+        code = next(
+            (keep_reason.code for keep_reason in keep_reasons if keep_reason.code in PROTECTED_CODES),
+            keep_reasons[-1].code,
+        )
+        explanations = (
+            f"{plan.policy}: {keep_reason.explanation}" for plan, keep_reason in zip(plans, keep_reasons, strict=True)
+        )
+        return KeepReason(code, "; ".join(explanations))
 
     if not fires:  # what a step leaves that did not run is not what the next one would look at
         triggers = [(policy.name, policy.trigger(before, options)) for policy, options in steps]
@@ -92,5 +97,5 @@ def _combine_triggers(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigg
     if not triggers:
         return Trigger(False, "no policies are named")
     decides = next((trigger for _, trigger in triggers if trigger.fires == fires), triggers[0][1])
-    words = (f"{name} {'fires' if t.fires else 'does not fire'}: {t.reason}" for name, t in triggers)
-    return replace(decides, fires=fires, reason="; ".join(words))
+    reasons = (f"{name} {'fires' if t.fires else 'does not fire'}: {t.reason}" for name, t in triggers)
+    return replace(decides, fires=fires, reason="; ".join(reasons))

@@ -16,7 +16,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from context_tui.errors import PlanError
-from context_tui.policies.base import Policy
+from context_tui.policies.base import Policy, get_bounds
 from context_tui.policies.parts.rules import PolicySpec
 from context_tui.policies.rule_policy import PolicyLookup, build_rule_policy
 from context_tui.text.sanitize import sanitize_line, truncate_name
@@ -63,8 +63,8 @@ def read_policy(path: Path, find_policy: PolicyLookup) -> Policy:
     return parse_policy(text, str(path), find_policy)
 
 
-def parse_policy(text: str, where: str, find_policy: PolicyLookup) -> Policy:
-    """Parse a policy from TOML; *where* names the text in errors, *find_policy* finds the policies that its rules name.
+def parse_policy(text: str, label: str, find_policy: PolicyLookup) -> Policy:
+    """Parse a policy from TOML; *label* names the text in errors, *find_policy* finds the policies that its rules name.
 
     Raises:
         PlanError: it is not TOML, or describes no policy; the message has the line, what is wrong and what is allowed.
@@ -72,46 +72,45 @@ def parse_policy(text: str, where: str, find_policy: PolicyLookup) -> Policy:
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        words = str(error)
-        line = re.search(r"line (\d+)", words)
+        message = str(error)
+        line = re.search(r"line (\d+)", message)
         at = int(line.group(1)) if line else text.count("\n") + 1
-        what = re.sub(r" \(at .*\)$", "", words)
-        raise PlanError(f"{where}:{at}: is not valid TOML: {what}") from None
+        description = re.sub(r" \(at .*\)$", "", message)
+        raise PlanError(f"{label}:{at}: is not valid TOML: {description}") from None
     try:
         return build_rule_policy(PolicySpec(**tables), find_policy)
     except ValidationError as error:
-        raise PlanError(_format_validation_error(error, text, where)) from None
+        raise PlanError(_format_validation_error(error, text, label)) from None
     except TypeError:
-        raise PlanError(f"{where}:1: is not valid: keys must be names") from None
+        raise PlanError(f"{label}:1: is not valid: keys must be names") from None
     except PlanError as error:
-        raise PlanError(f"{where}:{_find_line(text, _find_rule_path(error, tables))}: {error}") from None
+        raise PlanError(f"{label}:{_find_line(text, _find_rule_path(error, tables))}: {error}") from None
 
 
 # What is wrong, and where
 
 
-def _format_validation_error(error: ValidationError, text: str, where: str) -> str:
+def _format_validation_error(error: ValidationError, text: str, label: str) -> str:
     """Format the first validation error as ``FILE:LINE: KEY: what is wrong; what is allowed``."""
     first = min(error.errors(), key=lambda each: _find_line(text, _strip_union_tags(each["loc"])))
     path = _strip_union_tags(first["loc"])
     model, key = _find_model(path[:-1]), str(path[-1]) if path else ""
-    words = _describe_error(first, model, key)
-    named = _format_path(path)
-    return sanitize_line(f"{where}:{_find_line(text, path)}: {f'{named}: ' if named else ''}{words}")
+    description = _describe_error(first, model, key)
+    path_text = _format_path(path)
+    return sanitize_line(f"{label}:{_find_line(text, path)}: {f'{path_text}: ' if path_text else ''}{description}")
 
 
 def _strip_union_tags(loc: Sequence[int | str]) -> tuple[int | str, ...]:
     """Return the path of an error without the tags of unions."""
-    found = []
+    path = []
     for number, each in enumerate(loc):
         tag = each in _UNION_TAGS and number > 0 and isinstance(loc[number - 1], int)
         if not tag:
-            found.append(each)
-    return tuple(found)
+            path.append(each)
+    return tuple(path)
 
 
 def _format_path(path: Sequence[int | str]) -> str:
-    """``rules 2: keep.turns``: rules count from one."""
     if len(path) > 1 and path[0] == "rules":
         inner = ".".join(map(str, path[2:]))
         return f"rule {int(path[1]) + 1}{f', {inner}' if inner else ''}"
@@ -119,7 +118,6 @@ def _format_path(path: Sequence[int | str]) -> str:
 
 
 def _find_model(path: Sequence[int | str]) -> type[BaseModel] | None:
-    """Return the part that a path leads to."""
     model: type[BaseModel] | None = PolicySpec
     for key in path:
         if isinstance(key, int) or model is None:
@@ -137,7 +135,7 @@ def _find_model(path: Sequence[int | str]) -> type[BaseModel] | None:
 def _find_part_type(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for each in get_args(annotation) if (found := _find_part_type(each)) is not None), None)
+    return next((part for each in get_args(annotation) if (part := _find_part_type(each)) is not None), None)
 
 
 def _describe_error(error: Any, model: type[BaseModel] | None, key: str) -> str:
@@ -159,18 +157,16 @@ def _describe_error(error: Any, model: type[BaseModel] | None, key: str) -> str:
         return "at least one is needed" if kind == "too_short" else "there are too many"
     if kind.startswith(("string_too", "string_pattern")):
         return f"{value} is not allowed; {str(error['msg']).removeprefix('String ')}"
-    what = _TYPE_NAMES.get(kind.partition("_")[0])
-    return f"{value} is not {what}" if what else str(error["msg"]).removeprefix("Value error, ")
+    type_name = _TYPE_NAMES.get(kind.partition("_")[0])
+    return f"{value} is not {type_name}" if type_name else str(error["msg"]).removeprefix("Value error, ")
 
 
 def _format_range(model: type[BaseModel], key: str) -> str:
-    field = model.model_fields[key]
-    low, high = (next((getattr(m, end) for m in field.metadata if hasattr(m, end)), None) for end in ("ge", "le"))
+    low, high = get_bounds(model.model_fields[key])
     return f"allowed: {low:,} or more" if high is None else f"allowed: {low:,} to {high:,}"
 
 
 def _find_rule_path(error: PlanError, tables: Mapping[str, Any]) -> tuple[int | str, ...]:
-    """Return the rule whose policy an error is about."""
     for number, rule in enumerate(tables.get("rules", ())):
         if "policy" in rule and str(rule["policy"]) in str(error):
             return ("rules", number, "policy")
@@ -195,11 +191,11 @@ def _iterate_lines(text: str) -> Iterator[tuple[tuple[int | str, ...], int]]:
         if inside:
             inside = "" if inside in line else inside
             continue
-        if found := _TABLE_PATTERN.match(line):
-            table = _build_table_path(tuple(_split_key(found.group(2))), counts, found.group(1) == "[[")
+        if match := _TABLE_PATTERN.match(line):
+            table = _build_table_path(tuple(_split_key(match.group(2))), counts, match.group(1) == "[[")
             yield table, number
-        elif found := _KEY_PATTERN.match(line):
-            yield (*table, *_split_key(found.group(1))), number
+        elif match := _KEY_PATTERN.match(line):
+            yield (*table, *_split_key(match.group(1))), number
             for quotes in ('"""', "'''"):
                 if line.count(quotes) == 1:
                     inside = quotes

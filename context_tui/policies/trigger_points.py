@@ -26,7 +26,7 @@ def iterate_runtime_states(
         last = end - 1
         sizes.move_to(last)
         epoch = epoch_at(facts, last)
-        floor, spoke = max(epoch.start, find_last_rewrite(facts, last)), sizes.last_assistant(epoch, begin)
+        floor, last_reply = max(epoch.start, find_last_rewrite(facts, last)), sizes.last_assistant(epoch, begin)
         reasoning = PastReasoning(facts)
         reasoning.update(filter(sizes.is_sent.__getitem__, chain(epoch.prefix, range(epoch.start, begin))))
         for at in range(begin, end):
@@ -34,13 +34,13 @@ def iterate_runtime_states(
             if at > begin and sizes.is_sent[at - 1]:
                 reasoning.update((at - 1,))
                 if facts.role[at - 1] == Role.ASSISTANT:
-                    spoke = at - 1
+                    last_reply = at - 1
             if at < length and not phases & find_phases(facts, at):
                 continue
             request = find_request_before(facts, at, floor)
-            usage = facts.requests[request] if request >= 0 else None
+            usage, reply = (facts.requests[request], facts.request_message[request]) if request >= 0 else (None, -1)
             believed = sizes.believed_size(epoch, at, request).tokens
-            idle_from = facts.end_time[spoke] if spoke >= 0 else -1
+            idle_from = facts.end_time[last_reply] if last_reply >= 0 else -1
             idle = (facts.time[at] - idle_from) / 1000 if at < length and idle_from >= 0 <= facts.time[at] else None
             yield RuntimeState(
                 at,
@@ -48,22 +48,15 @@ def iterate_runtime_states(
                 usage,
                 idle,
                 at >= length,
-                spoke >= 0,
+                last_reply >= 0,
                 session.window_at(at),
                 facts.input_includes_cache,
                 estimated_tokens=sizes.count_context(epoch, at),
                 message_count=sizes.message_count(epoch, at),
                 result_count=sizes.result_count(epoch, at),
-                reply_tokens=sizes.count_between(reply, reply + 1)
-                if (reply := _find_reply_message(facts, request)) >= 0
-                else 0,
+                reply_tokens=sizes.count_between(reply, reply + 1) if reply >= 0 else 0,
                 reasoning_tokens=reasoning.tokens,
             )
-
-
-def _find_reply_message(facts: Facts, request: int) -> int:
-    """Return the message that a request ended at, or -1."""
-    return facts.request_message[request] if request >= 0 else -1
 
 
 def _find_context_changes(session: Session) -> set[int]:
@@ -77,30 +70,25 @@ def _find_context_changes(session: Session) -> set[int]:
 
 def find_phases(facts: Facts, at: int) -> frozenset[str]:
     """Return the phases that apply just before message *at*."""
-    found = set()
+    phases = set()
     if facts.role[at] == Role.ASSISTANT:
-        found.add("before_call")
+        phases.add("before_call")
         if at and any(facts.kind[block] == Kind.TOOL_RESULT for block in facts.blocks_of(at - 1)):
-            found.add("after_tools")
+            phases.add("after_tools")
     elif facts.flags[at] & MessageFlag.TURN_START:
-        found.add("user_turn")
-    return frozenset(found)
+        phases.add("user_turn")
+    return frozenset(phases)
 
 
 def find_first_firing(session: Session, policy: Policy, params: Params) -> int | None:
-    """Return the first message before which the trigger fires; the session's length when only at its end; None:
-    nowhere.
-    """
+    """Return the first message before which the trigger fires, the session's length if only at its end, or None."""
     return next((m.at for m in iterate_runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
 
 
 def find_firing_runs(
     session: Session, policy: Policy, params: Params, checkpoint: Callable[[], object] = lambda: None
 ) -> list[list[RuntimeState]]:
-    """Return the states in which the trigger fires, consecutive ones in one list: each run begins where it first fires.
-
-    *checkpoint* is called at every message, and may raise to stop.
-    """
+    """Return the runs of consecutive states that fire; *checkpoint*, called at messages, may raise to stop."""
     runs: list[list[RuntimeState]] = []
     firing = False
     for state in iterate_runtime_states(session, policy.phases, checkpoint):

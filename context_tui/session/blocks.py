@@ -19,16 +19,11 @@ def bytes_to_tokens(size: int) -> int:
     return size // BYTES_PER_TOKEN
 
 
-def bytes_to_koda_tokens(size: int) -> int:
-    """Estimate tokens from UTF-8 bytes by koda's rule, size / 3.5."""
-    return size * 2 // 7
-
-
 BodySize = tuple[int, int, int, int, int, str]
-"""Sizes of a tool_result body: estimator bytes, text bytes, compact JSON bytes, cut shifts, flags, bracket start."""
+"""Sizes of a tool_result body: estimator bytes, text bytes, JSON bytes, boundary shifts, flags, bracket start."""
 
-CUT_HEAD, CUT_TAIL = 500, 200
-"""Bytes that agent-sdk keeps of a long body, before the cuts are moved to character boundaries."""
+HEAD_BYTES, TAIL_BYTES = 500, 200
+"""Offsets from the start and the end of a body's compact JSON whose character boundaries facts record."""
 MAX_LINES = 10**9
 """A read of more lines counts as a read of the whole file."""
 _QUOTE, _BRACKET = b'"['
@@ -76,17 +71,13 @@ def _replace_text(block: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def get_text(block: dict[str, Any]) -> Any:
-    """Return the replaceable part of a block: the content of a result, the input of a call, the text of any other
-    block.
-    """
+    """Return the replaceable part of a block: content of a result, input of a call, else its text."""
     name = {"tool_result": "content", "tool_use": "input", "thinking": "thinking"}
     return block.get(name.get(str(block.get("type")), "text"))
 
 
 def parse_read_range(arguments: dict[str, Any]) -> tuple[int, int] | None:
-    """Parse the lines of a file that a call asks for: the first line from 1, and their number (0: to the end); None:
-    all.
-    """
+    """Parse the lines that a call reads: the first from 1, and their number (0: to the end); None: all."""
     get = arguments.get
     first, count, last = get("offset") or get("start_line"), get("limit"), get("end_line")
     if type(lines := get("view_range")) is list and len(lines) == 2:
@@ -108,8 +99,10 @@ def count_image_bytes(block: dict[str, Any]) -> int:
 
 
 def measure_raw_body(raw: bytes) -> BodySize:
-    """Measure a body that is JSON text. A plain string with only two-byte escapes is its own compact JSON, and every
-    escape in it stands for one byte, so it is measured by counting; anything else is decoded.
+    """Measure a body that is JSON text, by counting where possible.
+
+    A plain string with only two-byte escapes is its own compact JSON, and every escape in it stands for one byte.
+    Anything else is decoded.
 
     Raises:
         ValueError: *raw* is not JSON, or not UTF-8.
@@ -123,7 +116,7 @@ def measure_raw_body(raw: bytes) -> BodySize:
         str(raw, "utf-8")  # msgspec does not validate undecoded bytes
     except UnicodeDecodeError:
         return measure_body(loads(raw))
-    return size, size, len(raw), compute_cut_shifts(raw), 0, ""
+    return size, size, len(raw), compute_boundary_shifts(raw), 0, ""
 
 
 def measure_body(content: object) -> BodySize:
@@ -150,7 +143,7 @@ def measure_body(content: object) -> BodySize:
         else:
             flags |= BlockFlag.BODY_JSON
             size = text = len(encoded)
-    return size, text, len(encoded), 0 if encoded.isascii() else compute_cut_shifts(encoded), flags, start
+    return size, text, len(encoded), 0 if encoded.isascii() else compute_boundary_shifts(encoded), flags, start
 
 
 def get_bracket_start(text: str) -> str:
@@ -158,14 +151,17 @@ def get_bracket_start(text: str) -> str:
     return text[:START_LENGTH] if text.startswith("[") else ""
 
 
-def compute_cut_shifts(encoded: bytes) -> int:
-    """Return how far agent-sdk's two cuts move to a character boundary: bytes back at 500, forward at length - 200."""
-    if len(encoded) <= CUT_HEAD:
+def compute_boundary_shifts(encoded: bytes) -> int:
+    """Return the bytes to the nearest character boundaries: back from byte 500, and forward from the length - 200.
+
+    The first number is in the lowest two bits, the second in the two above.
+    """
+    if len(encoded) <= HEAD_BYTES:
         return 0
     back = forward = 0
-    while encoded[CUT_HEAD - back] & 0xC0 == 0x80:
+    while encoded[HEAD_BYTES - back] & 0xC0 == 0x80:
         back += 1
-    tail = len(encoded) - CUT_TAIL
+    tail = len(encoded) - TAIL_BYTES
     while encoded[tail + forward] & 0xC0 == 0x80:
         forward += 1
     return back | forward << 2

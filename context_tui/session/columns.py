@@ -61,13 +61,11 @@ def make_message_appender(facts: Facts) -> Callable[[int, int, int], int]:
 
 
 def make_block_appender(facts: Facts) -> Callable[[int, int, int, int, int, int, int, int, int, int], int]:
-    """Return a function that appends a block: message, kind, flags, size, text bytes, JSON bytes, cut, tool, call,
-    path.
-    """
+    """Return a function that appends a block: message, kind, flags, its four sizes, tool, call, path."""
     first, last, following = facts.first_block, facts.last_block, facts.block_next
     message_, following_, kind_ = facts.block_message.append, following.extend, facts.kind.append
     flags_, size_, text_ = facts.block_flags.append, facts.size.append, facts.text_bytes.append
-    json_, cut_ = facts.json_bytes.append, facts.cut.append
+    json_, shifts_ = facts.json_bytes.append, facts.boundary_shifts.append
     tool_, call_, path_ = facts.tool.append, facts.call.append, facts.path.append
 
     def append(
@@ -77,7 +75,7 @@ def make_block_appender(facts: Facts) -> Callable[[int, int, int, int, int, int,
         size: int,
         text: int,
         json_size: int,
-        cut: int,
+        shifts: int,
         tool: int,
         call: int,
         path: int,
@@ -90,7 +88,7 @@ def make_block_appender(facts: Facts) -> Callable[[int, int, int, int, int, int,
         size_(size)
         text_(text)
         json_(json_size)
-        cut_(cut)
+        shifts_(shifts)
         tool_(tool)
         call_(call)
         path_(path)

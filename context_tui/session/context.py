@@ -11,8 +11,8 @@ from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.drops import find_cleared_at, find_drops
 from context_tui.session.facts import Facts, find_last_rewrite, order_at
 from context_tui.session.jsontext import utf8_len
-from context_tui.session.markers import KODA_STUB
-from context_tui.session.values import BlockFlag, value_class
+from context_tui.session.markers import RESULT_STUB
+from context_tui.session.values import BlockFlag, Kind, value_class
 
 if TYPE_CHECKING:
     from context_tui.session.session import Content
@@ -48,7 +48,7 @@ class Body:
 
 REMOVED_BODY = Body(None, 0, removed=True)
 """Body of a removed block."""
-CLEARED_BODIES = {known: Body.from_text(KODA_STUB, known) for known in ("recorded", "inferred")}
+CLEARED_BODIES = {source: Body.from_text(RESULT_STUB, source) for source in ("recorded", "inferred")}
 """Placeholders of results that were cleared in the recording, as Claude Code writes them."""
 
 
@@ -94,6 +94,10 @@ class Context:
         rows, removed = self.facts.blocks_of(message), find_removed_blocks(self)
         return (row for row in rows if row not in removed) if removed else rows
 
+    def has_kind(self, message: int, kind: Kind) -> bool:
+        """Return whether a remaining block of *message* is of this kind."""
+        return any(self.facts.kind[row] == kind for row in self.blocks_of(message))
+
     def with_bodies(self, bodies: Mapping[int, Body]) -> Context:
         """Return the same messages with more bodies replaced."""
         replacements = {**self.replacements, **bodies}
@@ -104,14 +108,14 @@ def memoize(compute: Callable[[Context], T]) -> Callable[[Context], T]:
     """Cache the result of *compute* for as long as the context lives."""
 
     @wraps(compute)
-    def kept(context: Context) -> T:
+    def get_cached(context: Context) -> T:
         try:
-            found: T = context.memo[compute]
+            result: T = context.memo[compute]
         except KeyError:
-            found = context.memo[compute] = compute(context)
-        return found
+            result = context.memo[compute] = compute(context)
+        return result
 
-    return kept
+    return get_cached
 
 
 @memoize
@@ -127,11 +131,11 @@ def restore_inferred(context: Context) -> Context:
 
 
 def context_at(facts: Facts, at: int, *, after_micro: bool = True, content: Content | None = None) -> Context:
-    """Return the context before message *at*: what its epoch began with and what was appended since, without what is
-    known to be cleared by then, be it recorded or inferred from a silent drop.
+    """Return the context before message *at*: what its epoch began with and what was appended since, without results
+    that are known or inferred to be cleared by then.
 
     Args:
-        cleared: False for how it was before a microcompaction that is recorded right there.
+        after_micro: False for the context before a microcompaction recorded at this message.
         content: the reader of the full text.
     """
     until = at if after_micro else at - 1

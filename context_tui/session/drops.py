@@ -77,24 +77,22 @@ def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int
     Args:
         until: message up to which recorded microcompactions count; default: *at*.
     """
-    found: dict[int, str] = {}
+    sources: dict[int, str] = {}
     for compaction in facts.compactions:
         if compaction.message > (at if until is None else until):
             break
         if compaction.kind == "micro":
-            found.update(dict.fromkeys(compaction.cleared_blocks, "recorded"))
+            sources.update(dict.fromkeys(compaction.cleared_blocks, "recorded"))
     for drop in facts.drops[: bisect_left(facts.drops, at, key=lambda drop: drop.message)]:
-        found.update(dict.fromkeys(drop.cleared_blocks, "inferred"))
-    return found
+        sources.update(dict.fromkeys(drop.cleared_blocks, "inferred"))
+    return sources
 
 
 def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
     """Build the drop at request *row*, with an explanation if its size matches."""
     before, after = facts.request_message[row - 1], facts.request_message[row]
-    appended, factors = (
-        estimate_content(facts, range(before, after), count_blocks_before(facts, after)),
-        _fit_factors_before(facts, row),
-    )
+    appended = estimate_content(facts, range(before, after), count_blocks_before(facts, after))
+    factors = _fit_factors_before(facts, row)
     removed_tokens = float(fall + sum(appended.tokens))
     if factors is not None:
         removed_tokens = (
@@ -109,17 +107,14 @@ def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
     order = order_at(facts, after)[1]
     if appended.turns and _is_thinking_drop(facts, row, order, factors, removed_tokens):
         return Drop(after, fall, round(removed_tokens), Explanation.THINKING)
-    may_be_cleared = (
-        removed_tokens >= MIN_CLEARED and facts.request_model[row] >= 0
-    )  # with an unknown model, it may be a change of model
+    # with an unknown model, it may be a change of model
+    may_be_cleared = removed_tokens >= MIN_CLEARED and facts.request_model[row] >= 0
     results = _find_cleared_results(facts, row, order, factors, removed_tokens) if may_be_cleared else ()
     return Drop(after, fall, round(removed_tokens), Explanation.CLEARED if results else None, results)
 
 
 def _fit_factors_before(facts: Facts, row: int) -> Factors | None:
-    """Return the factors as of request *row*; far into a session, those of a slightly earlier request, as they change
-    little.
-    """
+    """Return the factors as of request *row*, or far into a session of a slightly earlier one."""
     step = 1 if row < 64 else 32 if row < 512 else 128
     end = row - row % step
     if facts.request_model[end - 1] != facts.request_model[row - 1]:
@@ -130,11 +125,11 @@ def _fit_factors_before(facts: Facts, row: int) -> Factors | None:
 def _was_cached(facts: Facts, row: int, block: int) -> bool:
     """Return whether request *row* read more from the cache than precedes *block*, which was still there."""
     message = facts.block_message[block]
-    sent = bisect_right(facts.request_message, message) - 1
-    if sent < 0:
+    request = bisect_right(facts.request_message, message) - 1
+    if request < 0:
         return False
-    since = sum(estimate_content(facts, range(facts.request_message[sent], message)).tokens)
-    return facts.requests[row].cache_read > facts.requests[sent].context + 2 * since + TIE_TOLERANCE
+    appended_tokens = sum(estimate_content(facts, range(facts.request_message[request], message)).tokens)
+    return facts.requests[row].cache_read > facts.requests[request].context + 2 * appended_tokens + TIE_TOLERANCE
 
 
 def _base_changed(facts: Facts, row: int) -> bool:
@@ -146,17 +141,15 @@ def _base_changed(facts: Facts, row: int) -> bool:
 
 
 def _is_thinking_drop(facts: Facts, row: int, order: Sequence[int], factors: Factors, removed_tokens: float) -> bool:
-    """Return whether the thinking of the last finished turn, or of all finished turns, has the size of what was
-    removed.
-    """
+    """Return whether thinking of the last finished turn, or of all, has the size of the removed tokens."""
     starts = [position for position, message in enumerate(order) if facts.flags[message] & MessageFlag.TURN_START]
-    known = count_blocks_before(facts, facts.request_message[row])
+    end_block = count_blocks_before(facts, facts.request_message[row])
     for begin in dict.fromkeys((starts[-2] if len(starts) > 1 else 0, 0)) if starts else ():
-        ended = order[begin : starts[-1]]
-        _, thinking, signature, *_ = estimate_content(facts, ended, known).tokens
-        off = abs(factors.thinking * thinking + factors.signature * signature - removed_tokens)
-        if off <= THINKING_TOLERANCE * removed_tokens:
-            blocks = (block for message in ended for block in facts.blocks_of(message))
+        past_messages = order[begin : starts[-1]]
+        _, thinking, signature, *_ = estimate_content(facts, past_messages, end_block).tokens
+        error = abs(factors.thinking * thinking + factors.signature * signature - removed_tokens)
+        if error <= THINKING_TOLERANCE * removed_tokens:
+            blocks = (block for message in past_messages for block in facts.blocks_of(message))
             first = next(block for block in blocks if facts.kind[block] == Kind.THINKING)
             return not _was_cached(facts, row, first)
     return False
@@ -171,20 +164,20 @@ def _find_cleared_results(
     for clearable in (CLEARABLE_TOOLS, None):
         rows, sizes = _find_clearable_results(facts, row, order, factors, clearable)
         if rows and not _was_cached(facts, row, rows[0]):
-            off = [abs(size - removed_tokens) for size in sizes]
-            least = min(off)
+            errors = [abs(size - removed_tokens) for size in sizes]
+            least = min(errors)
             if least <= RESULTS_TOLERANCE * removed_tokens:
-                return tuple(rows[: next(count for count, each in enumerate(off, 1) if each <= least + TIE_TOLERANCE)])
+                return tuple(
+                    rows[: next(count for count, error in enumerate(errors, 1) if error <= least + TIE_TOLERANCE)]
+                )
     return ()
 
 
 def _find_clearable_results(
     facts: Facts, row: int, order: Sequence[int], factors: Factors, clearable: frozenset[str] | None
 ) -> tuple[list[int], list[float]]:
-    """Return the results that could have been cleared, oldest first, and the tokens that clearing each and all before
-    it would free.
-    """
-    end, known = facts.request_message[row - 1], count_blocks_before(facts, facts.request_message[row])
+    """Return the clearable results, oldest first, and the tokens freed by clearing all up to each one."""
+    end, end_block = facts.request_message[row - 1], count_blocks_before(facts, facts.request_message[row])
     cleared = find_cleared_at(facts, facts.request_message[row])
     rows = [
         block
@@ -192,7 +185,7 @@ def _find_clearable_results(
         if message < end
         for block in facts.blocks_of(message)
         if facts.kind[block] == Kind.TOOL_RESULT
-        and block < known
+        and block < end_block
         and block not in cleared
         and not facts.block_flags[block] & BlockFlag.HAS_IMAGE
         and facts.bracket_starts.get(block) not in PLACEHOLDERS
@@ -208,15 +201,15 @@ def _find_clearable_results(
 
 def _compute_growth_shares(facts: Facts, row: int, factors: Factors) -> dict[int, float]:
     """Compute, per message, the recorded tokens per estimated token of its results, from the growth of the context."""
-    found: dict[int, float] = {}
+    shares: dict[int, float] = {}
     for interval in find_intervals(facts, row):
         tokens = interval.content.tokens
         results = tokens[-1]
         if not results or interval.content.images or interval.content.turns:
             continue
-        rest = factors.count_tokens(ContentTokens([*tokens[:-1], 0])) + factors.request_overhead
-        share = (interval.growth - rest) / results
+        other_tokens = factors.count_tokens(ContentTokens([*tokens[:-1], 0])) + factors.request_overhead
+        share = (interval.growth - other_tokens) / results
         if 0.5 * factors.result <= share <= 2 * factors.result or abs(share - factors.result) * results <= 200:
             begin, end = facts.request_message[interval.row - 1], facts.request_message[interval.row]
-            found.update(dict.fromkeys(range(begin, end), max(share, 0.0)))
-    return found
+            shares.update(dict.fromkeys(range(begin, end), max(share, 0.0)))
+    return shares

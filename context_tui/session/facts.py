@@ -55,7 +55,7 @@ class BlockSize(NamedTuple):
     size: int
     text_bytes: int
     json_bytes: int
-    cut: int
+    boundary_shifts: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -213,7 +213,7 @@ class Facts:
         self.size = array("Q")  # what the bytes/4 estimator divides
         self.text_bytes = array("Q")  # without images
         self.json_bytes = array("Q")  # of a tool_result: its content as compact JSON
-        self.cut = array("I")  # of a tool_result: bytes that agent-sdk's cuts move, 500 back | 200 forward << 2
+        self.boundary_shifts = array("I")  # of a tool_result: see `blocks.compute_boundary_shifts`
         self.tool = array("l")  # of calls and results: row of `tools`
         self.call = array("l")  # of calls and results: row of `calls`
         self.path = array("l")  # of a call that reads a file: row of `paths`
@@ -260,7 +260,7 @@ class Facts:
         self.model_window: int | None = None  # of the model, where its agent uses only a part of it
         self.system_bytes = 0
         self.tools_bytes = 0
-        self.system_rows = 0  # rows that hold the system prompt among the messages; koda's rule counts them
+        self.system_records = 0  # records among those of the messages that hold the system prompt
         # Of a copy: tokens of its next request beyond what is known to be in it; negative where the estimate is larger.
         self.not_in_file: int | None = None
         self.prompt_not_in_file: int | None = None  # those of them that the first request of its recording had
@@ -323,11 +323,11 @@ class Facts:
         if compaction.kind == "full":
             self.begin_epoch(compaction.message, "compaction", compaction.prefix)
 
-    def revise_request(self, known: Usage, usage: Usage) -> None:
+    def revise_request(self, recorded: Usage, usage: Usage) -> None:
         """Update a request by a later line; if its size changes, drops are searched again."""
-        size = known.context
-        known.update(usage)
-        self.size_revisions += known.context != size
+        size = recorded.context
+        recorded.update(usage)
+        self.size_revisions += recorded.context != size
 
     def begin_epoch(self, message: int, cause: str, prefix: Spans = NO_MESSAGES) -> None:
         """Start a new context at *message*, with the messages of *prefix*; at the first message only a compaction does
@@ -408,9 +408,7 @@ class Facts:
         return row
 
     def _mark_turn_start(self, message: int, flags: int) -> None:
-        """Mark the start of a turn: in a user message that is no summary, a block that is neither a result nor
-        injected.
-        """
+        """Mark the start of a turn, unless the block is injected or its message is a summary."""
         if not flags & BlockFlag.INJECTED and not self.flags[message] & MessageFlag.SUMMARY:
             self.flags[message] |= MessageFlag.TURN_START
 
@@ -421,11 +419,11 @@ class Facts:
             call = self._intern_call(call_id)
         use = self.call_use[call]
         tool = self.tool[use] if use >= 0 else -1
-        size, text, json_size, cut, body_flags, start = body
+        size, text, json_size, shifts, body_flags, start = body
         flags |= body_flags | BlockFlag.ERROR if is_error else body_flags
         earlier = self.call_result[call]
         self.call_result[call] = row = self._append_block(
-            message, _TOOL_RESULT, flags, size, text, json_size, cut, tool, call, -1
+            message, _TOOL_RESULT, flags, size, text, json_size, shifts, tool, call, -1
         )
         if earlier >= 0:
             self.repeated_results.setdefault(call, [earlier]).append(row)
@@ -445,57 +443,39 @@ class Facts:
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:
         """Append a block of other facts to *message* as it is; returns its row."""
-        return self._append_copy(
-            message,
-            source,
-            row,
-            source.size[row],
-            source.text_bytes[row],
-            source.json_bytes[row],
-            source.cut[row],
-            source.block_flags[row],
-            source.bracket_starts.get(row, ""),
-        )
+        sizes = (*source.block_size(row), source.block_flags[row], source.bracket_starts.get(row, ""))
+        return self._append_copy(message, source, row, sizes)
 
     def copy_block_with_text(self, message: int, source: Facts, row: int, body: str) -> int:
         """Append a block of other facts to *message* with another text; returns its row."""
         kind, flags = source.kind[row], source.block_flags[row] & BlockFlag.INJECTED
         if kind == _TOOL_RESULT:
-            size, text, json_size, cut, body_flags, start = measure_body(body)
+            size, text, json_size, shifts, body_flags, start = measure_body(body)
             flags |= body_flags | source.block_flags[row] & BlockFlag.ERROR
-            return self._append_copy(message, source, row, size, text, json_size, cut, flags, start)
+            return self._append_copy(message, source, row, (size, text, json_size, shifts, flags, start))
         if kind == _TOOL_USE:
             return self.add_call(message, source.call_id(row), source.tool_name(row), loads(body), flags)
         if kind == _THINKING:
             return self.add_thinking(message, body, "", flags)
         return self.add_text(message, body, flags)
 
-    def _append_copy(
-        self,
-        message: int,
-        source: Facts,
-        row: int,
-        size: int,
-        text: int,
-        json_size: int,
-        cut: int,
-        flags: int,
-        start: str,
-    ) -> int:
+    def _append_copy(self, message: int, source: Facts, row: int, body: BodySize) -> int:
+        size, text, json_size, shifts, flags, start = body
         tool = call = path = -1
         kind = source.kind[row]
         if source.call[row] >= 0:
             call = self._intern_call(source.calls[source.call[row]])
-            used, new = kind == Kind.TOOL_USE, len(self.kind)
-            column, again = (self.call_use, self.repeated_calls) if used else (self.call_result, self.repeated_results)
+            column, repeats = self.call_result, self.repeated_results
+            if kind == _TOOL_USE:
+                column, repeats = self.call_use, self.repeated_calls
             if column[call] >= 0:
-                again.setdefault(call, [column[call]]).append(new)
-            column[call] = new
+                repeats.setdefault(call, [column[call]]).append(len(self.kind))
+            column[call] = len(self.kind)
         if source.tool[row] >= 0:
             tool = self._intern(source.tools[source.tool[row]], self.tools, self._tool_ids)
         if source.path[row] >= 0:
             path = self._intern(source.paths[source.path[row]], self.paths, self._path_ids)
-        new = self._append_block(message, kind, flags, size, text, json_size, cut, tool, call, path)
+        new = self._append_block(message, kind, flags, size, text, json_size, shifts, tool, call, path)
         if row in source.read_range:
             self.read_range[new] = source.read_range[row]
         if start:
@@ -504,11 +484,11 @@ class Facts:
 
     def block_size(self, row: int) -> BlockSize:
         """Return the sizes of a block."""
-        return BlockSize(self.size[row], self.text_bytes[row], self.json_bytes[row], self.cut[row])
+        return BlockSize(self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row])
 
     def set_block_size(self, row: int, size: BlockSize) -> None:
         """Set the final size of a block of which only the beginning was appended."""
-        self.size[row], self.text_bytes[row], self.json_bytes[row], self.cut[row] = size
+        self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row] = size
 
     def blocks_of(self, message: int) -> Iterator[int]:
         """Iterate over the rows of the blocks of *message*, in order."""

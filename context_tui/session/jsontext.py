@@ -110,8 +110,8 @@ def find_value_ranges(line: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _skip_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def loads_all(line: bytes) -> list[Any]:

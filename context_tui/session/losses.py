@@ -18,7 +18,7 @@ _COUNTED_KINDS = (Kind.IMAGE, Kind.OTHER)
 
 def format_losses(counts: Counter[str]) -> list[str]:
     """Format losses with their counts."""
-    return [f"{what}: {number:,}" for what, number in counts.items()]
+    return [f"{loss}: {number:,}" for loss, number in counts.items()]
 
 
 class Losses:
@@ -34,53 +34,53 @@ class Losses:
 
     def __add__(self, later: Losses) -> Losses:
         """Combine the losses of two exports; a loss that both count in the same words is one."""
-        both = Losses()
-        both._counts = self._counts + later._counts
-        both._notes = [*self._notes, *later._notes]
-        both.removed = self.removed + later.removed
-        return both
+        total = Losses()
+        total._counts = self._counts + later._counts
+        total._notes = [*self._notes, *later._notes]
+        total.removed = self.removed + later.removed
+        return total
 
     @property
     def lines(self) -> list[str]:
         """Losses as lines, with their counts."""
         return [*format_losses(self._counts), *self._notes]
 
-    def add(self, what: str, number: int = 1) -> None:
+    def add(self, loss: str, number: int = 1) -> None:
         """Count changes that removed nothing."""
         if number:
-            self._counts[what] += number
+            self._counts[loss] += number
 
     def add_counts(self, counts: Mapping[str, int]) -> None:
         """Add several counts."""
-        for what, number in counts.items():
-            self.add(what, number)
+        for loss, number in counts.items():
+            self.add(loss, number)
 
     def add_note(self, text: str) -> None:
         """Add a note without a count."""
         self._notes.append(text)
 
-    def omit(self, what: str, block: dict[str, Any]) -> None:
+    def omit(self, loss: str, block: dict[str, Any]) -> None:
         """Count a block that is not written."""
-        self.add(what)
+        self.add(loss)
         kind, weight = weigh_block(block)
         self.removed[kind] += weight
 
-    def replace(self, before: dict[str, Any], after: dict[str, Any], what: str = "") -> None:
-        """Declare the loss of weight from *before* to its replacement *after*; count it as *what* if given."""
-        if what:
-            self.add(what)
-        (kind, old), (now, new) = weigh_block(before), weigh_block(after)
-        self.removed[kind] += old if kind != now else max(old - new, 0)
+    def replace(self, before: dict[str, Any], after: dict[str, Any], loss: str = "") -> None:
+        """Declare the loss of weight from *before* to its replacement *after*; count it as *loss* if given."""
+        if loss:
+            self.add(loss)
+        (kind, old), (new_kind, new) = weigh_block(before), weigh_block(after)
+        self.removed[kind] += old if kind != new_kind else max(old - new, 0)
 
 
 def weigh_context(context: Context) -> Counter[int]:
     """Measure how much of each kind of block a context holds: bytes that estimators see, else blocks."""
-    facts, found = context.facts, Counter[int]()
+    facts, weights = context.facts, Counter[int]()
     for message in context.order:
         for row in facts.blocks_of(message):
             replaced = context.replacements.get(row)
-            found[facts.kind[row]] += replaced.size if replaced else _weigh_row(facts, row)
-    return found
+            weights[facts.kind[row]] += replaced.size if replaced else _weigh_row(facts, row)
+    return weights
 
 
 def weigh_block(block: dict[str, Any]) -> tuple[int, int]:

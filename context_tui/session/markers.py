@@ -11,8 +11,8 @@ DEFECT_PLACEHOLDER = "[tool output cleared to save context — re-run the tool i
 DEFECT_SUMMARY = "[Compacted context summary — earlier conversation was condensed to save context.]"
 """Start of the assistant message that defect's full compaction puts first."""
 
-KODA_STUB = "[Old tool result content cleared]"
-"""Body of a tool row that koda (and Claude Code) has cleared."""
+RESULT_STUB = "[Old tool result content cleared]"
+"""Body of a tool_result that Claude Code or koda has cleared."""
 
 SDK_SUMMARY = "[Previous conversation summary]\n"
 """Start of the user message that agent-sdk's compaction puts first."""
@@ -26,7 +26,7 @@ KODA_SUMMARY = "[Compacted conversation summary]"
 CLAUDE_CODE_SUMMARY = "This session is being continued from a previous conversation"
 """Start of the user message that Claude Code's compaction puts first."""
 
-PLACEHOLDERS = frozenset({DEFECT_PLACEHOLDER, KODA_STUB})
+PLACEHOLDERS = frozenset({DEFECT_PLACEHOLDER, RESULT_STUB})
 """Bodies of cleared results."""
 
 
@@ -49,10 +49,3 @@ def strip_summary_marker(text: str) -> str:
     """Return a summary without the marker around it. Claude Code's marker is the first sentence, and stays."""
     mark = next((mark for mark in (DEFECT_SUMMARY, SDK_SUMMARY, KODA_SUMMARY) if text.startswith(mark)), "")
     return text.removeprefix(mark).removesuffix(SDK_SUMMARY_END if mark == SDK_SUMMARY else "").strip()
-
-
-KODA_COMPACTABLE = (
-    *("Read", "read", "Bash", "bash", "Grep", "grep", "Glob", "glob"),
-    *("ListFiles", "list_files", "WebSearch", "web_search", "WebFetch", "web_fetch"),
-)
-"""Tools that koda treats as re-runnable."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from context_tui.session.blocks import replace_texts
 from context_tui.session.facts import Facts, Usage
-from context_tui.session.session import Message, Session, SessionInfo
+from context_tui.session.session import ContentOverlay, Message, Session, SessionInfo
 from context_tui.session.validation import validate_messages
 from context_tui.session.values import RecordKind, Role
 
@@ -60,8 +60,10 @@ def from_messages(messages: Iterable[Message]) -> Session:
     Raises:
         UnreadableSession: a message is malformed; the error names its number.
     """
-    found = validate_messages(messages)
-    return Session(build_facts(found), MemoryContent(found), SessionInfo("", "messages"), len(found))
+    valid_messages = validate_messages(messages)
+    return Session(
+        build_facts(valid_messages), MemoryContent(valid_messages), SessionInfo("", "messages"), len(valid_messages)
+    )
 
 
 T = TypeVar("T")
@@ -82,10 +84,11 @@ class Origin:
         return [ordinal for ordinal in recorded if self.texts.get(ordinal, "") is not None]
 
 
-class DerivedContent:
+class DerivedContent(ContentOverlay):
     """Content of a derived session: origins, and new messages."""
 
     def __init__(self, parent: Session, entries: list[Origin | Message]) -> None:
+        super().__init__(parent.content)
         self.parent, self.entries = parent, entries
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
@@ -97,15 +100,6 @@ class DerivedContent:
     def raw(self, record: int) -> str:
         return repr(self.entries[record])
 
-    def system(self) -> str:
-        return self.parent.content.system()
-
-    def tools(self) -> list[dict[str, Any]]:
-        return self.parent.content.tools()
-
-    def is_unchanged(self) -> bool:
-        return self.parent.content.is_unchanged()
-
 
 def find_origin(session: Session, message: int, texts: Mapping[int, str | None] | None = None) -> Origin | Message:
     """Return the origin of *message* through any number of applied plans, with *texts* replaced in addition."""
@@ -113,8 +107,8 @@ def find_origin(session: Session, message: int, texts: Mapping[int, str | None] 
     if isinstance(session.content, DerivedContent):
         entry = session.content.entries[message]
         if isinstance(entry, Origin):
-            left = entry.remaining_blocks
-            return replace(entry, texts={**entry.texts, **{left[at]: text for at, text in new.items()}})
+            ordinals = entry.remaining_blocks
+            return replace(entry, texts={**entry.texts, **{ordinals[at]: text for at, text in new.items()}})
         return {**entry, "content": replace_texts(entry["content"], new)}
     return Origin(session, message, new)
 
@@ -141,15 +135,15 @@ def collect_models(session: Session) -> dict[int, str]:
 
 def _map_replies(session: Session, read: Callable[[Session], Mapping[int, T]]) -> dict[int, T]:
     """Map a value of each recorded reply to the message of *session* that holds it."""
-    found: dict[int, T] = {}
-    known: Mapping[int, T] | None = None
+    by_message: dict[int, T] = {}
+    by_reply: Mapping[int, T] | None = None
     for message in session.context_at().order:
         entry = find_origin(session, message)
         if isinstance(entry, Origin):
-            known = read(entry.session) if known is None else known
-            if entry.message in known:
-                found[message] = known[entry.message]
-    return found
+            by_reply = read(entry.session) if by_reply is None else by_reply
+            if entry.message in by_reply:
+                by_message[message] = by_reply[entry.message]
+    return by_message
 
 
 def _usage_by_reply(recording: Session) -> dict[int, Usage]:
@@ -160,7 +154,6 @@ def _usage_by_reply(recording: Session) -> dict[int, Usage]:
 
 
 def _models_by_reply(recording: Session) -> dict[int, str]:
-    """Return the model by reply, where it is known."""
     facts = recording.facts
     requests = zip(facts.request_message, facts.request_model, strict=True)
     return {reply: facts.models[row] for reply, row in requests if row >= 0}

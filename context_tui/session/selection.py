@@ -42,9 +42,7 @@ class Selection:
         self.update()
 
     def is_current(self) -> bool:
-        """Return whether the facts taken so far are unchanged and the rest only follows them: requests may be reported
-        late.
-        """
+        """Return whether the source has changed only by new facts; late requests change earlier ones."""
         return not self._requests or self.source.requests[self._requests - 1] is self._last_usage
 
     def number_of(self, message: int) -> int:
@@ -53,99 +51,107 @@ class Selection:
 
     def update(self) -> None:
         """Add the new facts of the source."""
-        before, of, found = len(self._numbers), self.source, self.facts
-        for message in range(before, len(of)):
-            gone = message in self._excluded
-            self._numbers.append(-1 if gone else len(found))
-            if gone:
+        first, source, facts = len(self._numbers), self.source, self.facts
+        for message in range(first, len(source)):
+            is_excluded = message in self._excluded
+            self._numbers.append(-1 if is_excluded else len(facts))
+            if is_excluded:
                 continue
             self._included.append(message)
-            index = found.add_message(Role(of.role[message]), of.flags[message], of.time[message])
-            found.end_time[index] = of.end_time[message]
-            if message in of.shared_record:
-                found.shared_record[index] = of.shared_record[message]
-            if message in of.shared_ordinal:
-                found.shared_ordinal[index] = of.shared_ordinal[message]
+            index = facts.add_message(Role(source.role[message]), source.flags[message], source.time[message])
+            facts.end_time[index] = source.end_time[message]
+            if message in source.shared_record:
+                facts.shared_record[index] = source.shared_record[message]
+            if message in source.shared_ordinal:
+                facts.shared_ordinal[index] = source.shared_ordinal[message]
         for message in {*self._copy_blocks(), *self._copy_records()}:
             index = self._numbers[message]
             if index >= 0:
-                found.flags[index], found.end_time[index] = of.flags[message], of.end_time[message]
-                if message in of.cache_misses:
-                    found.cache_misses[index] = of.cache_misses[message]
+                facts.flags[index], facts.end_time[index] = source.flags[message], source.end_time[message]
+                if message in source.cache_misses:
+                    facts.cache_misses[index] = source.cache_misses[message]
         self._copy_reasoning()
         self._copy_requests()
         self._copy_compactions()
-        found.model, found.window, found.model_window = of.model, of.window, of.model_window
-        found.input_includes_cache, found.size_revisions = of.input_includes_cache, of.size_revisions
-        found.system_rows, found.system_bytes, found.tools_bytes = of.system_rows, of.system_bytes, of.tools_bytes
+        facts.model, facts.window, facts.model_window = source.model, source.window, source.model_window
+        facts.input_includes_cache, facts.size_revisions = source.input_includes_cache, source.size_revisions
+        facts.system_records = source.system_records
+        facts.system_bytes = source.system_bytes
+        facts.tools_bytes = source.tools_bytes
 
     def _copy_reasoning(self) -> None:
-        of, found = self.source.reasoning, self.facts.reasoning
-        for message in reversed(of):  # reasoning is reported before the next reply
+        source, facts = self.source.reasoning, self.facts.reasoning
+        for message in reversed(source):  # reasoning is reported before the next reply
             index = self._numbers[message]
-            if index >= 0 and found.get(index) == of[message]:
+            if index >= 0 and facts.get(index) == source[message]:
                 break
             if index >= 0:
-                found[index] = of[message]
+                facts[index] = source[message]
 
     def _copy_blocks(self) -> set[int]:
         """Copy the new blocks and return their messages."""
-        of, found, first = self.source, self.facts, len(self._block_rows)
-        for row in range(first, len(of.kind)):
-            index = self._numbers[of.block_message[row]]
-            self._block_rows.append(found.copy_block(index, of, row) if index >= 0 else -1)
-        return set(of.block_message[first:])
+        source, facts, first = self.source, self.facts, len(self._block_rows)
+        for row in range(first, len(source.kind)):
+            index = self._numbers[source.block_message[row]]
+            self._block_rows.append(facts.copy_block(index, source, row) if index >= 0 else -1)
+        return set(source.block_message[first:])
 
     def _copy_records(self) -> set[int]:
         """Copy the new records, and the last one again if it was incomplete; return their messages."""
-        of, found = self.source, self.facts
-        last = len(found.record_kind) - 1
-        if last >= 0 and _record_key(of, last) != _record_key(found, last):
-            found.remove_last_record()
-        first = len(found.record_kind)
-        for row in range(first, len(of.record_kind)):
-            message = of.record_message[row]
+        source, facts = self.source, self.facts
+        last = len(facts.record_kind) - 1
+        if last >= 0 and _record_key(source, last) != _record_key(facts, last):
+            facts.remove_last_record()
+        first = len(facts.record_kind)
+        for row in range(first, len(source.record_kind)):
+            message = source.record_message[row]
             index = self._numbers[message] if message >= 0 else -1
-            found.add_record(of.record_place[row], of.record_length[row], of.record_kind[row], index)
-        return {message for message in of.record_message[first:] if message >= 0}
+            facts.add_record(source.record_place[row], source.record_length[row], source.record_kind[row], index)
+        return {message for message in source.record_message[first:] if message >= 0}
 
     def _copy_requests(self) -> None:
-        of, found = self.source, self.facts
-        for row in range(self._requests, len(of.requests)):
-            index = self._numbers[of.request_message[row]]
+        source, facts = self.source, self.facts
+        for row in range(self._requests, len(source.requests)):
+            index = self._numbers[source.request_message[row]]
             if index >= 0:
-                found.model = of.models[of.request_model[row]] if of.request_model[row] >= 0 else None
-                found.add_request(index, of.requests[row], of.request_time[row])
-        self._requests, self._last_usage = len(of.requests), of.requests[-1] if of.requests else self._last_usage
+                facts.model = source.models[source.request_model[row]] if source.request_model[row] >= 0 else None
+                facts.add_request(index, source.requests[row], source.request_time[row])
+        self._requests = len(source.requests)
+        self._last_usage = source.requests[-1] if source.requests else self._last_usage
 
     def _copy_compactions(self) -> None:
         """Copy all compactions and epochs if there is a new one, since they depend on each other."""
-        of, end = self.source, self._included[-1] + 1 if self._included else 0
-        happened = (len(of.compactions), len(of.epochs), of.epochs[-1], end if self._has_pending_events else -1)
-        if happened == self._event_state:
+        source, end = self.source, self._included[-1] + 1 if self._included else 0
+        event_state = (
+            len(source.compactions),
+            len(source.epochs),
+            source.epochs[-1],
+            end if self._has_pending_events else -1,
+        )
+        if event_state == self._event_state:
             return
-        made, cleared_at = Facts(), [epoch.message for epoch in of.epochs if epoch.cause == "clear"]
-        self._has_pending_events = max([-1, *cleared_at, *(each.message - 1 for each in of.compactions)]) >= end
-        self._event_state = (*happened[:3], end if self._has_pending_events else -1)
+        facts, cleared_at = Facts(), [epoch.message for epoch in source.epochs if epoch.cause == "clear"]
+        self._has_pending_events = max([-1, *cleared_at, *(each.message - 1 for each in source.compactions)]) >= end
+        self._event_state = (*event_state[:3], end if self._has_pending_events else -1)
         clears = deque(each for each in cleared_at if each < end and ("clear", each) not in self._undone_events)
-        for row, compaction in enumerate(of.compactions):
-            if ("micro", row) in self._undone_events or compaction.message > end or self._is_excluded(compaction):
+        for row, compaction in enumerate(source.compactions):
+            at, numbers = compaction.message, self._numbers
+            is_excluded = compaction.kind == "full" and (at >= len(numbers) or numbers[at] < 0)
+            if ("micro", row) in self._undone_events or at > end or is_excluded:
                 continue  # on an abandoned branch
             while clears and clears[0] < compaction.message:
-                made.begin_epoch(self.number_of(clears.popleft()), "clear")
-            made.add_compaction(self._renumber(compaction))
+                facts.begin_epoch(self.number_of(clears.popleft()), "clear")
+            facts.add_compaction(self._renumber(compaction))
         for message in clears:
-            made.begin_epoch(self.number_of(message), "clear")
-        self.facts.compactions, self.facts.rewrites, self.facts.epochs = made.compactions, made.rewrites, made.epochs
+            facts.begin_epoch(self.number_of(message), "clear")
+        self.facts.compactions, self.facts.rewrites, self.facts.epochs = facts.compactions, facts.rewrites, facts.epochs
 
-    def _is_excluded(self, what: Compaction) -> bool:
-        return what.kind == "full" and not (what.message < len(self._numbers) and self._numbers[what.message] >= 0)
-
-    def _renumber(self, what: Compaction) -> Compaction:
-        """Renumber a compaction for the selected messages."""
-        cleared = frozenset(self._block_rows[row] for row in what.cleared_blocks if self._block_rows[row] >= 0)
-        prefix = Spans(*(range(self.number_of(each.start), self.number_of(each.stop)) for each in what.prefix.ranges))
-        return replace(what, message=self.number_of(what.message), prefix=prefix, cleared_blocks=cleared)
+    def _renumber(self, compaction: Compaction) -> Compaction:
+        cleared = frozenset(self._block_rows[row] for row in compaction.cleared_blocks if self._block_rows[row] >= 0)
+        prefix = Spans(
+            *(range(self.number_of(span.start), self.number_of(span.stop)) for span in compaction.prefix.ranges)
+        )
+        return replace(compaction, message=self.number_of(compaction.message), prefix=prefix, cleared_blocks=cleared)
 
 
 def _record_key(facts: Facts, row: int) -> tuple[int, int, int] | None:

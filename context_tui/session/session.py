@@ -42,6 +42,25 @@ class Content(Protocol):
         """
 
 
+class ContentOverlay:
+    """Content of messages on top of another content; everything else is read from that one."""
+
+    def __init__(self, recorded: Content) -> None:
+        self.recorded = recorded
+
+    def raw(self, record: int) -> str:
+        return self.recorded.raw(record)
+
+    def system(self) -> str:
+        return self.recorded.system()
+
+    def tools(self) -> list[dict[str, Any]]:
+        return self.recorded.tools()
+
+    def is_unchanged(self) -> bool:
+        return self.recorded.is_unchanged()
+
+
 @dataclass(frozen=True)
 class SessionInfo:
     """Description of an unread session: ``id`` follows ``PATH#`` in its name, ``time`` is in epoch seconds.
@@ -122,8 +141,8 @@ class Session:
         """
         point = self.length if at is None else at
         if not 0 <= point <= self.length:
-            has = f"messages 0 to {self.length - 1:,}" if self.length else "no messages"
-            raise PlanError(f"message {point:,} is not in the session; it has {has}")
+            bounds = f"messages 0 to {self.length - 1:,}" if self.length else "no messages"
+            raise PlanError(f"message {point:,} is not in the session; it has {bounds}")
         context = self._contexts.get(point)
         if context is None:
             if len(self._contexts) > 8:

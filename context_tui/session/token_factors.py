@@ -55,6 +55,23 @@ class Factors:
         values = (self.text, self.thinking, self.signature, self.call, self.result)
         return sum(value * tokens for value, tokens in zip(values, content.tokens, strict=True))
 
+    def get_factor(self, kind: int) -> float:
+        """Return the factor of a kind of block; hosted activity counts nothing."""
+        return 0.0 if kind == Kind.OTHER else float(getattr(self, _FACTOR_NAMES.get(kind, "text")))
+
+    def count_block_tokens(self, facts: Facts, row: int) -> float | None:
+        """Predict the recorded tokens of a block; None for an image of unknown size."""
+        kind, size = facts.kind[row], facts.size[row]
+        if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
+            return self.image
+        if kind == Kind.THINKING:
+            text = facts.text_bytes[row]
+            return text // BYTES_PER_TOKEN * self.thinking + (size - text) // BYTES_PER_TOKEN * self.signature
+        return size // BYTES_PER_TOKEN * self.get_factor(kind)
+
+
+_FACTOR_NAMES: dict[int, str] = {Kind.THINKING: "thinking", Kind.TOOL_USE: "call", Kind.TOOL_RESULT: "result"}
+
 
 @dataclass
 class ContentTokens:
@@ -80,18 +97,18 @@ def count_blocks_before(facts: Facts, message: int) -> int:
 
 def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | None = None) -> ContentTokens:
     """Estimate the content of *messages* as appended; only of blocks before the row *end_block*, where it is given."""
-    found = ContentTokens([0] * 5)
-    tokens, size, kinds, flags = found.tokens, facts.size, facts.kind, facts.block_flags
+    content = ContentTokens([0] * 5)
+    tokens, size, kinds, flags = content.tokens, facts.size, facts.kind, facts.block_flags
     for message in messages:
         if facts.flags[message] & MessageFlag.NOT_SENT:
             continue
-        found.turns += bool(facts.flags[message] & MessageFlag.TURN_START)
+        content.turns += bool(facts.flags[message] & MessageFlag.TURN_START)
         for block in facts.blocks_of(message):
             kind = kinds[block]
             if end_block is not None and block >= end_block:
                 continue
             if kind == Kind.IMAGE or flags[block] & BlockFlag.HAS_IMAGE:
-                found.images += 1
+                content.images += 1
             elif kind == Kind.THINKING:
                 tokens[_THINKING] += facts.text_bytes[block] // BYTES_PER_TOKEN
                 tokens[_SIGNATURE] += (size[block] - facts.text_bytes[block]) // BYTES_PER_TOKEN
@@ -101,7 +118,7 @@ def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | Non
                 tokens[_CALL] += size[block] // BYTES_PER_TOKEN
             elif kind == Kind.TEXT:
                 tokens[_TEXT] += size[block] // BYTES_PER_TOKEN
-    return found
+    return content
 
 
 @dataclass(frozen=True)
@@ -117,56 +134,57 @@ def find_intervals(facts: Facts, end: int) -> list[Interval]:
     """Find the newest intervals before request *end*, of the same model, in which content was only appended."""
     models = facts.request_model
     model = models[end - 1] if end else -1
-    found: list[Interval] = []
+    intervals: list[Interval] = []
     for row in range(end - 1, 0, -1):
         if models[row] == models[row - 1] == model:
             interval = interval_at(facts, row)
             if interval is not None:
-                found.append(interval)
-                if len(found) == MAX_INTERVALS:
+                intervals.append(interval)
+                if len(intervals) == MAX_INTERVALS:
                     break
-    return found
+    return intervals
 
 
 def interval_at(facts: Facts, row: int) -> Interval | None:
-    """Return the interval between request *row* and the one before it, of whatever model; None where more than
-    appending happened. The drops up to there must be known.
+    """Return the interval between request *row* and the previous one; None if more than appending happened.
+
+    The drops up to there must have been searched; the requests may be of any model.
     """
-    known: dict[int, Interval | None] = facts.drop_search.intervals
-    if row not in known:
+    intervals: dict[int, Interval | None] = facts.drop_search.intervals
+    if row not in intervals:
         before, after = facts.request_message[row - 1], facts.request_message[row]
         at = bisect_left(facts.drops, after, key=lambda drop: drop.message)
         dropped = at < len(facts.drops) and facts.drops[at].message == after
         appended = not dropped and before >= epoch_at(facts, after).start and find_last_rewrite(facts, after) <= before
         growth = facts.requests[row].context - facts.requests[row - 1].context
         content = estimate_content(facts, range(before, after), count_blocks_before(facts, after)) if appended else None
-        known[row] = Interval(row, content, growth) if content else None
-    return known[row]
+        intervals[row] = Interval(row, content, growth) if content else None
+    return intervals[row]
 
 
 def fit_factors(facts: Facts, end: int) -> Factors | None:
     """Fit the factors to the requests before *end*; None if they are too few or too inconsistent."""
-    known: dict[int, Factors | None] = facts.drop_search.factors
-    if end not in known:
-        known[end] = _compute_factors(facts, end)
-    return known[end]
+    factors_by_request: dict[int, Factors | None] = facts.drop_search.factors
+    if end not in factors_by_request:
+        factors_by_request[end] = _compute_factors(facts, end)
+    return factors_by_request[end]
 
 
 def _compute_factors(facts: Facts, end: int) -> Factors | None:
-    found = find_intervals(facts, end)
-    clean = [interval for interval in found if not interval.content.turns and not interval.content.images]
+    intervals = find_intervals(facts, end)
+    clean = [interval for interval in intervals if not interval.content.turns and not interval.content.images]
     if len(clean) < MIN_INTERVALS:
         return None
     rows = [[*map(float, interval.content.tokens), 1.0] for interval in clean]
-    grown = [float(interval.growth) for interval in clean]
-    values, residuals = _regress(rows, grown, _scale_prior(rows, grown))
+    growths = [float(interval.growth) for interval in clean]
+    values, residuals = _regress(rows, growths, _scale_prior(rows, growths))
     error = median(map(abs, residuals))
-    if error > MAX_FIT_ERROR * max(median(map(abs, grown)), 100):
+    if error > MAX_FIT_ERROR * max(median(map(abs, growths)), 100):
         return None
     text, thinking, signature, call, result, each = values
     unrecorded = max(fmean(max(-MAX_UNRECORDED, min(each, MAX_UNRECORDED)) for each in residuals), 0.0)
     factors = Factors(text, thinking, signature, call, result, each, None, len(clean), error, unrecorded)
-    with_images = [interval for interval in found if interval.content.images]
+    with_images = [interval for interval in intervals if interval.content.images]
     with_images = [interval for interval in with_images if not interval.content.turns] or with_images
     image = [
         (i.growth - factors.count_tokens(i.content) - factors.request_overhead) / i.content.images for i in with_images
@@ -175,10 +193,10 @@ def _compute_factors(facts: Facts, end: int) -> Factors | None:
     return replace(factors, image=max(size, 0.0) if image else None)
 
 
-def _scale_prior(rows: Sequence[Sequence[float]], grown: Sequence[float]) -> list[float]:
+def _scale_prior(rows: Sequence[Sequence[float]], growths: Sequence[float]) -> list[float]:
     """Scale the typical factors to the tokenizer of these intervals; all kinds share the scale."""
     expected = [sum(value * x for value, x in zip(_PRIOR, row, strict=True)) for row in rows]
-    ratios = sorted((growth / tokens, tokens) for growth, tokens in zip(grown, expected, strict=True))
+    ratios = sorted((growth / tokens, tokens) for growth, tokens in zip(growths, expected, strict=True))
     sums = list(accumulate(tokens for _, tokens in ratios))
     scale = ratios[bisect_left(sums, sums[-1] / 2)][0]  # median weighted by tokens
     scale = min(max(scale, 1 / MAX_SCALE), MAX_SCALE)
@@ -186,16 +204,16 @@ def _scale_prior(rows: Sequence[Sequence[float]], grown: Sequence[float]) -> lis
 
 
 def _regress(
-    rows: Sequence[Sequence[float]], grown: Sequence[float], prior: Sequence[float]
+    rows: Sequence[Sequence[float]], growths: Sequence[float], prior: Sequence[float]
 ) -> tuple[list[float], list[float]]:
     """Fit non-negative factors by iteratively reweighted least squares; return them and the residuals."""
     weights = [1.0] * len(rows)
-    values, residuals = list(prior), list(grown)
+    values, residuals = list(prior), list(growths)
     for _ in range(5):
         size = range(len(_PRIOR))
         square = [[_WEIGHT[i] if i == j else 0.0 for j in size] for i in size]
         right = [weight * value for weight, value in zip(_WEIGHT, prior, strict=True)]
-        for row, growth, weight in zip(rows, grown, weights, strict=True):
+        for row, growth, weight in zip(rows, growths, weights, strict=True):
             if weight:
                 for i in size:
                     if row[i]:
@@ -206,7 +224,7 @@ def _regress(
                             line[j] += scaled * row[j]
         values = _solve_non_negative(square, right, values)
         expected = (sum(value * x for value, x in zip(values, row, strict=True)) for row in rows)
-        residuals = [growth - each for growth, each in zip(grown, expected, strict=True)]
+        residuals = [growth - each for growth, each in zip(growths, expected, strict=True)]
         scale = max(40.0, 1.5 * median(map(abs, residuals)))
         weights = [0.0 if abs(r) > 10 * scale else min(1.0, scale / abs(r)) if r else 1.0 for r in residuals]
     return values, residuals
@@ -216,12 +234,12 @@ def _solve_non_negative(square: list[list[float]], right: list[float], start: li
     """Solve least squares without negative values by coordinate descent until the values converge."""
     values = list(start)
     for _ in range(500):
-        moved = 0.0
+        largest_change = 0.0
         for i, line in enumerate(square):
-            rest = right[i] - sum(line[j] * values[j] for j in range(len(values)) if j != i)
-            new = max(0.0, rest / line[i])
-            moved = max(moved, abs(new - values[i]))
+            remainder = right[i] - sum(line[j] * values[j] for j in range(len(values)) if j != i)
+            new = max(0.0, remainder / line[i])
+            largest_change = max(largest_change, abs(new - values[i]))
             values[i] = new
-        if moved < 1e-6:
+        if largest_change < 1e-6:
             break
     return values

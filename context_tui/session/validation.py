@@ -37,11 +37,11 @@ def validate_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
         raise UnreadableSession(
             f"messages: {_describe_type(messages)}, not a list; give a list of messages with role and content"
         )
-    found = list(messages)
-    for number, message in enumerate(found):
-        if wrong := _find_message_error(message):
-            raise UnreadableSession(f"message {number}: {wrong}")
-    return found
+    valid_messages = list(messages)
+    for number, message in enumerate(valid_messages):
+        if problem := _find_message_error(message):
+            raise UnreadableSession(f"message {number}: {problem}")
+    return valid_messages
 
 
 def _find_message_error(message: Any) -> str:
@@ -54,8 +54,8 @@ def _find_message_error(message: Any) -> str:
     if not isinstance(content, str | list | None):
         return f"its content is {_describe_type(content)}; give a string or a list of blocks"
     for number, block in enumerate(content if isinstance(content, list) else ()):
-        if wrong := _find_block_error(block):
-            return f"block {number}: {wrong}"
+        if problem := _find_block_error(block):
+            return f"block {number}: {problem}"
     return _find_json_error(message)
 
 
@@ -88,11 +88,10 @@ def _find_json_error(value: Any, depth: int = 0) -> str:
         inside = value.values()
     else:
         return f"holds {_describe_type(value)}, which JSON cannot hold; convert it"
-    return next((wrong for each in inside if (wrong := _find_json_error(each, depth + 1))), "")
+    return next((problem for each in inside if (problem := _find_json_error(each, depth + 1))), "")
 
 
 def _describe_type(value: Any) -> str:
-    """Return the type of a value in one word."""
     return f"a value of type {type(value).__name__}"
 
 

@@ -121,8 +121,8 @@ class Spans(Sequence[int]):
         if isinstance(place, slice):
             return list(self)[place]
         at = range(len(self))[place]
-        which = bisect_right(self._ends, at)
-        return self.ranges[which][at - self._ends[which]]
+        span = bisect_right(self._ends, at)
+        return self.ranges[span][at - self._ends[span]]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(int.__eq__, self, other))

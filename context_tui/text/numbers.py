@@ -1,6 +1,16 @@
-"""Compact formatting of sizes, ages, token counts and shares."""
+"""Compact formatting of sizes, ages, token counts and shares, and ASCII for the signs between them."""
 
 from __future__ import annotations
+
+ASCII_SIGNS = str.maketrans({"≥": ">=", "≤": "<=", "−": "-"})
+"""ASCII for the signs of comparisons and subtractions, where an output cannot show these."""
+
+
+def replace_unencodable(error: UnicodeError) -> tuple[str, int]:
+    """Replace what an encoding lacks, as an error handler of :mod:`codecs`: signs by ASCII, all else by ``?``."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(ASCII_SIGNS.get(ord(each), "?") for each in error.object[error.start : error.end]), error.end
 
 
 def format_bytes(count: int) -> str:

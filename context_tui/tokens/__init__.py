@@ -12,19 +12,19 @@ from context_tui.tokens.estimators import count_context_tokens, count_message_to
 __all__ = ["History", "estimate"]
 
 
-def estimate(what: Session | Context | dict[str, Any], by: str = "bytes/4") -> int | None:
+def estimate(source: Session | Context | dict[str, Any], by: str = "bytes/4") -> int | None:
     """Estimate the tokens of a session (all its messages), a context, a message or a block.
 
     Returns:
         Tokens; None for an empty history.
     """
     estimator = get_estimator(by)
-    if isinstance(what, dict):
-        return estimate_message(what if "role" in what else {"role": "user", "content": [what]}, estimator)
-    if isinstance(what, Session):
+    if isinstance(source, dict):
+        return estimate_message(source if "role" in source else {"role": "user", "content": [source]}, estimator)
+    if isinstance(source, Session):
         return (
-            sum(count_message_tokens(what.facts, message, estimator) for message in range(len(what)))
-            if len(what)
+            sum(count_message_tokens(source.facts, message, estimator) for message in range(len(source)))
+            if len(source)
             else None
         )
-    return count_context_tokens(what, estimator) if len(what) else None
+    return count_context_tokens(source, estimator) if len(source) else None

@@ -15,15 +15,15 @@ from context_tui.tokens.estimators import Estimator, bytes4, count_message_token
 
 
 def find_last_request(context: Context) -> int:
-    """Row of the last request before the context's point whose size still holds, or -1.
+    """Return the row of the last request before the context's point whose size still holds, or -1.
 
-    It is never from before the epoch, nor from before a microcompaction: both forget the baseline (system 2).
+    A request from before the epoch, or before a microcompaction, does not count: both reset the baseline (system 2).
     """
     return find_request_before(context.facts, context.at, max(context.epoch_start, context.last_rewrite))
 
 
 def find_request_before(facts: Facts, at: int, floor: int) -> int:
-    """Row of the last request before message *at*, or -1 where that ended before message *floor*."""
+    """Return the row of the last request before message *at*; -1 if it ended before message *floor*."""
     row = bisect_left(facts.request_message, at) - 1
     return row if row >= 0 and facts.request_message[row] >= floor else -1
 
@@ -35,17 +35,16 @@ def find_last_usage(context: Context) -> Usage | None:
 
 
 def estimate_prompt(facts: Facts) -> int:
-    """Estimated tokens of the system prompt and the tool schemas, as far as they are in the file."""
+    """Estimate the tokens of the system prompt and the tool schemas, as far as they are in the file."""
     return bytes_to_tokens(facts.system_bytes) + bytes_to_tokens(facts.tools_bytes)
 
 
 @memoize
 def compute_not_in_file(context: Context) -> int | None:
-    """Tokens of the session's first request that are not in the file: recorded - estimated.
+    """Return the tokens of the session's first request that are not in the file: recorded − estimated.
 
-    None where that is not positive, or where there is no request before the point of *context*. In a copy nothing is
-    recorded: it has what the last request of the session had that it was made of, which is negative where that was less
-    than the estimate.
+    None if that is not positive, or if no request precedes the point of *context*. A copy has no recorded requests; it
+    keeps the difference at the last request of its original, which is negative if the estimate is larger.
     """
     facts = context.facts
     if facts.not_in_file is not None:
@@ -59,10 +58,10 @@ def compute_not_in_file(context: Context) -> int | None:
 
 @memoize
 def compute_prompt_not_in_file(context: Context) -> int | None:
-    """Compute the part of the content outside the file that is a system prompt and tools.
+    """Return the part of the content outside the file that is a system prompt and tools.
 
-    None where the first request that is recorded comes behind several that are not: what it has more than the estimate
-    is the error of that, too, and nobody knows how much of it.
+    None if several requests before the first recorded one are missing: the difference then includes the error of their
+    estimate.
     """
     facts = context.facts
     if facts.not_in_file is not None:
@@ -78,8 +77,8 @@ def _count_replies_before(facts: Facts) -> int:
 
 
 class BelievedSize(NamedTuple):
-    """Tokens of a context: ``recorded`` of its last request (None: nothing was recorded in it), and ``estimated`` of
-    what was appended since (``bytes/4``), or of all of it where nothing was recorded.
+    """Tokens of a context: ``recorded`` of its last request (None: none recorded), and ``estimated`` (``bytes/4``)
+    of what was appended since, or of the whole context without a recorded request.
     """
 
     recorded: int | None
@@ -94,8 +93,8 @@ class BelievedSize(NamedTuple):
 def compute_believed_size(context: Context) -> BelievedSize:
     """Compute the size that a counting runtime believes *context* to have (system 2 of the seed systems).
 
-    The reply of the last request is the first that counts as appended. :meth:`RunningSizes.believed` says the same at
-    one point after another.
+    The reply of the last request is the first message that counts as appended. :meth:`RunningSizes.believed_size`
+    computes the same at one point after another.
     """
     sums, request = index_context(context), find_last_request(context)
     reply = sums.position_of.get(context.facts.request_message[request]) if request >= 0 else None
@@ -110,9 +109,9 @@ def estimate_message(message: dict[str, Any], estimator: Estimator = bytes4) -> 
 
 
 class History:
-    """Size that a runtime believes its context to have: the last recorded one plus an estimate of what followed.
+    """Size that a runtime believes its context to have: the last recorded size plus an estimate of what followed.
 
-    Without a real count it believes the estimate of all messages; an empty history without one has no estimate.
+    Without a recorded size it is the estimate of all messages; an empty history without one has no estimate.
     """
 
     def __init__(self) -> None:
@@ -137,22 +136,22 @@ class History:
         self._delta += tokens
 
     def record(self, input_tokens: int) -> None:
-        """Take the real count of the request just made; its reply will be the first message of the delta."""
+        """Set the recorded size of the request just made; its reply will be the first message of the delta."""
         self._baseline, self._delta = input_tokens, 0
 
     def replace(self, messages: list[dict[str, Any]]) -> None:
-        """Put another history in place of this one; the baseline is forgotten."""
+        """Replace the whole history; the baseline is reset."""
         self._tokens = [estimate_message(message) for message in messages]
         self._forget()
 
     def splice(self, drop_count: int, summary: dict[str, Any] | str) -> None:
-        """Drop up to *drop_count* messages from the front and put the summary first; the baseline is forgotten."""
+        """Replace up to *drop_count* messages at the front by the summary; the baseline is reset."""
         message = {"role": "assistant", "content": summary} if isinstance(summary, str) else summary
         self._tokens[: min(drop_count, len(self._tokens))] = [estimate_message(message)]
         self._forget()
 
     def truncate(self, length: int) -> None:
-        """Keep the first *length* messages; to the same or a longer length it changes nothing."""
+        """Keep the first *length* messages; no change if there are no more."""
         if length < len(self._tokens):
             del self._tokens[length:]
             self._forget()

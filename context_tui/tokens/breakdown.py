@@ -9,19 +9,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
-from context_tui.session.blocks import bytes_to_koda_tokens, bytes_to_tokens
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts
-from context_tui.session.markers import KODA_COMPACTABLE
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.estimators import bytes_to_tokens35, count_block_tokens
 from context_tui.tokens.measures import TokenTable
 
 CATEGORIES = (
     *("system", "tools", "not_in_file", "user", "assistant", "thinking", "tool_use", "tool_result"),
     *("injected", "summary", "image"),
 )
+RERUNNABLE_TOOLS = (
+    *("Read", "read", "Bash", "bash", "Grep", "grep", "Glob", "glob"),
+    *("ListFiles", "list_files", "WebSearch", "web_search", "WebFetch", "web_fetch"),
+)
+"""Tools whose results can be had again by another call, as koda lists them."""
 MIN_DIAGNOSIS_TOKENS = 500
 """Tokens of results (bytes / 3.5) under which koda says nothing."""
 
@@ -37,7 +41,7 @@ class ToolShare:
 
 @dataclass(frozen=True)
 class FileShare:
-    """A path that was read in the context: how often, and the estimated tokens of what came back (``bytes/4``)."""
+    """Path read in the context: number of reads, and estimated tokens of their results (``bytes/4``)."""
 
     path: str
     reads: int
@@ -46,10 +50,10 @@ class FileShare:
 
 @dataclass(frozen=True)
 class DuplicateRead:
-    """A path that was read more than once, and the tokens of it that were there already.
+    """Path read more than once, and the tokens of it that the context already held.
 
-    ``wasted`` is the share of the lines that an earlier read in the context had too, of each read's tokens, and at most
-    floor(tokens / count) x (count - 1): ranges that do not overlap waste nothing.
+    ``wasted`` sums, over its reads, the share of lines that an earlier read had too, and is at most floor(tokens /
+    count) x (count - 1). Ranges that do not overlap waste nothing.
     """
 
     path: str
@@ -60,7 +64,7 @@ class DuplicateRead:
 
 @dataclass(frozen=True)
 class FileRead:
-    """Read of ``lines`` lines from ``first`` on (0: to the file's end); ``whole`` unless it failed or was cleared."""
+    """Read of ``lines`` lines from ``first`` on (0: to the end); if failed or cleared, not ``is_complete``."""
 
     tokens: int
     first: int
@@ -69,7 +73,7 @@ class FileRead:
 
     @property
     def end(self) -> float:
-        """The line behind its last."""
+        """Line after the last one."""
         return self.first + self.lines if self.lines else inf
 
 
@@ -111,9 +115,9 @@ def compute_breakdown(
     """Return the context in parts.
 
     Args:
-        not_in_file: what :func:`context_tui.tokens.accounting.compute_not_in_file` found.
+        not_in_file: the result of :func:`context_tui.tokens.accounting.compute_not_in_file`.
         checkpoint: called at every message; it may raise to stop.
-        sizes: the ruler; ``bytes/4`` without one.
+        table: the token measure (default: ``bytes/4``).
     """
     facts, sums = context.facts, index_context(context)
     categories = dict.fromkeys(CATEGORIES, 0)
@@ -130,41 +134,41 @@ def compute_breakdown(
     for message in context.order:
         checkpoint()
         for block in facts.blocks_of(message):
-            body = context.replacements.get(block)
-            estimated = body.tokens if body else bytes4(facts, block)
-            tokens = estimated if table is None else table.block_tokens(context, block)
+            tokens = count_block_tokens(context, block) if table is None else table.block_tokens(context, block)
             categories[categorize_block(facts, message, block)] += tokens
             if facts.kind[block] == Kind.TOOL_USE:
                 calls[facts.tool_name(block)] += 1
-                waiting = open_calls.setdefault(facts.call[block], deque())
-                while waiting and facts.block_message[waiting[0]] != message:
-                    waiting.popleft()
-                waiting.append(block)
+                unanswered = open_calls.setdefault(facts.call[block], deque())
+                while unanswered and facts.block_message[unanswered[0]] != message:
+                    unanswered.popleft()
+                unanswered.append(block)
             elif facts.kind[block] == Kind.TOOL_RESULT:
                 call = facts.call[block]
-                waiting = open_calls.get(call, deque())
-                use = waiting.popleft() if len(waiting) > 1 else waiting[0] if waiting else -1
+                unanswered = open_calls.get(call, deque())
+                use = unanswered.popleft() if len(unanswered) > 1 else unanswered[0] if unanswered else -1
                 result_tokens[facts.tool_name(use) if use >= 0 else ""] += tokens
+                body = context.replacements.get(block)
                 size = body.size if body else facts.text_bytes[block]
-                koda_tokens[sums.tool_of_call.get(call, "")] += bytes_to_koda_tokens(size)
+                koda_tokens[sums.tool_of_call.get(call, "")] += bytes_to_tokens35(size)
                 if use >= 0 and facts.path[use] >= 0:
-                    whole = body is None and not facts.block_flags[block] & BlockFlag.ERROR
-                    part = facts.read_range.get(block) or facts.read_range.get(use, (1, 0))
-                    reads[facts.path[use]].append(FileRead(tokens, *part, whole))
+                    is_complete = body is None and not facts.block_flags[block] & BlockFlag.ERROR
+                    read_range = facts.read_range.get(block) or facts.read_range.get(use, (1, 0))
+                    reads[facts.path[use]].append(FileRead(tokens, *read_range, is_complete))
 
     tools = [ToolShare(tool, calls[tool], result_tokens[tool]) for tool in {**calls, **result_tokens}]
     duplicates = [
         DuplicateRead(
             facts.paths[path],
-            len(found),
-            sum(read.tokens for read in found),
-            count_wasted([read for read in found if read.is_complete]),
+            len(file_reads),
+            sum(read.tokens for read in file_reads),
+            count_wasted([read for read in file_reads if read.is_complete]),
         )
-        for path, found in reads.items()
-        if len(found) > 1
+        for path, file_reads in reads.items()
+        if len(file_reads) > 1
     ]
     files = [
-        FileShare(facts.paths[path], len(found), sum(read.tokens for read in found)) for path, found in reads.items()
+        FileShare(facts.paths[path], len(file_reads), sum(read.tokens for read in file_reads))
+        for path, file_reads in reads.items()
     ]
     return Breakdown(
         categories,
@@ -176,10 +180,10 @@ def compute_breakdown(
 
 
 def count_wasted(reads: Sequence[FileRead]) -> int:
-    """Tokens of reads of one path, in order, that are lines which one before had too.
+    """Count the tokens of reads of one path, in order, whose lines an earlier read had too.
 
-    Estimated: the lines of a read are taken to be of one length, and one up to the end of the file to have what others
-    had behind its first line.
+    An estimate: the lines of a read are taken to be equally long, and a read to the end of the file to have all lines
+    that other reads had after its first one.
     """
     starts, ends, tokens = list[float](), list[float](), list[float]()  # of stretches of lines, apart and ascending
     total = 0.0
@@ -200,14 +204,14 @@ def count_wasted(reads: Sequence[FileRead]) -> int:
 
 
 def _count_tokens_from(first: float, since: float, until: float, tokens: float) -> float:
-    """Tokens that lines *since* to *until* have from line *first* on."""
+    """Return the tokens that lines *since* to *until* have from line *first* on."""
     return tokens if since >= first or until == inf else tokens * (until - first) / (until - since)
 
 
 def format_diagnosis(result_tokens: dict[str, int]) -> str | None:
-    """koda's line about the three compactable tools with the most result tokens (system 5); None where it is silent."""
+    """Format koda's line about the three re-runnable tools with the most result tokens (system 5)."""
     if sum(result_tokens.values()) < MIN_DIAGNOSIS_TOKENS:
         return None
-    compactable = [(tool, tokens) for tool, tokens in result_tokens.items() if tool in KODA_COMPACTABLE and tokens]
+    compactable = [(tool, tokens) for tool, tokens in result_tokens.items() if tool in RERUNNABLE_TOOLS and tokens]
     top = sorted(compactable, key=lambda share: (-share[1], share[0]))[:3]
     return ", ".join(f"{tool}: ~{tokens} tok" for tool, tokens in top) or None

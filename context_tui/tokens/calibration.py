@@ -27,17 +27,15 @@ class ErrorStats:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Tokens that one model needs for the file's content.
+    """Recorded tokens per estimated token (``bytes/4``) of one model.
 
     Attributes:
-        model: its name; empty where none is recorded.
-        requests: how many of its requests recorded a size.
-        factors: recorded tokens per estimated token (``bytes/4``), from all of them. Where not ``usable`` they are
-            typical ones, or fitted on requests that are too few to be tested, which lean on these.
-        error: of sizes predicted by factors from the first half, over the second; None where that was not possible.
+        model: its name; empty if none is recorded.
+        requests: number of its requests with a recorded size.
+        factors: fitted to all of them; typical ones, or fitted to too few requests to be tested, if not ``usable``.
+        error: of sizes predicted for the second half by factors of the first half; None if that was not possible.
         error_bytes4: of the same sizes predicted by ``bytes/4``.
-        usable: whether the factors can be relied on.
-        why: why not, in words; empty where they can.
+        usable: whether the factors can be relied on; ``reason`` says why not.
     """
 
     model: str
@@ -66,30 +64,30 @@ def calibrate(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> 
         checkpoint()
         if facts.requests[row].context:
             rows.setdefault(model, []).append(row)
-    return [_calibrate_model(facts, model, found, checkpoint) for model, found in rows.items()]
+    return [_calibrate_model(facts, model, model_rows, checkpoint) for model, model_rows in rows.items()]
 
 
 def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Callable[[], object]) -> Calibration:
     name = facts.models[model] if model >= 0 else ""
     factors, half = fit_factors(facts, rows[-1] + 1), len(rows) // 2
-    tested = fit_factors(facts, rows[half - 1] + 1) if len(rows) >= MIN_REQUESTS else None
-    error, plain = _compute_errors(facts, rows[half:], tested, checkpoint) if tested else (None, None)
-    why = ""
+    half_factors = fit_factors(facts, rows[half - 1] + 1) if len(rows) >= MIN_REQUESTS else None
+    error, plain_error = _compute_errors(facts, rows[half:], half_factors, checkpoint) if half_factors else (None, None)
+    reason = ""
     if len(rows) < MIN_REQUESTS:
-        why = f"only {len(rows)} of its requests recorded a size; {MIN_REQUESTS} are needed"
+        reason = f"only {len(rows)} of its requests recorded a size; {MIN_REQUESTS} are needed"
     elif factors is None or error is None:
-        why = "the recorded sizes do not grow steadily with what is in the file"
+        reason = "the recorded sizes do not grow steadily with what is in the file"
     elif error.median > MAX_USABLE_ERROR:
-        why = f"half of the sizes it predicts are more than {error.median:.0%} off"
-    known = factors if factors and (not why or len(rows) < MIN_REQUESTS) else PRIOR
-    return Calibration(name, len(rows), known, error, plain, not why, why)
+        reason = f"half of the sizes it predicts are more than {error.median:.0%} off"
+    best_factors = factors if factors and (not reason or len(rows) < MIN_REQUESTS) else PRIOR
+    return Calibration(name, len(rows), best_factors, error, plain_error, not reason, reason)
 
 
 def _compute_errors(
     facts: Facts, rows: list[int], factors: Factors, checkpoint: Callable[[], object]
 ) -> tuple[ErrorStats | None, ErrorStats | None]:
     """Compute the errors over these requests of one model, by *factors* and by ``bytes/4``."""
-    off, plain = list[float](), list[float]()
+    errors, plain_errors = list[float](), list[float]()
     fitted = estimated = 0.0
     last = -1
     for row in rows:
@@ -108,10 +106,10 @@ def _compute_errors(
             + (factors.image or 0.0) * content.images
         )
         estimated += sum(content.tokens) + IMAGE_TOKENS * content.images
-        off.append(abs(fitted - recorded) / recorded)
-        plain.append(abs(estimated - recorded) / recorded)
-    return _summarize_errors(off), _summarize_errors(plain)
+        errors.append(abs(fitted - recorded) / recorded)
+        plain_errors.append(abs(estimated - recorded) / recorded)
+    return _summarize_errors(errors), _summarize_errors(plain_errors)
 
 
-def _summarize_errors(off: list[float]) -> ErrorStats | None:
-    return ErrorStats(median(off), sorted(off)[int(len(off) * 0.95)]) if off else None
+def _summarize_errors(errors: list[float]) -> ErrorStats | None:
+    return ErrorStats(median(errors), sorted(errors)[int(len(errors) * 0.95)]) if errors else None

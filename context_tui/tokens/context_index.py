@@ -28,17 +28,17 @@ class ToolResults:
 
 
 class ContextIndex:
-    """A context with its sums. Positions count from 0 within the context; tokens are ``bytes/4`` estimates.
+    """Sums over a context. Positions count from 0 within the context; tokens are ``bytes/4`` estimates.
 
-    A growing history is measured step by step: :meth:`extend` and :meth:`replace_bodies` change everything in place, so
-    results hold for the context that was measured last.
+    A growing history is measured step by step: :meth:`extend` and :meth:`replace_bodies` work in place, so results hold
+    for the context that was measured last.
 
     Attributes:
-        tokens: of each message; ``total`` of all of them.
-        results: the tool results that are there.
-        reshaped: whether it differs from the context it was made of by more than other bodies of results.
-        spans: the first and last position of what :meth:`put` changed, each time.
-        memo: what others keep about it; they look at ``spans`` and lengths to know what is new.
+        tokens: by message; ``total`` is their sum.
+        results: the tool results that remain.
+        structure_changed: whether more than bodies of results differs from the context that it was derived from.
+        changed_ranges: first and last position of each change by :meth:`replace_bodies`.
+        memo: derived results, which use ``changed_ranges`` and lengths to find what is new.
     """
 
     def __init__(self, context: Context) -> None:
@@ -62,56 +62,61 @@ class ContextIndex:
 
     @staticmethod
     def _base_of(context: Context) -> ContextIndex | None:
-        """Return the sums that these are made of, which are to stay as they are."""
+        """Return the index that this one is derived from, which must not change."""
         if context.base is None:
             return None
-        known = index_context(context.base)
-        return ContextIndex(context.base) if known.changed_in_place else known
+        index = index_context(context.base)
+        return ContextIndex(context.base) if index.changed_in_place else index
 
     def _count_new(self) -> None:
-        """Count the messages that are new, block by block."""
         facts, replaced, results = self._facts, self._replaced, self.results
         size, kind, first, following = facts.size, facts.kind, facts.first_block, facts.block_next
         use, result, image, other = _USE, _RESULT, _IMAGE, _OTHER
-        sums, uses, known = self.tokens, self._uses, len(self.tokens)
-        for position, message in enumerate(self._order[known:] if known else self._order, known):
+        sums, uses, start = self.tokens, self._uses, len(self.tokens)
+        for position, message in enumerate(self._order[start:] if start else self._order, start):
             total, row = 0, first[message]
             while row >= 0:
-                what, body = kind[row], replaced.get(row)
+                block_kind, body = kind[row], replaced.get(row)
                 if body is not None:
                     tokens = body.size // BYTES_PER_TOKEN
                 else:
-                    tokens = IMAGE_TOKENS if what == image else 0 if what == other else size[row] // BYTES_PER_TOKEN
+                    tokens = (
+                        IMAGE_TOKENS
+                        if block_kind == image
+                        else 0
+                        if block_kind == other
+                        else size[row] // BYTES_PER_TOKEN
+                    )
                 if body is None or not body.removed:
-                    if what == result:
+                    if block_kind == result:
                         results.position.append(position)
                         results.block.append(row)
                         results.tokens.append(tokens)
-                    elif what == use:
+                    elif block_kind == use:
                         uses.append(row)
                 total += tokens
                 row = following[row]
             sums.append(total)
-        self.total += sum(sums[known:]) if known else sum(sums)
+        self.total += sum(sums[start:]) if start else sum(sums)
 
     def _adjust_results(self, base: ContextIndex) -> tuple[list[int], ToolResults]:
-        """Return the same from those of the same messages with fewer bodies replaced."""
+        """Derive the sums from those of the same messages with fewer replaced bodies."""
         replaced, results = self._replaced, base.results
         sums, sizes = base.tokens.copy(), results.tokens.copy()
-        found = 0
+        result_count = 0
         for number, row in enumerate(results.block):
             if row in replaced:
-                found += not replaced[row].removed
+                result_count += not replaced[row].removed
                 tokens = replaced[row].size // BYTES_PER_TOKEN
                 sums[results.position[number]] += tokens - sizes[number]
                 sizes[number] = tokens
-        self.structure_changed = found < len(replaced)
+        self.structure_changed = result_count < len(replaced)
         if not self.structure_changed:
             return sums, ToolResults(results.position, results.block, sizes)
         self._adjust_others(base, sums)  # calls, texts and thinking too
         rows = zip(results.position, results.block, sizes, strict=True)
-        left = [each for each in rows if each[1] not in replaced or not replaced[each[1]].removed]
-        return sums, ToolResults(*map(list, zip(*left, strict=True))) if left else ToolResults([], [], [])
+        remaining = [each for each in rows if each[1] not in replaced or not replaced[each[1]].removed]
+        return sums, ToolResults(*map(list, zip(*remaining, strict=True))) if remaining else ToolResults([], [], [])
 
     def _adjust_others(self, base: ContextIndex, sums: list[int]) -> None:
         """Add the replacements of blocks other than results to the sums of their messages."""
@@ -124,9 +129,9 @@ class ContextIndex:
     # Going on
 
     def extend(self, context: Context, order: Sequence[int], replaced: Mapping[int, Body]) -> None:
-        """Measure *context* too, which has the messages and bodies measured here, and more messages behind them.
+        """Extend the index to *context*, which has the same messages and bodies, and more messages after them.
 
-        *order* and *replaced* are its messages and bodies, which may go on: more behind, and what :meth:`put` is told.
+        *order* and *replaced* are its messages and bodies, which may grow and change later.
         """
         self.changed_in_place, self._prefix = True, None
         self._order, self._replaced = order, replaced
@@ -137,28 +142,28 @@ class ContextIndex:
         """Replace the bodies of blocks; *before* holds the earlier replacements.
 
         Returns:
-            False where the context has to be measured anew: results, calls or what was typed went altogether.
+            False if the context must be indexed again, because results, calls or typed texts were removed altogether.
         """
-        facts, results, where = self._facts, self.results, self.position_of
+        facts, results, positions = self._facts, self.results, self.position_of
         self.changed_in_place, self._prefix = True, None
-        changed: list[int] = []
+        changed_positions: list[int] = []
         for row, body in bodies.items():
             message, kind = facts.block_message[row], facts.kind[row]
-            position = where.get(message)
+            position = positions.get(message)
             if position is None:
                 continue
             if body.removed and (kind in _STRUCTURAL_KINDS or facts.flags[message] & MessageFlag.TURN_START):
                 return False
             tokens = body.tokens
-            more = tokens - _count_block_tokens(facts, row, before)
-            self.tokens[position] += more
-            self.total += more
-            changed.append(position)
+            growth = tokens - _count_block_tokens(facts, row, before)
+            self.tokens[position] += growth
+            self.total += growth
+            changed_positions.append(position)
             if kind == _RESULT:
                 number = results.block.index(row, bisect_left(results.position, position))
                 results.tokens[number] = tokens
-        if changed:
-            self.changed_ranges.append((min(changed), max(changed)))
+        if changed_positions:
+            self.changed_ranges.append((min(changed_positions), max(changed_positions)))
         return True
 
     # Other bodies of results change none of these.
@@ -194,7 +199,6 @@ class ContextIndex:
         )
 
     def _is_turn_start(self, position: int) -> bool:
-        """Return whether what was typed in a message is still there."""
         facts, replaced = self._facts, self._replaced
         rows = facts.blocks_of(self._order[position])
         return any(is_turn_start(facts, row) and not ((body := replaced.get(row)) and body.removed) for row in rows)
@@ -207,46 +211,52 @@ class ContextIndex:
         order, role, assistant = self._order, self._facts.role, int(Role.ASSISTANT)
         return self._find_positions("assistants", lambda at: role[order[at]] == assistant)
 
-    def _find_positions(self, what: object, wanted: Callable[[int], bool]) -> list[int]:
-        """Return the positions of such messages; of messages that are known it is not asked again."""
-        found, known = self._positions_cache.get(what, (None, 0))
-        if found is None or known < len(self.tokens):
-            new = [at for at in range(known, len(self.tokens)) if wanted(at)]
-            if found is None:
-                found = new
+    def _find_positions(self, key: object, matches: Callable[[int], bool]) -> list[int]:
+        """Return the positions that match; positions tested before are not tested again."""
+        positions, start = self._positions_cache.get(key, (None, 0))
+        if positions is None or start < len(self.tokens):
+            new = [at for at in range(start, len(self.tokens)) if matches(at)]
+            if positions is None:
+                positions = new
             else:
-                found.extend(new)
-            self._positions_cache[what] = found, len(self.tokens)
-        return found
+                positions.extend(new)
+            self._positions_cache[key] = positions, len(self.tokens)
+        return positions
 
     @property
     def tool_of_call(self) -> dict[int, str]:
-        """Per call that is made in this context, the name of its tool; of two calls with one id the last counts."""
+        """Tool name by call in this context; of two calls with one id the last counts."""
         if self._base is not None:
             return self._remaining_tools if self.structure_changed else self._base.tool_of_call
-        facts, (found, known) = self._facts, self._tools_cache
-        if known < len(self._uses):
-            found.update((facts.call[row], facts.tool_name(row)) for row in self._uses[known:])
-            self._tools_cache = found, len(self._uses)
-        return found
+        facts, (tools, start) = self._facts, self._tools_cache
+        if start < len(self._uses):
+            tools.update((facts.call[row], facts.tool_name(row)) for row in self._uses[start:])
+            self._tools_cache = tools, len(self._uses)
+        return tools
 
     @cached_property
     def _remaining_tools(self) -> dict[int, str]:
         facts = self._facts
-        gone = {facts.call[row] for row, body in self._replaced.items() if body.removed and facts.kind[row] == _USE}
-        return {call: tool for call, tool in self._base.tool_of_call.items() if call not in gone} if self._base else {}
+        removed_calls = {
+            facts.call[row] for row, body in self._replaced.items() if body.removed and facts.kind[row] == _USE
+        }
+        return (
+            {call: tool for call, tool in self._base.tool_of_call.items() if call not in removed_calls}
+            if self._base
+            else {}
+        )
 
     @property
     def position_of(self) -> dict[int, int]:
         """Message index to position."""
         if self._base is not None:
             return self._base.position_of
-        found, known = self._position_cache
-        if known < len(self.tokens):
+        positions, start = self._position_cache
+        if start < len(self.tokens):
             length = len(self.tokens)
-            found.update(zip(self._order[known:length], range(known, length), strict=True))
-            self._position_cache = found, length
-        return found
+            positions.update(zip(self._order[start:length], range(start, length), strict=True))
+            self._position_cache = positions, length
+        return positions
 
 
 _USE, _RESULT, _IMAGE, _OTHER = (int(kind) for kind in (Kind.TOOL_USE, Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER))
@@ -266,7 +276,7 @@ def index_context(context: Context) -> ContextIndex:
 
 
 def memoize_by_messages(compute: Callable[[Context], T]) -> Callable[[Context], T]:
-    """*compute*, where it looks at no body of a result: one answer for all contexts that differ by these only."""
+    """Cache the result of *compute*, which reads no body of a result, for all contexts that differ only in these."""
     memoized = memoize(compute)
 
     @wraps(compute)

@@ -108,20 +108,23 @@ def check_estimate(session: Session, context: Context) -> EstimateCheck | None:
     gap = expected - recorded
     if abs(gap) < LARGE_ERROR * recorded:
         return EstimateCheck(recorded, expected, (), gap)
-    causes = [Cause(what, round(tokens)) for what, tokens in _size_causes(session, before, row, hidden)]
-    named = [cause for cause in causes if abs(cause.tokens) >= MIN_CAUSE_SHARE * abs(gap)]
-    named.sort(key=lambda cause: -abs(cause.tokens))
-    return EstimateCheck(recorded, expected, tuple(named), gap - sum(cause.tokens for cause in named))
+    causes = [Cause(label, round(tokens)) for label, tokens in _size_causes(session, before, row, hidden)]
+    main_causes = [cause for cause in causes if abs(cause.tokens) >= MIN_CAUSE_SHARE * abs(gap)]
+    main_causes.sort(key=lambda cause: -abs(cause.tokens))
+    return EstimateCheck(recorded, expected, tuple(main_causes), gap - sum(cause.tokens for cause in main_causes))
 
 
 def _size_causes(session: Session, before: Context, row: int, hidden: int) -> Iterator[tuple[str, float]]:
     """Yield each cause with the tokens by which it makes the estimate too large."""
     facts, factors = before.facts, fit_factors(before.facts, row + 1)
     drops = [drop for drop in session.drops if before.epoch_start < drop.message <= facts.request_message[row]]
-    counted = (Explanation.CLEARED, Explanation.MICROCOMPACTION)  # their results are not in the estimate any more
-    for what in dict.fromkeys(drop.explained_by for drop in drops if drop.explained_by not in counted):
-        yield (what or "silent drop"), sum(drop.removed_tokens for drop in drops if drop.explained_by == what)
-    content, begun = estimate_context_content(before), _find_first_request(facts, before)
+    excluded = (Explanation.CLEARED, Explanation.MICROCOMPACTION)  # their results are not in the estimate any more
+    for explanation in dict.fromkeys(drop.explained_by for drop in drops if drop.explained_by not in excluded):
+        yield (
+            (explanation or "silent drop"),
+            sum(drop.removed_tokens for drop in drops if drop.explained_by == explanation),
+        )
+    content, first_row = estimate_context_content(before), _find_first_request(facts, before)
     if content.images:
         estimated, each = _estimate_images(before), factors.image if factors else None
         if each is not None:
@@ -131,38 +134,39 @@ def _size_causes(session: Session, before: Context, row: int, hidden: int) -> It
     if factors is None:
         return
     text, thinking, signature, call, result = content.tokens
-    off = text * (1 - factors.text) + call * (1 - factors.call) + result * (1 - factors.result)
-    tokens_of = {"frames of requests": -factors.request_overhead * (row - begun)}
+    tokenizer_error = text * (1 - factors.text) + call * (1 - factors.call) + result * (1 - factors.result)
+    tokens_of = {"frames of requests": -factors.request_overhead * (row - first_row)}
     # At its first request the context has a part that is not in the file; *hidden* says so for the session's first.
-    began = session.context_at(facts.request_message[begun])
+    first_context = session.context_at(facts.request_message[first_row])
     base = (
-        facts.requests[begun].context - factors.count_tokens(estimate_context_content(began)) - estimate_prompt(facts)
+        facts.requests[first_row].context
+        - factors.count_tokens(estimate_context_content(first_context))
+        - estimate_prompt(facts)
     )
-    tokens_of["injected without a record"] = -_sum_jumps(facts, begun, row, factors)
-    if begun:
+    tokens_of["injected without a record"] = -_sum_jumps(facts, first_row, row, factors)
+    if first_row:
         tokens_of["injected without a record"] += hidden - base
     else:
-        off += hidden - base
+        tokenizer_error += hidden - base
     if thinking or signature:
         tokens_of["thinking"] = thinking * (1 - factors.thinking) + signature * (1 - factors.signature)
     if _is_steady(facts, row + 1, factors):
-        tokens_of["tokenizer"] = off
+        tokens_of["tokenizer"] = tokenizer_error
     yield from tokens_of.items()
 
 
-def _sum_jumps(facts: Facts, begun: int, row: int, factors: Factors) -> float:
-    """Sum the growth of the context after the request *begun* that nothing in the file explains, in tokens."""
+def _sum_jumps(facts: Facts, first_row: int, row: int, factors: Factors) -> float:
+    """Sum the growth of the context after the request *first_row* that nothing in the file explains, in tokens."""
     least = max(MIN_JUMP, 10 * factors.error)
-    off = (
+    residuals = (
         interval.growth - factors.count_tokens(interval.content) - factors.request_overhead
         for interval in find_intervals(facts, row + 1)
-        if interval.row > begun and not interval.content.images
+        if interval.row > first_row and not interval.content.images
     )
-    return sum(jump for jump in off if jump >= least)
+    return sum(jump for jump in residuals if jump >= least)
 
 
 def _find_first_request(facts: Facts, context: Context) -> int:
-    """Return the row of the first request of the context's epoch."""
     return bisect_left(facts.request_message, max(context.epoch_start - 1, 0))
 
 
@@ -176,8 +180,8 @@ def _is_steady(facts: Facts, end: int, factors: Factors) -> bool:
         text, thinking, signature, call, result = interval.content.tokens
         tokens = text + call + result
         if tokens >= MIN_INTERVAL_TOKENS and not interval.content.images and not interval.content.turns:
-            rest = factors.request_overhead + thinking * factors.thinking + signature * factors.signature
-            ratios.append((interval.growth - rest) / tokens)
+            other_tokens = factors.request_overhead + thinking * factors.thinking + signature * factors.signature
+            ratios.append((interval.growth - other_tokens) / tokens)
     if len(ratios) < 3:
         return False
     middle = median(ratios)
@@ -187,18 +191,17 @@ def _is_steady(facts: Facts, end: int, factors: Factors) -> bool:
 @memoize
 def estimate_context_content(context: Context) -> ContentTokens:
     """Estimate the content of a context by kind, with replaced bodies in place of recorded ones."""
-    facts, found = context.facts, estimate_content(context.facts, context.order)
+    facts, content = context.facts, estimate_content(context.facts, context.order)
     for row, body in context.replacements.items():
         if facts.block_flags[row] & BlockFlag.HAS_IMAGE:
-            found.images -= 1
+            content.images -= 1
         else:
-            found.tokens[-1] -= bytes_to_tokens(facts.size[row])
-        found.tokens[-1] += body.tokens
-    return found
+            content.tokens[-1] -= bytes_to_tokens(facts.size[row])
+        content.tokens[-1] += body.tokens
+    return content
 
 
 def _estimate_images(context: Context) -> int:
-    """Estimate the tokens of images, and of results that hold one."""
     facts, total = context.facts, 0
     for message in context.order:
         for block in facts.blocks_of(message):
@@ -211,10 +214,10 @@ def _estimate_images(context: Context) -> int:
 
 @dataclass(frozen=True)
 class SuggestedSizes:
-    """Tokens by category that recorded sizes suggest, or the reason ``why`` they cannot.
+    """Tokens by category suggested by recorded sizes, or the ``reason`` why there are none.
 
-    The frame of each request counts as ``tool_use``; ``not_in_file`` is what the others leave of the recorded size. A
-    category is None where nothing sizes it.
+    The overhead of each request counts as ``tool_use``; ``not_in_file`` is the rest of the recorded size. A category is
+    None if its size is unknown.
     """
 
     by_category: Mapping[str, int | None] | None
@@ -236,36 +239,24 @@ def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
         for block in facts.blocks_of(message):
             category = categorize_block(facts, message, block)
             body = context.replacements.get(block)
-            tokens = body.tokens * factors.result if body else _count_recorded_tokens(facts, block, factors)
+            tokens = body.tokens * factors.result if body else factors.count_block_tokens(facts, block)
             if tokens is None:
                 unsized.add(category)
                 continue
             share[category] += tokens
             if message >= facts.request_message[row]:
                 appended += tokens
-    gone = sum(
+    dropped_thinking = sum(
         drop.removed_tokens
         for drop in session.drops
         if drop.explained_by == Explanation.THINKING and context.epoch_start < drop.message < context.at
     )
-    share["thinking"] = max(share["thinking"] - gone, 0.0)
+    share["thinking"] = max(share["thinking"] - dropped_thinking, 0.0)
     share["system"] = bytes_to_tokens(facts.system_bytes) * factors.text
     share["tools"] = bytes_to_tokens(facts.tools_bytes) * factors.call
     share["tool_use"] += factors.request_overhead * (row - _find_first_request(facts, context))
-    rest = facts.requests[row].context + appended - sum(share.values())
-    if rest < -0.05 * facts.requests[row].context:
-        return SuggestedSizes(None, f"its parts would be {-rest:,.0f} tokens larger than the recorded size")
-    share["not_in_file"] = max(rest, 0.0)
+    remainder = facts.requests[row].context + appended - sum(share.values())
+    if remainder < -0.05 * facts.requests[row].context:
+        return SuggestedSizes(None, f"its parts would be {-remainder:,.0f} tokens larger than the recorded size")
+    share["not_in_file"] = max(remainder, 0.0)
     return SuggestedSizes({name: None if name in unsized else round(tokens) for name, tokens in share.items()})
-
-
-def _count_recorded_tokens(facts: Facts, block: int, factors: Factors) -> float | None:
-    """Return the recorded tokens of a block; None where nothing sizes it."""
-    kind, size = facts.kind[block], facts.size[block]
-    if kind == Kind.IMAGE or facts.block_flags[block] & BlockFlag.HAS_IMAGE:
-        return factors.image
-    if kind == Kind.THINKING:
-        text = facts.text_bytes[block]
-        return bytes_to_tokens(text) * factors.thinking + bytes_to_tokens(size - text) * factors.signature
-    shares = {Kind.TOOL_USE: factors.call, Kind.TOOL_RESULT: factors.result, Kind.OTHER: 0.0}
-    return bytes_to_tokens(size) * shares.get(Kind(kind), factors.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from context_tui.errors import PlanError
-from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_koda_tokens, bytes_to_tokens
+from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts
 from context_tui.session.values import Kind
@@ -26,15 +26,20 @@ def bytes4(facts: Facts, block: int) -> int:
     return 0 if kind == _OTHER else facts.size[block] // BYTES_PER_TOKEN
 
 
+def bytes_to_tokens35(size: int) -> int:
+    """Estimate tokens from UTF-8 bytes: bytes / 3.5, floored."""
+    return size * 2 // 7
+
+
 def bytes35(facts: Facts, block: int) -> int:
     """Return the tokens of a block by koda's rule: text bytes / 3.5, floored per block; images are not text."""
     kind = facts.kind[block]
     size = facts.size[block] if kind in _FULL_SIZE_KINDS else facts.text_bytes[block]
-    return bytes_to_koda_tokens(size)
+    return bytes_to_tokens35(size)
 
 
 ESTIMATORS: dict[str, Estimator] = {"bytes/4": bytes4, "bytes/3.5": bytes35}
-_BYTES_RULES: dict[Estimator, Callable[[int], int]] = {bytes4: bytes_to_tokens, bytes35: bytes_to_koda_tokens}
+_BYTES_RULES: dict[Estimator, Callable[[int], int]] = {bytes4: bytes_to_tokens, bytes35: bytes_to_tokens35}
 
 
 def get_estimator(name: str) -> Estimator:
@@ -47,6 +52,12 @@ def get_estimator(name: str) -> Estimator:
         return ESTIMATORS[name]
     except KeyError:
         raise PlanError(f"unknown estimator {name!r}; available: {', '.join(ESTIMATORS)}") from None
+
+
+def count_block_tokens(context: Context, row: int) -> int:
+    """Return the tokens (``bytes/4``) of a block as it stands in a context."""
+    body = context.replacements.get(row)
+    return bytes4(context.facts, row) if body is None else body.tokens
 
 
 def count_message_tokens(facts: Facts, message: int, estimator: Estimator = bytes4) -> int:

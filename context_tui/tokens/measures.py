@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import accumulate
 from statistics import median
@@ -18,7 +18,7 @@ from context_tui.session.facts import Facts, epoch_at
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
-from context_tui.session.values import BlockFlag, Explanation, Kind
+from context_tui.session.values import Explanation, Kind
 from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.running_sizes import RunningSizes
@@ -40,31 +40,29 @@ class TokenTable:
     """Sizes of the blocks of a session by a measure.
 
     Attributes:
-        ruler: which rule.
-        name: what it is called: ``calibrated``, or the encoding of an exact tokenizer.
-        note: how good it is, in words: the error of the model with the most requests, or what is used
-            instead and why; of a tokenizer whether it is the model's own.
-        blocks: tokens by block row; ``messages`` and ``sums`` likewise by message, and of all before each message.
-        of_text: tokens of a text that is put in, as a summary is.
+        measure: the kind of measure.
+        name: ``calibrated``, or the encoding of an exact tokenizer.
+        note: accuracy of the measure: the error of the model with the most requests, or the fallback and its reason;
+            for a tokenizer, whether it is the model's own.
+        blocks: tokens by block; ``messages`` by message.
+        count_body: counts the tokens of a body in place of a block; ``count_text`` those of an inserted text.
         system, tools: tokens of the system prompt and the tool schemas, as far as they are in the file.
-        calibrations: what each model was found to make of the file's content; none for a tokenizer.
-        uniform: whether a body takes the same in the place of any result.
-        hidden: tokens that are not in the file, by the name of a model: the median over its requests of recorded -
-            measured. A model whose requests show none is not in it.
+        calibrations: by model; empty for a tokenizer.
+        uniform: whether a body has the same size in place of any result.
+        not_in_file: by model, the median over its requests of recorded − measured tokens, if positive.
     """
 
     measure: TokenMeasure
     name: str
     note: str
     blocks: array[int]
-    messages: array[int]
-    prefix_sums: array[int]
     count_body: Callable[[int, Body], int]
     count_text: Callable[[str], int]
     system: int = 0
     tools: int = 0
     calibrations: tuple[Calibration, ...] = ()
     uniform: bool = True
+    messages: array[int] = field(default_factory=lambda: array("l"))
     not_in_file: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -83,12 +81,12 @@ class TokenTable:
         return self.blocks[row] if body is None else self.count_body(row, body)
 
     def prefix_sums_in(self, context: Context) -> list[int]:
-        """Tokens of all messages of a context before each position, and of all of it at the end; computed once."""
+        """Return the tokens before each position of a context, and of all of it at the end; computed once."""
         key = TokenTable.prefix_sums_in, self
         if key not in context.memo:
             context.memo[key] = list(accumulate(self._message_tokens_in(context), initial=0))
-        found: list[int] = context.memo[key]
-        return found
+        sums: list[int] = context.memo[key]
+        return sums
 
     def _message_tokens_in(self, context: Context) -> list[int]:
         tokens = list(map(self.messages.__getitem__, context.order))
@@ -101,9 +99,9 @@ class TokenTable:
         return tokens
 
     def not_in_file_at(self, context: Context) -> int | None:
-        """Tokens that are not in the file, of the model in use at the point of a context; None where that is unknown.
+        """Return the tokens that are not in the file, for the model in use at a context's point; None if unknown.
 
-        In a copy nothing is recorded: it has what the recording's last request had, by ``bytes/4``.
+        A copy has no recorded requests: it keeps the ``bytes/4`` difference at the last request of its original.
         """
         facts = context.facts
         return (
@@ -113,15 +111,13 @@ class TokenTable:
         )
 
     def calibration_at(self, context: Context) -> Calibration | None:
-        """That of the model in use at the point of a context."""
+        """Return the calibration of the model in use at a context's point."""
         model = find_model_before(context.facts, context.at)
         return next((each for each in self.calibrations if each.model == model), None)
 
 
 def find_model_before(facts: Facts, at: int) -> str:
-    """Return the model of the last request before message *at*, of the first where there is none; empty where
-    unknown.
-    """
+    """Return the model of the last request before message *at*, else of the first; empty if unknown."""
     row = max(bisect_left(facts.request_message, at) - 1, 0)
     model = facts.request_model[row] if row < len(facts.request_model) else -1
     return facts.models[model] if model >= 0 else ""
@@ -131,92 +127,70 @@ def find_model_before(facts: Facts, at: int) -> str:
 
 
 def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> TokenTable:
-    """Build the sizes of the blocks of a session by recorded sizes.
+    """Build the sizes of the blocks of a session from recorded sizes.
 
-    Each message counts by the model whose request first had it. The frame of a request counts in the last block of its
-    reply that is no result, most often the call that it is the syntax of. Images count as the fit found them, else as
-    :data:`TYPICAL_IMAGE_TOKENS`; a result that holds an image counts as one.
+    Each message counts by the model whose request first sent it. The overhead of a request counts in the last block of
+    its reply that is not a result, usually the call. Images count as fitted, else as :data:`TYPICAL_IMAGE_TOKENS`; a
+    result with an image counts as an image.
 
     Args:
         checkpoint: called at every message; it may raise to stop.
     """
-    found = calibrate(facts, checkpoint)
-    factors = {each.model: each.factors for each in found}
+    calibrations = calibrate(facts, checkpoint)
+    factors = {each.model: each.factors for each in calibrations}
     by_message = _map_factors(facts, factors)
     replies = frozenset(facts.request_message)
     blocks = array("l", bytes(array("l").itemsize * len(facts.kind)))
     has_overhead = bytearray(len(facts.kind))
     for message in range(len(facts)):
         checkpoint()
-        mine, last = by_message[message], -1
+        message_factors, last, last_tokens = by_message[message], -1, 0.0
         for row in facts.blocks_of(message):
-            blocks[row] = round(_calibrate_block(facts, row, facts.size[row], facts.text_bytes[row], mine))
+            tokens = message_factors.count_block_tokens(facts, row)
+            tokens = TYPICAL_IMAGE_TOKENS if tokens is None else tokens
+            blocks[row] = round(tokens)
             if facts.kind[row] != Kind.TOOL_RESULT:
-                last = row
+                last, last_tokens = row, tokens
         if last >= 0 and message in replies:
             has_overhead[last] = 1
-            blocks[last] = round(
-                _calibrate_block(facts, last, facts.size[last], facts.text_bytes[last], mine) + mine.request_overhead
-            )
+            blocks[last] = round(last_tokens + message_factors.request_overhead)
 
     def of_body(row: int, body: Body) -> int:
         if body.removed:
             return 0
-        mine = by_message[facts.block_message[row]]
-        overhead = mine.request_overhead if has_overhead[row] else 0.0
-        return round(bytes_to_tokens(body.size) * _FACTOR_OF_KIND[facts.kind[row]](mine) + overhead)
+        message_factors = by_message[facts.block_message[row]]
+        overhead = message_factors.request_overhead if has_overhead[row] else 0.0
+        return round(bytes_to_tokens(body.size) * message_factors.get_factor(facts.kind[row]) + overhead)
 
     newest = by_message[-1] if by_message else PRIOR
 
     def of_text(text: str) -> int:
         return round(bytes_to_tokens(utf8_len(text)) * newest.text)
 
-    return _build_table(
-        facts,
-        checkpoint,
+    note = format_calibration(max(calibrations, key=lambda each: each.requests, default=None))
+    table = TokenTable(
         TokenMeasure.CALIBRATED,
         "calibrated",
-        format_calibration(max(found, key=lambda each: each.requests, default=None)),
+        note,
         blocks,
         of_body,
         of_text,
         system=round(bytes_to_tokens(facts.system_bytes) * newest.text),
         tools=round(bytes_to_tokens(facts.tools_bytes) * newest.call),
-        calibrations=tuple(found),
+        calibrations=tuple(calibrations),
         uniform=len(set(map(id, by_message))) <= 1,
     )
-
-
-_FACTOR_OF_KIND: dict[int, Callable[[Factors], float]] = {
-    Kind.TEXT: lambda factors: factors.text,
-    Kind.THINKING: lambda factors: factors.thinking,
-    Kind.TOOL_USE: lambda factors: factors.call,
-    Kind.TOOL_RESULT: lambda factors: factors.result,
-    Kind.IMAGE: lambda factors: factors.text,
-    Kind.OTHER: lambda factors: 0.0,
-}
-
-
-def _calibrate_block(facts: Facts, row: int, size: int, text: int, factors: Factors) -> float:
-    """Recorded tokens that a block takes."""
-    kind = facts.kind[row]
-    if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
-        return TYPICAL_IMAGE_TOKENS if factors.image is None else factors.image
-    if kind == Kind.THINKING:
-        return bytes_to_tokens(text) * factors.thinking + bytes_to_tokens(size - text) * factors.signature
-    return bytes_to_tokens(size) * _FACTOR_OF_KIND[kind](factors)
+    return _complete_table(facts, table, checkpoint)
 
 
 def _map_factors(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:
-    """Map each message to the factors of the model whose request first had it; after the last request to those of its
-    model.
-    """
-    found: list[Factors] = []
-    mine = PRIOR
+    """Map each message to the factors of the model whose request first sent it, or of the last request."""
+    by_message: list[Factors] = []
+    current = PRIOR
     for reply, model in zip(facts.request_message, facts.request_model, strict=True):
-        mine = factors.get(facts.models[model] if model >= 0 else "", PRIOR)
-        found += [mine] * (reply + 1 - len(found))
-    return found + [mine] * (len(facts) - len(found))
+        current = factors.get(facts.models[model] if model >= 0 else "", PRIOR)
+        by_message += [current] * (reply + 1 - len(by_message))
+    return by_message + [current] * (len(facts) - len(by_message))
 
 
 def format_calibration(calibration: Calibration | None) -> str:
@@ -240,12 +214,12 @@ def build_exact_table(
 ) -> TokenTable:
     """Build the sizes of the texts of a session by a tokenizer.
 
-    Texts and shown thinking count, names and arguments (as compact JSON) of calls, and the text of results. Images,
-    signatures and what a provider wraps messages in are no text: they count nothing.
+    It counts texts, visible thinking, names and arguments (as compact JSON) of calls, and the text of results. Images,
+    signatures and the provider's own framing are not text and count nothing.
 
     Args:
-        count: tokens of a text.
-        name: what the encoding is called; ``note`` says how it relates to the session's model.
+        count: counts the tokens of a text.
+        name: the name of the encoding; ``note`` is its relation to the session's model.
         checkpoint: called at every message; it may raise to stop.
     """
     facts, content = session.facts, session.content
@@ -264,23 +238,13 @@ def build_exact_table(
         tool_name = facts.tool_name(row) if facts.kind[row] == Kind.TOOL_USE else ""
         return count(tool_name + body.text)
 
-    tools = content.tools()
-    return _build_table(
-        facts,
-        checkpoint,
-        TokenMeasure.EXACT,
-        name,
-        note,
-        blocks,
-        of_body,
-        count,
-        system=count(content.system()),
-        tools=count(compact_text(tools)) if tools else 0,
-    )
+    system, tools = count(content.system()), content.tools()
+    tools_tokens = count(compact_text(tools)) if tools else 0
+    table = TokenTable(TokenMeasure.EXACT, name, note, blocks, of_body, count, system, tools_tokens)
+    return _complete_table(facts, table, checkpoint)
 
 
 def _get_countable_text(block: Mapping[str, Any]) -> str:
-    """Return the text of a block that a tokenizer would be given."""
     match block.get("type"):
         case "text":
             return str(block.get("text") or "")
@@ -296,57 +260,40 @@ def _get_countable_text(block: Mapping[str, Any]) -> str:
 # Both
 
 
-def _build_table(
-    facts: Facts,
-    checkpoint: Callable[[], object],
-    measure: TokenMeasure,
-    name: str,
-    note: str,
-    blocks: array[int],
-    count_body: Callable[[int, Body], int],
-    count_text: Callable[[str], int],
-    *,
-    system: int,
-    tools: int,
-    calibrations: tuple[Calibration, ...] = (),
-    uniform: bool = True,
-) -> TokenTable:
+def _complete_table(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> TokenTable:
+    """Return the table with its sums by message, and the tokens that are not in the file."""
     messages = array("l")
     for message in range(len(facts)):
         checkpoint()
-        messages.append(sum(map(blocks.__getitem__, facts.blocks_of(message))))
-    sums = array("q", accumulate(messages, initial=0))
-    table = TokenTable(
-        measure, name, note, blocks, messages, sums, count_body, count_text, system, tools, calibrations, uniform
-    )
-    object.__setattr__(table, "not_in_file", _compute_not_in_file(facts, table, checkpoint))
-    return table
+        messages.append(sum(map(table.blocks.__getitem__, facts.blocks_of(message))))
+    table = replace(table, messages=messages)
+    return replace(table, not_in_file=_compute_not_in_file(facts, table, checkpoint))
 
 
 def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> dict[str, int]:
-    """Compute by model the median over its requests of the recorded size less that of the file's content."""
+    """Compute, by model, the median over its requests of the recorded size less that of the file's content."""
     if not facts.requests:
         return {}
-    drops, gone, over = iter(find_drops(facts)), 0, dict[int, list[int]]()
+    drops, dropped_thinking, differences = iter(find_drops(facts)), 0, dict[int, list[int]]()
 
     def freed(row: int, body: Body) -> int:
         return table.blocks[row] - table.count_body(row, body)
 
     running = RunningSizes(facts, checkpoint, table.messages, freed)
-    drop, begun = next(drops, None), -1
+    drop, epoch_message = next(drops, None), -1
     for row, (reply, model) in enumerate(zip(facts.request_message, facts.request_model, strict=True)):
         checkpoint()
         recorded = facts.requests[row].context
         epoch = epoch_at(facts, reply)
-        if epoch.message != begun:
-            begun, gone = epoch.message, 0
+        if epoch.message != epoch_message:
+            epoch_message, dropped_thinking = epoch.message, 0
         while drop is not None and drop.message <= reply:
-            if drop.explained_by == Explanation.THINKING and drop.message > begun:
-                gone += drop.removed_tokens
+            if drop.explained_by == Explanation.THINKING and drop.message > epoch_message:
+                dropped_thinking += drop.removed_tokens
             drop = next(drops, None)
         running.move_to(reply)
         if recorded:
-            held = running.count_context(epoch, reply) - gone + table.system + table.tools
-            over.setdefault(model, []).append(recorded - held)
-    middles = {model: round(median(each)) for model, each in over.items()}
-    return {facts.models[model] if model >= 0 else "": most for model, most in middles.items() if most > 0}
+            estimated = running.count_context(epoch, reply) - dropped_thinking + table.system + table.tools
+            differences.setdefault(model, []).append(recorded - estimated)
+    medians = {model: round(median(each)) for model, each in differences.items()}
+    return {facts.models[model] if model >= 0 else "": tokens for model, tokens in medians.items() if tokens > 0}

@@ -16,10 +16,12 @@ from context_tui.tokens.estimators import bytes4, count_message_tokens
 class RunningSizes:
     """Estimated tokens (``bytes/4``) of messages in the context at one point after another, in order.
 
-    Cleared content counts as its replacement: see :func:`context_tui.session.context.context_at`.
-    ``sent`` tells for each message whether a model ever received it. *checkpoint* is called at every message, and may
-    raise to stop. *tokens* are those of the messages by another
-    token measure, and *freed* what clearing a block frees by it.
+    Cleared content counts as its replacement: see :func:`context_tui.session.context.context_at`. ``is_sent`` states
+    for each message whether a model ever received it.
+
+    Args:
+        checkpoint: called at every message; it may raise to stop.
+        tokens: tokens by message of another measure, with *freed* for the tokens that clearing a block frees.
     """
 
     def __init__(
@@ -35,10 +37,10 @@ class RunningSizes:
         unsent, assistant = MessageFlag.NOT_SENT, Role.ASSISTANT
         self.is_sent = [not flags & unsent for flags in facts.flags]
         self._tokens: list[int] = []
-        for message, sent in enumerate(self.is_sent):
+        for message, is_sent in enumerate(self.is_sent):
             checkpoint()
-            size = tokens[message] if tokens is not None else count_message_tokens(facts, message) if sent else 0
-            self._tokens.append(size if sent else 0)
+            size = tokens[message] if tokens is not None else count_message_tokens(facts, message) if is_sent else 0
+            self._tokens.append(size if is_sent else 0)
         self._sums = list(accumulate(self._tokens, initial=0))
         self._message_counts = list(accumulate(self.is_sent, initial=0))
         results, answers = [0] * len(facts), Kind.TOOL_RESULT
@@ -49,11 +51,11 @@ class RunningSizes:
         self._freed = _FenwickTree(len(facts))
         self._cleared: set[int] = set()
         self._compaction = self._drop = 0
-        spoken = (m if sent and facts.role[m] == assistant else -1 for m, sent in enumerate(self.is_sent))
-        self._last_assistant = list(accumulate(spoken, max, initial=-1))
+        replies = (m if is_sent and facts.role[m] == assistant else -1 for m, is_sent in enumerate(self.is_sent))
+        self._last_assistant = list(accumulate(replies, max, initial=-1))
 
     def move_to(self, at: int, until: int | None = None) -> None:
-        """Take what is cleared before message *at*; recorded microcompactions up to message *until* (default: *at*)."""
+        """Apply the clearings before message *at*; recorded microcompactions up to message *until* (default: *at*)."""
         facts = self._facts
         while self._compaction < len(facts.compactions):
             compaction = facts.compactions[self._compaction]
@@ -77,7 +79,7 @@ class RunningSizes:
         )
 
     def believed_size(self, epoch: Epoch, at: int, request: int) -> BelievedSize:
-        """Baseline and delta of that context; *request* is the row of the last one whose size still holds, or -1."""
+        """Return baseline and delta of that context; *request* is the row of its last valid one, or -1."""
         reply = self._facts.request_message[request] if request >= 0 else -1
         if reply < 0 or not self.is_sent[reply]:
             return BelievedSize(None, self.count_context(epoch, at))
@@ -112,7 +114,7 @@ class RunningSizes:
 
 
 class _FenwickTree:
-    """Sums over stretches of a list of numbers that change: both in the logarithm of its length (a Fenwick tree)."""
+    """Sums over ranges of a list of numbers that change, both in logarithmic time (a Fenwick tree)."""
 
     def __init__(self, length: int) -> None:
         self._tree = [0] * (length + 1)
@@ -142,8 +144,8 @@ _TURN_START, _ASSISTANT = int(MessageFlag.TURN_START), int(Role.ASSISTANT)
 class PastReasoning:
     """Tokens of past reasoning in a context built message by message: before the start of the newest turn.
 
-    What a turn ended counts from its first reply on: before that, a runtime looks when nothing is typed yet. Source:
-    codex-rs/core, ContextManager.get_non_last_reasoning_items_tokens, and where it is asked for.
+    Reasoning of a finished turn counts from the first reply of the next one on: at the checkpoint before that, nothing
+    has been typed yet. Source: codex-rs/core, ContextManager.get_non_last_reasoning_items_tokens, and its callers.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -152,7 +154,7 @@ class PastReasoning:
         self.tokens = 0
 
     def update(self, messages: Iterable[int]) -> None:
-        """Take the messages that come next."""
+        """Add the messages that come next."""
         flags, role, reasoning = self._facts.flags, self._facts.role, self._facts.reasoning
         if not reasoning:
             return
@@ -165,7 +167,7 @@ class PastReasoning:
 
 
 def count_past_reasoning(facts: Facts, order: Iterable[int]) -> int:
-    """Count the tokens of past reasoning in a whole context, whose messages are in prompt order."""
-    made = PastReasoning(facts)
-    made.update(order)
-    return made.tokens
+    """Count the tokens of past reasoning in a context, given its messages in prompt order."""
+    reasoning = PastReasoning(facts)
+    reasoning.update(order)
+    return reasoning.tokens

@@ -10,7 +10,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.session.context import context_at
-from context_tui.session.markers import KODA_STUB
+from context_tui.session.markers import RESULT_STUB
 from context_tui.session.session import Session
 from context_tui.session.values import RecordKind
 from context_tui.tokens.accounting import compute_not_in_file, find_last_usage
@@ -369,11 +369,11 @@ def test_a_microcompact_clears_the_named_results(tmp_path: Path) -> None:
     session = recording.open(tmp_path)
     (compaction,) = session.facts.compactions
     assert (compaction.message, compaction.kind, compaction.pre_tokens) == (3, "micro", 120)
-    assert [block["content"] for block in session.to_messages()[2]["content"]] == [KODA_STUB, "y" * 400]
+    assert [block["content"] for block in session.to_messages()[2]["content"]] == [RESULT_STUB, "y" * 400]
     assert session.message(2)["content"][0]["content"] == "x" * 400, "the file still has it"
     assert not context_at(session.facts, 2).replacements
     whole, cleared = ct.tokens.estimate(session), ct.tokens.estimate(session.context_at())
-    assert whole is not None and cleared == whole - 100 + len(KODA_STUB) // 4
+    assert whole is not None and cleared == whole - 100 + len(RESULT_STUB) // 4
 
 
 def test_a_microcompact_in_a_branch_that_was_left(tmp_path: Path) -> None:

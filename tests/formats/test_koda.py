@@ -21,7 +21,7 @@ from context_tui.formats.koda import KodaFormat
 from context_tui.formats.opening import detect_format, open_session
 from context_tui.policies.planning import plan
 from context_tui.session.facts import Usage
-from context_tui.session.markers import KODA_STUB, KODA_SUMMARY
+from context_tui.session.markers import KODA_SUMMARY, RESULT_STUB
 from context_tui.session.values import MessageFlag, Role
 from tests.formats.histories import columns, few, opened, scanner_of
 
@@ -137,7 +137,7 @@ def test_a_leading_system_row_is_the_prompt_and_counts_as_a_row(tmp_path: Path) 
     assert not plan(session, "koda-microcompact", keep_recent=6).has_changes
     assert "rows" not in plan(session, "koda-microcompact", keep_recent=5).reason
     after = apply(session, plan(session, "koda-microcompact", keep_recent=2))
-    assert after.facts.system_rows == 1
+    assert after.facts.system_records == 1
 
 
 def archive(database: sqlite3.Connection, until: int, when: str, summary: str) -> None:
@@ -277,11 +277,11 @@ def test_a_live_database_is_followed(live: sqlite3.Connection, tmp_path: Path) -
     assert scanner.advance() == Advance(3, None, True)
     insert(live, [tool("beta", "b")])
     assert scanner.advance() == Advance(0, 4, True)
-    live.execute("UPDATE messages SET content = ? WHERE role = 'tool'", (KODA_STUB,))
+    live.execute("UPDATE messages SET content = ? WHERE role = 'tool'", (RESULT_STUB,))
     live.commit()
     assert scanner.advance() == Advance(5, 0, True)
     session = scanner.session()
-    assert session.facts.bracket_starts[session.facts.first_block[4]] == KODA_STUB
+    assert session.facts.bracket_starts[session.facts.first_block[4]] == RESULT_STUB
     archive(live, 2, "2026-03-01 11:00:00", "so far")
     assert scanner.advance() == Advance(7, 0, True)
     assert len(scanner.session().facts.compactions) == 1 and scanner.progress == 1

@@ -18,7 +18,7 @@ from context_tui.cli import main
 from context_tui.export.in_place import apply_in_place
 from context_tui.formats.opening import open_session
 from context_tui.policies.planning import plan
-from context_tui.session.markers import KODA_STUB
+from context_tui.session.markers import RESULT_STUB
 from context_tui.text.private_files import find_leftovers
 from tests.formats.test_koda import SCHEMA, calls, insert, make, reply, tool, user
 from tests.test_koda_vectors import VECTORS, database_of
@@ -62,7 +62,7 @@ def as_koda_does(path: Path, ids: list[int]) -> None:
         for start in range(0, len(ids), 100):
             some = ids[start : start + 100]
             marks = ",".join("?" * len(some))
-            database.execute(f"UPDATE messages SET content = ? WHERE id IN ({marks})", [KODA_STUB, *some])
+            database.execute(f"UPDATE messages SET content = ? WHERE id IN ({marks})", [RESULT_STUB, *some])
         database.commit()
 
 

@@ -17,7 +17,7 @@ from context_tui.export.files import export
 from context_tui.formats.koda import KodaFormat
 from context_tui.formats.opening import open_session
 from context_tui.policies.planning import plan
-from context_tui.session.markers import KODA_STUB, KODA_SUMMARY
+from context_tui.session.markers import KODA_SUMMARY, RESULT_STUB
 from context_tui.session.memory import from_messages
 from tests.formats.histories import few, histories, measures, written
 from tests.formats.test_koda import ROWS, calls, make, reply, tool, user
@@ -66,7 +66,7 @@ def test_a_microcompacted_session_has_stubs_and_nothing_of_other_tables(tmp_path
     assert done.losses == []
     again = open_session(tmp_path / "out.db")
     assert again.to_messages() == after.to_messages() and again.facts.system_bytes == 7
-    assert [row[1] for row in rows_in(tmp_path / "out.db")].count(KODA_STUB) == 1
+    assert [row[1] for row in rows_in(tmp_path / "out.db")].count(RESULT_STUB) == 1
     assert again.info.id != "s" and again.info.cwd == "/src" and again.info.title == "go"
     data = (tmp_path / "out.db").read_bytes()
     assert b"api_key" not in data and b"kv_store" not in data

@@ -18,8 +18,8 @@ from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.policies.scales import Scale, build_scale, format_number, parse_number
-from context_tui.session.markers import KODA_COMPACTABLE
 from context_tui.tokens.accounting import BelievedSize
+from context_tui.tokens.breakdown import RERUNNABLE_TOOLS
 from context_tui.tokens.context_index import index_context
 from context_tui.tui.inspector.curve import compute_bar_heights, draw_curve
 from context_tui.tui.inspector.outcome import (
@@ -143,7 +143,7 @@ def test_sliders_end_where_nothing_changes_in_this_context() -> None:
     }
     turns = len(index_context(context).turn_starts)
     assert turns > 3 and ends["keep_recent_turns"] == turns
-    results, koda = index_context(context).results, KODA_COMPACTABLE
+    results, koda = index_context(context).results, RERUNNABLE_TOOLS
     of_tools = [index_context(context).tool_of_call[context.facts.call[block]] in koda for block in results.block]
     assert ends["keep_recent"] == sum(of_tools) < len(results.block), "koda clears only what these tools gave"
     assert ends["cut"] == len(session)
@@ -396,6 +396,9 @@ def test_the_trigger_says_where_it_would_have_fired() -> None:
         and text(format_trigger_variants(made, -1)[-1]) == "never runs in this session"
     )
     assert "; never in this session: " in text(format_trigger_variants(made, -1)[0])
+    limited = plan(sample(), "agent-sdk-prune", context_budget=10_000_000)
+    assert " ≤ limit 7,000,000 (" in text(format_trigger_variants(limited, None)[0])
+    assert " <= limit 7,000,000 (" in text(format_trigger_variants(limited, None, ascii=True)[0])
     assert "message" not in text(format_trigger_variants(made, None)[0])
     assert compute_outcome(made).fires is False
     idle = plan(sample(), "koda-microcompact")

@@ -446,7 +446,7 @@ def test_a_policy_that_counts_less_than_there_is_says_so(tmp_path: Path) -> None
     made.results(recordings.result("t1", "long"))
     made.assistant(recordings.text("I go on."), use=usage(7, read=150_000))
     begun = compared("agent-sdk-prune", session=made.open(tmp_path))
-    assert "never fires; nearest before #4: recorded input tokens 7, not above " in formatting.format_never_fires(begun)
+    assert "never fires; nearest before #4: 7 recorded input tokens ≤ limit " in formatting.format_never_fires(begun)
 
 
 def test_a_policy_that_would_fire_behind_the_last_call_says_so(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_rows_by_a_ruler_have_its_tokens_and_add_up(tmp_path: Path) -> None:
     sizes = build_exact_table(what, len, "letters")
     rows = own.with_table(sizes)
     assert rows.token_table is sizes and own.token_table is None and len(rows) == len(own)
-    assert sum(rows.tokens) == sizes.prefix_sums[-1] == rows.sums[-1] != own.sums[-1]
+    assert sum(rows.tokens) == sum(sizes.messages) == rows.sums[-1] != own.sums[-1]
     for row, (message, block) in enumerate(zip(rows.message, rows.block, strict=True)):
         if block >= 0:
             assert rows.tokens[row] == sizes.blocks[block]

@@ -16,7 +16,7 @@ from context_tui.formats.base import SessionCheck, scan
 from context_tui.formats.kit.databases import LockedDatabase, compute_checksum, decode_text
 from context_tui.formats.kit.row_scanner import OversizedRow, RowContent, RowCursor, RowScanner
 from context_tui.formats.koda.reader import KodaRow, KodaShape
-from context_tui.session.markers import KODA_STUB
+from context_tui.session.markers import RESULT_STUB
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.text.private_files import move_to_free_name, private_folder
@@ -37,8 +37,8 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
     """
     if not isinstance(session.content, RowContent):
         raise Error("the session was not read from a database; open the database itself")
-    if any(new != KODA_STUB for new in texts.values()):
-        raise Error(f"koda clears results to {KODA_STUB!r}, and the plan to something else; choose koda-microcompact")
+    if any(new != RESULT_STUB for new in texts.values()):
+        raise Error(f"koda clears results to {RESULT_STUB!r}, and the plan to something else; choose koda-microcompact")
     ids = {session.facts.record_place[record] for record in _find_records(session, texts)}
     rows: RowCursor[KodaRow] = session.content.rows
     path = Path(os.path.realpath(rows.database.path))
@@ -52,7 +52,7 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
             for start in range(0, len(ids), BATCH_ROWS):
                 batch = ordered[start : start + BATCH_ROWS]
                 marks = ", ".join("?" * len(batch))
-                connection.execute(f"UPDATE messages SET content = ? WHERE id IN ({marks})", (KODA_STUB, *batch))
+                connection.execute(f"UPDATE messages SET content = ? WHERE id IN ({marks})", (RESULT_STUB, *batch))
             reread = scan(RowScanner(database, session.info, KodaShape))
             content = reread.content
             same = isinstance(content, RowContent) and content.rows.state == expected
@@ -85,7 +85,7 @@ def _compute_expected_state(rows: RowCursor[KodaRow], database: LockedDatabase, 
         if row.id in ids:
             if isinstance(row, OversizedRow) or decode_text(row.role) != "tool" or row.compacted_at is not None:
                 raise Error(f"{database.path}: row {row.id} is no result in the context; nothing was changed")
-            new = row._replace(content=KODA_STUB.encode())
+            new = row._replace(content=RESULT_STUB.encode())
         after = compute_checksum(new, after)
     if current.state != rows.state:
         raise Error(f"{database.path}: has changed since it was read; nothing was changed; run the command again")

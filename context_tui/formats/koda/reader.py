@@ -153,7 +153,7 @@ class KodaShape:
         if usage and usage.fresh != row.prompt_tokens:
             builder.facts.input_includes_cache = True
         if message < 0:
-            builder.facts.system_rows += 1
+            builder.facts.system_records += 1
         elif message == len(self._archive_times):
             self._archive_times.append(None if row.compacted_at is None else decode_text(row.compacted_at))
 

@@ -160,7 +160,7 @@ def write_database(session: Session, path: Path) -> Losses:
     """
     losses = Losses()
     system = session.content.system()
-    rows: list[RowValues] = [{"role": "system", "content": system}] if system and session.facts.system_rows else []
+    rows: list[RowValues] = [{"role": "system", "content": system}] if system and session.facts.system_records else []
     usages, facts = collect_usage(session), session.facts
     for index, message in zip(session.context_at().order, session.to_messages(), strict=True):
         message_rows = _build_rows(message, losses)
@@ -168,7 +168,7 @@ def write_database(session: Session, path: Path) -> Losses:
         if index in usages and message_rows[0]["role"] == "assistant":
             rows[-1] |= _format_usage(usages[index])
     count_injected_losses(session, losses)
-    if system and not session.facts.system_rows:
+    if system and not session.facts.system_records:
         losses.add_note("the system prompt is left out; koda adds its own")
     if session.content.tools():
         losses.add_note("the tool schemas are left out; koda adds its own")

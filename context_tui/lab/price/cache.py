@@ -59,9 +59,9 @@ class CacheRequest(NamedTuple):
     anywhere: bool = False
 
     def is_expired_after(self, previous: CacheRequest) -> bool:
-        """Return whether the entry of the call *before* had expired when this one was sent."""
-        known = min(self.sent_at, previous.ended_at) >= 0 < previous.ttl_ms
-        return known and self.sent_at - previous.ended_at > previous.ttl_ms + CLOCK_TOLERANCE_MS
+        """Return whether the entry of the *previous* call had expired when this one was sent."""
+        has_times = min(self.sent_at, previous.ended_at) >= 0 < previous.ttl_ms
+        return has_times and self.sent_at - previous.ended_at > previous.ttl_ms + CLOCK_TOLERANCE_MS
 
 
 class CacheUsage(NamedTuple):
@@ -110,14 +110,14 @@ class PromptCache:
         if request.unchanged_prefix < self._size:
             self._truncate_entries(request.unchanged_prefix, anywhere=request.anywhere)
         entry = None if request.miss_reason else self._find_entry(request.key, now)
-        covered = max(request.size - request.tail, 0)
-        read = min(max(entry.end if entry else 0, request.floor), covered)
+        cacheable = max(request.size - request.tail, 0)
+        read = min(max(entry.end if entry else 0, request.floor), cacheable)
         if entry:
             entry.last_used = self._clock
         if request.ttl_ms:
-            self._entries.append(_CacheEntry(covered, request.key, self._blocks, request.ttl_ms, self._clock))
+            self._entries.append(_CacheEntry(cacheable, request.key, self._blocks, request.ttl_ms, self._clock))
         self._size = request.size
-        written = covered - read if request.ttl_ms else 0
+        written = cacheable - read if request.ttl_ms else 0
         return CacheUsage(read, written, request.size - read - written, request.ttl_ms)
 
     def append_reply(self, tokens: int) -> None:
@@ -126,7 +126,7 @@ class PromptCache:
             self._entries[-1].end += tokens
 
     def _truncate_entries(self, unchanged_prefix: int, *, anywhere: bool) -> None:
-        """Remove entries longer than *kept* tokens: they are no prefix of this prompt or later ones."""
+        """Remove entries longer than *unchanged_prefix* tokens: they are no prefix of this prompt or later ones."""
         if anywhere:
             for entry in self._entries:
                 entry.end = min(entry.end, unchanged_prefix)
@@ -147,9 +147,9 @@ class PromptCache:
 
 def compute_cache_usage(requests: Iterable[CacheRequest]) -> list[CacheUsage]:
     """Compute the usage of each call, in order."""
-    cache, found, answered = PromptCache(), list[CacheUsage](), 0
+    cache, usages, reply_tokens = PromptCache(), list[CacheUsage](), 0
     for call in requests:
-        cache.append_reply(answered)
-        found.append(cache.update(call))
-        answered = call.cached_reply_tokens
-    return found
+        cache.append_reply(reply_tokens)
+        usages.append(cache.update(call))
+        reply_tokens = call.cached_reply_tokens
+    return usages

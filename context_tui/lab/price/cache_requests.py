@@ -93,36 +93,45 @@ class _CacheReconstruction:
         self.cached_beginnings: dict[int, _CachedBeginning] = {}
 
     def reconstruct(self) -> RecordedCalls:
-        cache, calls, reads, begins = PromptCache(), list[CacheRequest](), list[CacheRead](), list[int]()
+        cache, calls, reads, beginnings = PromptCache(), list[CacheRequest](), list[CacheRead](), list[int]()
         for row in range(self.request_count):
             usage = self.facts.requests[row]
-            call, why = self._build_request(row, calls)
+            call, reason = self._build_request(row, calls)
             if calls and calls[-1].cached_reply_tokens:
                 cache.append_reply(calls[-1].cached_reply_tokens)
             predicted = cache.update(call)
             before = self.facts.requests[row - 1] if row else None
-            held = before.context - calls[-1].tail if before else 0
+            cached_before = before.context - calls[-1].tail if before else 0
             idle = call.sent_at - calls[-1].ended_at if calls else 0
-            if why is None and calls and call.is_expired_after(calls[-1]):
-                why = "its time had passed"
-            said = self.facts.cache_misses.get(self.facts.request_message[row])
-            reads.append(CacheRead(self.facts.request_message[row], predicted, usage.cache_read, held, why, said))
+            if reason is None and calls and call.is_expired_after(calls[-1]):
+                reason = "its time had passed"
+            provider_reason = self.facts.cache_misses.get(self.facts.request_message[row])
+            reads.append(
+                CacheRead(
+                    self.facts.request_message[row], predicted, usage.cache_read, cached_before, reason, provider_reason
+                )
+            )
             if abs(predicted.read - usage.cache_read) > MISPREDICTION_TOLERANCE:
                 call = call._replace(recorded_read=usage.cache_read)
             calls.append(call)
             self._update_cached_beginning(
-                row, call, predicted, usage.cache_read, held, cold=not row or idle > FIVE_MINUTES + CLOCK_TOLERANCE_MS
+                row,
+                call,
+                predicted,
+                usage.cache_read,
+                cached_before,
+                cold=not row or idle > FIVE_MINUTES + CLOCK_TOLERANCE_MS,
             )
-            begins.append(self.cached_beginnings[self.facts.request_model[row]].warm)
-        return RecordedCalls(calls, reads, self._backfill_beginnings(begins))
+            beginnings.append(self.cached_beginnings[self.facts.request_model[row]].warm)
+        return RecordedCalls(calls, reads, self._backfill_beginnings(beginnings))
 
-    def _backfill_beginnings(self, begins: list[int]) -> list[int]:
+    def _backfill_beginnings(self, beginnings: list[int]) -> list[int]:
         """Fill in what was learned later about a model's beginning for the requests before that."""
         later: dict[int, int] = {}
-        for row in reversed(range(len(begins))):
+        for row in reversed(range(len(beginnings))):
             model = self.facts.request_model[row]
-            later[model] = begins[row] = begins[row] or later.get(model, 0)
-        return begins
+            later[model] = beginnings[row] = beginnings[row] or later.get(model, 0)
+        return beginnings
 
     def _build_request(self, row: int, calls: list[CacheRequest]) -> tuple[CacheRequest, str | None]:
         """Build the request of a row, with the reason for a cache miss before it. May change the end of *calls*."""
@@ -133,32 +142,36 @@ class _CacheReconstruction:
             self.ttl_ms = ONE_HOUR if usage.cache_write_1h else FIVE_MINUTES
         model = facts.request_model[row]
         floor = self.cached_beginnings.setdefault(model, _CachedBeginning())
-        sent = self._find_sent_time(row, since)
-        ended = max(facts.end_time[message], facts.request_time[row])
-        spoken = any(facts.kind[b] != Kind.TOOL_RESULT for m in since for b in facts.blocks_of(m))
-        kept, why = self._find_unchanged_prefix(row)
+        sent_at = self._find_sent_time(row, since)
+        ended_at = max(facts.end_time[message], facts.request_time[row])
+        has_user_content = any(facts.kind[b] != Kind.TOOL_RESULT for m in since for b in facts.blocks_of(m))
+        unchanged_prefix, reason = self._find_unchanged_prefix(row)
         if calls and self.caches_replies and self._starts_turn(row) and facts.requests[row - 1].output_trusted:
             calls[-1] = calls[-1]._replace(cached_reply_tokens=facts.requests[row - 1].output)
         if calls and model != facts.request_model[row - 1]:
-            why = "the model changed"
-        if self._update_thinking_switch(row, spoken):
-            why = why or f"thinking was switched {'on' if self.has_thinking else 'off'}"
-        lost = PROVIDER_MISS_REASONS.get(facts.cache_misses.get(message, ""))
-        cold = not calls or lost == SYSTEM_CHANGED or sent - calls[-1].ended_at > FIVE_MINUTES + CLOCK_TOLERANCE_MS
+            reason = "the model changed"
+        if self._update_thinking_switch(row, has_user_content):
+            reason = reason or f"thinking was switched {'on' if self.has_thinking else 'off'}"
+        miss_reason = PROVIDER_MISS_REASONS.get(facts.cache_misses.get(message, ""))
+        is_cold = (
+            not calls
+            or miss_reason == SYSTEM_CHANGED
+            or sent_at - calls[-1].ended_at > FIVE_MINUTES + CLOCK_TOLERANCE_MS
+        )
         call = CacheRequest(
             usage.context,
-            kept,
+            unchanged_prefix,
             0 if self.automatic else min(usage.fresh, usage.context),
-            sent,
-            ended,
+            sent_at,
+            ended_at,
             (model, self.has_thinking),
             self.ttl_ms if self.automatic or usage.context > usage.fresh else 0,
             sum(1 for m in range(max(before, 0), message) for _ in facts.blocks_of(m)),
-            floor.cold if cold else floor.warm,
-            miss_reason=lost,
+            floor.cold if is_cold else floor.warm,
+            miss_reason=miss_reason,
             anywhere=self.automatic,
         )
-        return call, lost or why
+        return call, miss_reason or reason
 
     def _find_sent_time(self, row: int, since: range) -> int:
         """Return when a request was sent: the time of the newest message *since* the previous reply, or later.
@@ -176,18 +189,18 @@ class _CacheReconstruction:
         before = facts.request_message[row - 1] if row else -1
         if before < epoch_at(facts, message).start:
             return 0, "the context began anew" if row else None
-        first, why = self._find_first_change(before, message)
+        first, reason = self._find_first_change(before, message)
         if (
             first is None
             and row
             and self._starts_turn(row)
             and facts.requests[row].context < facts.requests[row - 1].context
         ):
-            first, why = self._find_first_thinking(before), "thinking of the turn before was dropped"
+            first, reason = self._find_first_thinking(before), "thinking of the turn before was dropped"
         if first is None:
             return NOTHING_CHANGED, None
-        sent = bisect_right(facts.request_message, first, hi=row) - 1
-        return (facts.requests[sent].context if sent >= 0 else 0), why
+        request = bisect_right(facts.request_message, first, hi=row) - 1
+        return (facts.requests[request].context if request >= 0 else 0), reason
 
     def _find_first_change(self, before: int, message: int) -> tuple[int | None, str | None]:
         """Return the first message changed since the reply *before*, and the reason; None: none was."""

@@ -66,7 +66,7 @@ def build_price_model(session: Session) -> PriceModel:
     usages = facts.requests[: len(reads)]
     total = sum(each.recorded for each in reads)
     predicted = sum(each.predicted.read for each in reads)
-    off = sum(abs(each.predicted.read - each.recorded) for each in reads)
+    absolute_error = sum(abs(each.predicted.read - each.recorded) for each in reads)
     written = sum(usage.cache_write_5m + usage.cache_write_1h for usage in usages)
     models = [facts.models[row] if row >= 0 else None for row in facts.request_model[: len(reads)]]
     table = build_rate_table(models, has_write_fee=written > 0)
@@ -83,7 +83,7 @@ def build_price_model(session: Session) -> PriceModel:
         written,
         sum(each.predicted.written for each in reads) if written else 0,
         abs(predicted - total) / total if total else None,
-        off / total if total else None,
+        absolute_error / total if total else None,
         broken,
         tuple(
             CacheMisprediction(
@@ -99,7 +99,6 @@ def build_price_model(session: Session) -> PriceModel:
 
 
 def _guess_misprediction_reason(reads: list[CacheRead], row: int) -> str:
-    """Return a possible reason for a call to read other than predicted."""
     read = reads[row]
     if not row:
         return "cached by another session: the cache before the first call is not in the file"

@@ -1,13 +1,13 @@
 """Price a replay at prompt-cache rates: against the unchanged calls, and firing by firing.
 
-What the calls answer is the same in both and is left out. A firing is held against the same run without it and without
-those behind it, from the first call that had its context to where the context begins anew, or to the end: so the costs
-of all firings add up to what the whole policy costs more than none. At its own call that is what is read and written
-with it and without it; what a later call costs less is shared by the firings before it, by the tokens of each.
+The output of the calls is the same in both and is left out. A firing is compared with the same run without it and the
+later firings, from the first call with its context to the next reset of the context, or to the end: so the costs of all
+firings add up to the cost of the policy. At its own call that is what is read and written with it and without it; the
+savings of a later call are shared by the firings before it, by the tokens that each removed.
 
-For one firing in a warm cache this is the usual formula: with S tokens that are written again, from the first change
-on, C tokens less in each call, and prices w to write and r to read, it costs ``S (w - r)`` and what a summarizer takes,
-and saves ``r C`` with each call, its own too: it pays after ``((w - r) S + summarizer) / (r C)`` calls. In a cold cache
+For one firing in a warm cache this is the usual formula: with S tokens after the first change that are written again, C
+tokens fewer in each call, and prices w to write and r to read, it costs ``S (w - r)`` and the summarizer, and saves ``r
+C`` with each call, its own included: it breaks even after ``((w - r) S + summarizer) / (r C)`` calls. In a cold cache
 everything is written in any case, and it saves ``w C`` at once.
 """
 
@@ -23,7 +23,6 @@ from context_tui.lab.price.cache import CacheRequest, CacheReuse, CacheUsage, Pr
 from context_tui.lab.price.cache_requests import NOTHING_CHANGED, RecordedCalls, reconstruct_recorded_calls
 from context_tui.lab.price.rates import FIVE_MINUTES, Rates, RateTable, build_rate_table
 from context_tui.lab.replay.result import Firing, Replay
-from context_tui.session.facts import Facts
 
 MIN_NET_SHARE_DIVISOR = 10
 """Least share of the net effect in the gross effect of several firings for costs to be shared among them."""
@@ -124,8 +123,8 @@ def price_replay(
         reuse: what a changed prompt reads where calls write to the cache explicitly; an automatic cache is read up to
             the first change in any case.
     """
-    known = recorded or reconstruct_recorded_calls(replay.session)
-    run = _ReplayPricing(replay, known, shares_prefix=shares_prefix, summarizer=summarizer, reuse=reuse)
+    calls = recorded or reconstruct_recorded_calls(replay.session)
+    run = _ReplayPricing(replay, calls, shares_prefix=shares_prefix, summarizer=summarizer, reuse=reuse)
     return run.compute_price()
 
 
@@ -148,7 +147,7 @@ class _FirstCallCost(NamedTuple):
     added_cost: float
     cost_without_firings: float
     summarizer_cost: float
-    tokens_behind: int
+    behind: int
     rewritten_tokens: int
     is_cold: bool
 
@@ -167,8 +166,8 @@ class _ReplayPricing:
     ) -> None:
         self.replay, self.shares_prefix, self.summarizer = replay, shares_prefix, summarizer
         facts, self.requests = replay.session.facts, _build_cache_requests(replay, recorded)
-        known = recorded.cached_beginnings
-        self.cached_beginnings = [known[row] if 0 <= row < len(known) else 0 for _, row in replay.calls]
+        beginnings = recorded.cached_beginnings
+        self.cached_beginnings = [beginnings[row] if 0 <= row < len(beginnings) else 0 for _, row in replay.calls]
         self.reuse: CacheReuse = "anywhere" if self.requests and all(call.anywhere for call in self.requests) else reuse
         self.models = [
             facts.models[row] if row >= 0 else facts.model for row in map(self._get_model_row, range(len(self)))
@@ -176,7 +175,8 @@ class _ReplayPricing:
         fee = any(usage.cache_write_5m or usage.cache_write_1h for usage in facts.requests)
         self.rate_table = build_rate_table(self.models, has_write_fee=fee)
         by_call = groupby(replay.firings, key=lambda firing: firing.call)
-        self.groups = [_group_firings(call, list(firings)) for call, firings in by_call]
+        groups = [(call, list(firings)) for call, firings in by_call]
+        self.groups = [_FiringGroup(call, each, each[0].before, each[-1].after) for call, each in groups]
         self.firing_calls = {group.call for group in self.groups}
 
     def __len__(self) -> int:
@@ -185,25 +185,25 @@ class _ReplayPricing:
     def _get_model_row(self, number: int) -> int:
         facts, row = self.replay.session.facts, self.replay.calls[number].request
         if row < 0:
-            row = _find_request_before(facts, self.replay.calls[number].message)
+            row = bisect_left(facts.request_message, self.replay.calls[number].message) - 1  # the last one before it
         return facts.request_model[row] if row >= 0 else -1
 
     def compute_price(self) -> ReplayPrice:
         replay, calls = self.replay, self.requests
-        plain, cache = list[CacheUsage](), PromptCache()
+        baseline, cache = list[CacheUsage](), PromptCache()
         for number, size in enumerate(replay.baseline):
-            plain.append(self._update_cache(cache, number, size))
-        found, cache, firsts = list[CacheUsage](), PromptCache(), list[_FirstCallCost]()
+            baseline.append(self._update_cache(cache, number, size))
+        usages, cache, firsts = list[CacheUsage](), PromptCache(), list[_FirstCallCost]()
         for group in self.groups:
-            found.extend(self._replay_calls(cache, len(found), group.call))
+            usages.extend(self._replay_calls(cache, len(usages), group.call))
             without = cache.copy()
-            found.append(self._compute_policy_usage(cache, group.call))
-            firsts.append(self._compute_first_call_cost(group, found[-1], without))
-        found.extend(self._replay_calls(cache, len(found), len(self)))
-        costs = [self._compute_usage_cost(number, each) for number, each in enumerate(found)]
-        plain_costs = [self._compute_usage_cost(number, each) for number, each in enumerate(plain)]
+            usages.append(self._compute_policy_usage(cache, group.call))
+            firsts.append(self._compute_first_call_cost(group, usages[-1], without))
+        usages.extend(self._replay_calls(cache, len(usages), len(self)))
+        costs = [self._compute_usage_cost(number, each) for number, each in enumerate(usages)]
+        baseline_costs = [self._compute_usage_cost(number, each) for number, each in enumerate(baseline)]
         ends = self._find_group_ends()
-        later, rest = self._compute_later_costs(firsts, ends, costs, plain_costs)
+        later, unattributed = self._compute_later_costs(firsts, ends, costs, baseline_costs)
         firings, rates = list[FiringPrice](), list[tuple[float, float]]()
         for number, (group, first, end, more) in enumerate(zip(self.groups, firsts, ends, later, strict=True)):
             following = self.groups[number + 1].call if number + 1 < len(self.groups) else end
@@ -213,15 +213,28 @@ class _ReplayPricing:
             firings.extend(parts)
             rates.extend([self._get_write_read_rates(group)] * len(parts))
         cold = [number for number in range(1, len(self)) if calls[number].is_expired_after(calls[number - 1])]
-        paid = sum(first.summarizer_cost for first in firsts)
+        summarizer_cost = sum(first.summarizer_cost for first in firsts)
         table, reuse = self.rate_table, self.reuse
-        return ReplayPrice(replay, table, found, plain, costs, plain_costs, paid, firings, rest, reuse, cold, rates)
+        return ReplayPrice(
+            replay,
+            table,
+            usages,
+            baseline,
+            costs,
+            baseline_costs,
+            summarizer_cost,
+            firings,
+            unattributed,
+            reuse,
+            cold,
+            rates,
+        )
 
     def _find_group_ends(self) -> list[int]:
         """Return, by group, the call after the last one that has its context."""
-        begins = _find_context_resets(self.replay)
-        behind = (bisect_right(begins, group.call) for group in self.groups)
-        return [begins[at] if at < len(begins) else len(self) for at in behind]
+        resets = _find_context_resets(self.replay)
+        next_resets = (bisect_right(resets, group.call) for group in self.groups)
+        return [resets[at] if at < len(resets) else len(self) for at in next_resets]
 
     def _compute_later_costs(
         self,
@@ -238,80 +251,89 @@ class _ReplayPricing:
         without = {
             group.call: first.cost_without_firings for group, first in zip(self.groups, first_calls, strict=True)
         }
-        taken, size, rest = [0] * (len(self) + 1), [0] * (len(self) + 1), 0.0
+        net_steps, gross_steps, unattributed = [0] * (len(self) + 1), [0] * (len(self) + 1), 0.0
         for group, end in zip(self.groups, ends, strict=True):
             cleared = group.before - group.after
-            for steps, tokens in ((taken, cleared), (size, abs(cleared))):
-                steps[group.call + 1] += tokens
-                steps[max(end, group.call + 1)] -= tokens
+            for steps, net in ((net_steps, cleared), (gross_steps, abs(cleared))):
+                steps[group.call + 1] += net
+                steps[max(end, group.call + 1)] -= net
         by_token = [0.0]  # prefix sums: effect of one token less on the calls before each call
-        for number, (tokens, most) in enumerate(zip(accumulate(taken[:-1]), accumulate(size[:-1]), strict=True)):
+        for number, (net, gross) in enumerate(
+            zip(accumulate(net_steps[:-1]), accumulate(gross_steps[:-1]), strict=True)
+        ):
             more = without.get(number, costs[number]) - baseline_costs[number]
-            shared = tokens * MIN_NET_SHARE_DIVISOR > most > 0
-            by_token.append(by_token[-1] + (more / tokens if shared else 0.0))
-            rest += 0.0 if shared else more
-        found = [
+            is_shared = net * MIN_NET_SHARE_DIVISOR > gross > 0
+            by_token.append(by_token[-1] + (more / net if is_shared else 0.0))
+            unattributed += 0.0 if is_shared else more
+        later_costs = [
             (by_token[max(end, group.call + 1)] - by_token[group.call + 1]) * (group.before - group.after)
             for group, end in zip(self.groups, ends, strict=True)
         ]
-        return found, rest
+        return later_costs, unattributed
 
     def _replay_calls(self, cache: PromptCache, begin: int, end: int) -> list[CacheUsage]:
-        """Return the usage of some calls under the policy."""
         return [self._compute_policy_usage(cache, number) for number in range(begin, end)]
 
     def _compute_policy_usage(self, cache: PromptCache, number: int) -> CacheUsage:
-        kept = self.replay.unchanged_prefixes[number] if number in self.firing_calls else NOTHING_CHANGED
-        return self._update_cache(cache, number, self.replay.sizes[number], kept)
+        unchanged_prefix = self.replay.unchanged_prefixes[number] if number in self.firing_calls else NOTHING_CHANGED
+        return self._update_cache(cache, number, self.replay.sizes[number], unchanged_prefix)
 
     def _update_cache(
         self, cache: PromptCache, number: int, size: int, unchanged_prefix: int = NOTHING_CHANGED
     ) -> CacheUsage:
-        """Return the usage of a call of another *size* whose first *kept* tokens are unchanged by a firing.
+        """Return the usage of a call of another *size*, of whose prompt a firing left *unchanged_prefix* tokens.
 
         Where the recording contradicts the cache rules, it is followed, except for removed content.
         """
         call = self.requests[number]
-        floor, lost = call.floor, call.miss_reason
+        floor, miss_reason = call.floor, call.miss_reason
         begin = self.cached_beginnings[number]
         if (
             unchanged_prefix < NOTHING_CHANGED
-            and lost is None
+            and miss_reason is None
             and not (number and call.is_expired_after(self.requests[number - 1]))
         ):
             floor = max(floor, begin)
         if call.recorded_read is not None:
-            gone = max(self.replay.baseline[number] - size, 0)
-            floor = max(min(max(floor, begin), call.recorded_read), min(call.recorded_read - gone, unchanged_prefix))
-            lost = "as recorded"
+            removed = max(self.replay.baseline[number] - size, 0)
+            floor = max(min(max(floor, begin), call.recorded_read), min(call.recorded_read - removed, unchanged_prefix))
+            miss_reason = "as recorded"
         anywhere = self._reads_up_to_change(call) if unchanged_prefix < NOTHING_CHANGED else call.anywhere
-        changed = call._replace(
+        request = call._replace(
             size=size,
             unchanged_prefix=min(call.unchanged_prefix, unchanged_prefix),
             floor=floor,
-            miss_reason=lost,
+            miss_reason=miss_reason,
             anywhere=anywhere,
         )
-        used = cache.update(changed)
+        usage = cache.update(request)
         cache.append_reply(call.cached_reply_tokens)
-        return used
+        return usage
 
     def _reads_up_to_change(self, call: CacheRequest) -> bool:
         """Return whether a prompt that a policy changed is read up to the first change."""
         return call.anywhere or self.reuse == "anywhere"
 
     def _compute_first_call_cost(self, group: _FiringGroup, usage: CacheUsage, cache: PromptCache) -> _FirstCallCost:
-        """Cost the first call of a group, *now*; without it *cache* would have seen a larger one."""
+        """Compute the cost of a group's first call, with *usage*; *cache* is in the state before it."""
         warm = cache.copy()
-        then = self._update_cache(cache, group.call, max(self.replay.sizes[group.call] + group.before - group.after, 0))
-        cold = then.read <= usage.read
-        read = self._compute_warm_usage(group, warm).read if cold else usage.read
+        usage_without = self._update_cache(
+            cache, group.call, max(self.replay.sizes[group.call] + group.before - group.after, 0)
+        )
+        is_cold = usage_without.read <= usage.read
+        read = self._compute_warm_usage(group, warm).read if is_cold else usage.read
         last = self.replay.sizes[group.call - 1] if group.call else 0
         behind = max(min(last, group.before) - (group.before - group.after) - read, 0)
-        asked, without = self._compute_summarizer_cost(group, cold), self._compute_usage_cost(group.call, then)
-        rewritten = max(usage.written - then.written, 0)
+        summarizer_cost = self._compute_summarizer_cost(group, is_cold)
+        cost_without = self._compute_usage_cost(group.call, usage_without)
+        rewritten = max(usage.written - usage_without.written, 0)
         return _FirstCallCost(
-            self._compute_usage_cost(group.call, usage) - without + asked, without, asked, behind, rewritten, cold
+            self._compute_usage_cost(group.call, usage) - cost_without + summarizer_cost,
+            cost_without,
+            summarizer_cost,
+            behind,
+            rewritten,
+            is_cold,
         )
 
     def _compute_warm_usage(self, group: _FiringGroup, cache: PromptCache) -> CacheUsage:
@@ -323,42 +345,42 @@ class _ReplayPricing:
             sent_at=-1, ended_at=-1, miss_reason=None, key=self.requests[number - 1].key
         )
         call = call._replace(floor=max(call.floor, self.cached_beginnings[number]))
-        kept = self.replay.unchanged_prefixes[number]
+        unchanged_prefix = self.replay.unchanged_prefixes[number]
         return cache.update(
             call._replace(
-                size=self.replay.sizes[number], unchanged_prefix=kept, anywhere=self._reads_up_to_change(call)
+                size=self.replay.sizes[number],
+                unchanged_prefix=unchanged_prefix,
+                anywhere=self._reads_up_to_change(call),
             )
         )
 
     def _compute_firing_prices(
         self, group: _FiringGroup, first: _FirstCallCost, end: int, next_change: int | None, cost: float
     ) -> list[FiringPrice]:
-        """Compute the price of each firing of a group."""
         cleared = group.before - group.after
         write, read = self._get_write_read_rates(group)
-        saving, left = read * cleared, end - group.call
-        even = max((first.added_cost + saving) / saving, 0.0) if saving > 0 else None
+        saving, calls_left = read * cleared, end - group.call
+        break_even = max((first.added_cost + saving) / saving, 0.0) if saving > 0 else None
         verdict: Verdict = "saves nothing" if cleared <= 0 else "pays" if cost <= 0 else "does not pay"
-        if verdict == "pays" and ((write - read) * first.tokens_behind + first.summarizer_cost) / saving > left:
+        if verdict == "pays" and ((write - read) * first.behind + first.summarizer_cost) / saving > calls_left:
             verdict = "pays only as the cache was cold"
-        whole = FiringPrice(
+        group_price = FiringPrice(
             group.call,
             group.firings[0].message,
             cleared,
-            first.tokens_behind,
+            first.behind,
             first.rewritten_tokens,
             first.is_cold,
             first.summarizer_cost,
-            even,
-            left,
+            break_even,
+            calls_left,
             next_change - group.call if next_change is not None else None,
             cost,
             verdict,
         )
-        return _split_group_price(whole, group)
+        return _split_group_price(group_price, group)
 
     def _compute_summarizer_cost(self, group: _FiringGroup, cold: bool) -> float:
-        """Return the cost of the summarizer calls of a group."""
         total = 0.0
         for firing in group.firings:
             rates = self.summarizer or self._get_rates(group.call, firing.cache_cut.summarizer_input)
@@ -379,47 +401,37 @@ class _ReplayPricing:
 
 def _build_cache_requests(replay: Replay, recorded: RecordedCalls) -> list[CacheRequest]:
     """Build every call as the cache saw it without the policy; without recorded usage, from the file."""
-    facts, found = replay.session.facts, list[CacheRequest]()
-    lives = recorded.requests[0].ttl_ms if recorded.requests else FIVE_MINUTES
+    facts, requests = replay.session.facts, list[CacheRequest]()
+    ttl_ms = recorded.requests[0].ttl_ms if recorded.requests else FIVE_MINUTES
     for number, (message, row) in enumerate(replay.calls):
         if 0 <= row < len(recorded.requests):
             call = recorded.requests[row]
         else:
-            time, last = facts.time[message], found[-1] if found else None
+            time, last = facts.time[message], requests[-1] if requests else None
             call = CacheRequest(
                 0,
-                NOTHING_CHANGED if found else 0,
+                NOTHING_CHANGED if requests else 0,
                 sent_at=time,
                 ended_at=facts.end_time[message],
-                ttl_ms=lives,
+                ttl_ms=ttl_ms,
                 key=last.key if last else None,
             )
             if last is not None:
                 call = call._replace(floor=last.floor, new_blocks=1, anywhere=last.anywhere)
-        grew = number > 0 and replay.baseline[number] >= replay.baseline[number - 1]
-        if replay.recorded == "ignore" and grew and call.unchanged_prefix < NOTHING_CHANGED:
+        has_grown = number > 0 and replay.baseline[number] >= replay.baseline[number - 1]
+        if replay.recorded == "ignore" and has_grown and call.unchanged_prefix < NOTHING_CHANGED:
             call = call._replace(unchanged_prefix=NOTHING_CHANGED, recorded_read=None)
-        lives = call.ttl_ms or lives
-        found.append(call)
-    return found
-
-
-def _find_request_before(facts: Facts, message: int) -> int:
-    """Return the row of the last request answered before *message*, or -1."""
-    return bisect_left(facts.request_message, message) - 1
+        ttl_ms = call.ttl_ms or ttl_ms
+        requests.append(call)
+    return requests
 
 
 def _find_context_resets(replay: Replay) -> list[int]:
-    """Return the calls at which a new context begins, in order."""
     facts, messages = replay.session.facts, [call.message for call in replay.calls]
-    kept = (epoch for epoch in facts.epochs if epoch.cause != "start")
+    epochs = (epoch for epoch in facts.epochs if epoch.cause != "start")
     if replay.recorded == "ignore":
-        kept = (epoch for epoch in kept if epoch.cause != "compaction" or not epoch.message)
-    return sorted({bisect_left(messages, max(epoch.message + 1, epoch.start)) for epoch in kept})
-
-
-def _group_firings(call: int, firings: list[Firing]) -> _FiringGroup:
-    return _FiringGroup(call, firings, firings[0].before, firings[-1].after)
+        epochs = (epoch for epoch in epochs if epoch.cause != "compaction" or not epoch.message)
+    return sorted({bisect_left(messages, max(epoch.message + 1, epoch.start)) for epoch in epochs})
 
 
 def _split_group_price(group_price: FiringPrice, group: _FiringGroup) -> list[FiringPrice]:

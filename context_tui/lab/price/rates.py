@@ -68,11 +68,11 @@ DEFAULT_RATES_WITHOUT_WRITE_FEE = Rates(1.0, 0.1, 1.0, 1.0, 5.0, "input tokens")
 def find_rates(model: str | None) -> Rates | None:
     """Return the rates of *model* in USD, or None. Its name may have a gateway prefix and a date."""
     name = normalize_model_name(model or "")
-    listed = _load_price_table()
-    known = max((each for each in listed if name.startswith(each)), key=len, default=None)
-    if known is None or not _MODEL_VERSION_SUFFIX.fullmatch(name, len(known)):
+    table = _load_price_table()
+    prefix = max((each for each in table if name.startswith(each)), key=len, default=None)
+    if prefix is None or not _MODEL_VERSION_SUFFIX.fullmatch(name, len(prefix)):
         return None
-    return listed[known]
+    return table[prefix]
 
 
 @dataclass(frozen=True)
@@ -101,19 +101,18 @@ class RateTable:
 
 
 def build_rate_table(models: Iterable[str | None], *, has_write_fee: bool) -> RateTable:
-    """Build the rates of *models*; where one is unknown, usual multiples, with or without a *fee* for cache writes."""
+    """Build the rates of *models*; if one is unknown, usual multiples, with or without a fee for cache writes."""
     names = list(dict.fromkeys(model or "" for model in models))
-    found = {name: find_rates(name) for name in names}
-    known = {name: rates for name, rates in found.items() if rates is not None}
+    by_name = {name: find_rates(name) for name in names}
+    known_rates = {name: rates for name, rates in by_name.items() if rates is not None}
     other = DEFAULT_RATES_WITH_WRITE_FEE if has_write_fee else DEFAULT_RATES_WITHOUT_WRITE_FEE
-    if names and len(known) == len(names):
-        return RateTable("USD", (), known, other)
-    return RateTable("input tokens", tuple(name for name in names if name and name not in known), {}, other)
+    if names and len(known_rates) == len(names):
+        return RateTable("USD", (), known_rates, other)
+    return RateTable("input tokens", tuple(name for name in names if name and name not in known_rates), {}, other)
 
 
 @cache
 def _load_price_table() -> dict[str, Rates]:
-    """Load the price table, by model."""
     text = files("context_tui.lab.price").joinpath("prices.toml").read_text("utf-8")
     return {
         name: _parse_rates(entry)

@@ -52,11 +52,11 @@ def format_break_even(price: FiringPrice) -> str:
 def format_firing_price(price: FiringPrice, priced: ReplayPrice) -> str:
     """Format a firing in one line: tokens cleared and rewritten, break-even, remaining calls, verdict and cost."""
     written = f"{price.rewritten:,} rewritten{' (the cache had expired)' if price.cold else ''}"
-    asked = f", {format_cost(price.summarizer, priced)} for the summary" if price.summarizer else ""
+    summary = f", {format_cost(price.summarizer, priced)} for the summary" if price.summarizer else ""
     pays = f"breaks even {'after ' if price.break_even else ''}{format_break_even(price)}"
     sums = f"{'saves' if price.cost <= 0 else 'costs'} {format_cost(abs(price.cost), priced)}"
-    left = f"{price.calls_left:,} calls remain: {VERDICT_TEXTS[price.verdict]}"
-    return f"{price.cleared:,} tokens cleared, {written}{asked}; {pays}, {left}, {sums}"
+    outlook = f"{price.calls_left:,} calls remain: {VERDICT_TEXTS[price.verdict]}"
+    return f"{price.cleared:,} tokens cleared, {written}{summary}; {pays}, {outlook}, {sums}"
 
 
 def format_savings(priced: ReplayPrice) -> str:
@@ -65,12 +65,12 @@ def format_savings(priced: ReplayPrice) -> str:
     share = f" ({abs(cheaper) / priced.baseline_cost:.1%})" if priced.baseline_cost else ""
     tokens = f"{abs(saved):,} tokens {'fewer' if saved >= 0 else 'more'} sent"
     money = f"{'saves' if cheaper >= 0 else 'costs'} {format_cost(abs(cheaper), priced)}{share}"
-    words = f"compared with no policy: {tokens}, {money}{'' if cheaper >= 0 else ' more'}"
-    rest = format_cost(abs(priced.unattributed_cost), priced)
-    if not priced.firings or rest == format_cost(0.0, priced):
-        return f"{words}; the sum of its firings" if priced.firings else words
+    text = f"compared with no policy: {tokens}, {money}{'' if cheaper >= 0 else ' more'}"
+    remainder = format_cost(abs(priced.unattributed_cost), priced)
+    if not priced.firings or remainder == format_cost(0.0, priced):
+        return f"{text}; the sum of its firings" if priced.firings else text
     later = "saved" if priced.unattributed_cost < 0 else "added"
-    return f"{words}; the sum of its firings and {rest} {later} in the contexts that follow theirs"
+    return f"{text}; the sum of its firings and {remainder} {later} in the contexts that follow theirs"
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,13 @@ def build_advice(priced: ReplayPrice) -> list[Advice]:
     """Derive advice from the prices; empty where nothing would have been better, or where nothing fired."""
     pairs = zip(priced.firings, priced.write_read_rates, strict=True)
     warm = [(firing, rates) for firing, rates in pairs if not firing.cold and firing.cleared > 0]
-    lost = [firing for firing, _ in warm if firing.cost > 0]
-    found = [_advise_clear_at_least(priced, warm, lost), _advise_waiting(priced, lost), _advise_batching(priced, warm)]
-    return [each for each in found if each is not None]
+    unprofitable = [firing for firing, _ in warm if firing.cost > 0]
+    advice = [
+        _advise_clear_at_least(priced, warm, unprofitable),
+        _advise_waiting(priced, unprofitable),
+        _advise_batching(priced, warm),
+    ]
+    return [each for each in advice if each is not None]
 
 
 def compute_break_even_clearing(firing: FiringPrice, write: float, read: float) -> int:
@@ -106,73 +110,72 @@ def compute_break_even_clearing(firing: FiringPrice, write: float, read: float) 
     What stands after the first change is either cleared or written again: with L tokens there, n calls, and prices w
     and r, ``(w - r) (L - C) + summarizer = n r C``.
     """
-    there = firing.behind + firing.cleared
-    return ceil(((write - read) * there + firing.summarizer) / (firing.calls_left * read + write - read))
+    tokens = firing.behind + firing.cleared
+    return ceil(((write - read) * tokens + firing.summarizer) / (firing.calls_left * read + write - read))
 
 
-def _advise_clear_at_least(priced: ReplayPrice, warm: list[WarmFiring], lost: list[FiringPrice]) -> Advice | None:
+def _advise_clear_at_least(
+    priced: ReplayPrice, warm: list[WarmFiring], unprofitable: list[FiringPrice]
+) -> Advice | None:
     """Advise a minimum for clearings without a summary."""
-    cleared = [(firing, rates) for firing, rates in warm if not firing.summarizer]
-    unpaid = [firing for firing in lost if not firing.summarizer]
-    if not unpaid:
+    clearings = [(firing, rates) for firing, rates in warm if not firing.summarizer]
+    losses = [firing for firing in unprofitable if not firing.summarizer]
+    if not losses:
         return None
-    value = max(compute_break_even_clearing(firing, *rates) for firing, rates in cleared)
-    enough = sum(firing.cleared >= value for firing, _ in cleared)
-    cost = sum(firing.cost for firing in unpaid)
-    words = (
-        f"{len(unpaid):,} of {len(cleared):,} clearings in a warm cache cost {format_cost(cost, priced)} more than "
-        f"they save: they cleared {_format_range([firing.cleared for firing in unpaid])} tokens, caused "
-        f"{_format_range([firing.rewritten for firing in unpaid])} to be written again, and had "
-        f"{_format_range([firing.calls_left for firing in unpaid])} calls left. Clearing {value:,} tokens each would "
+    value = max(compute_break_even_clearing(firing, *rates) for firing, rates in clearings)
+    enough = sum(firing.cleared >= value for firing, _ in clearings)
+    cost = sum(firing.cost for firing in losses)
+    text = (
+        f"{len(losses):,} of {len(clearings):,} clearings in a warm cache cost {format_cost(cost, priced)} more than "
+        f"they save: they cleared {_format_range([firing.cleared for firing in losses])} tokens, caused "
+        f"{_format_range([firing.rewritten for firing in losses])} to be written again, and had "
+        f"{_format_range([firing.calls_left for firing in losses])} calls left. Clearing {value:,} tokens each would "
         f"have paid; {enough or 'none'} cleared that much"
     )
-    return Advice("clear_at_least", value, "tokens", words, cost)
+    return Advice("clear_at_least", value, "tokens", text, cost)
 
 
-def _advise_waiting(priced: ReplayPrice, lost: list[FiringPrice]) -> Advice | None:
+def _advise_waiting(priced: ReplayPrice, unprofitable: list[FiringPrice]) -> Advice | None:
     """Advise to clear once the cache has expired, where that costs nothing extra and happens in this session."""
     if not priced.cold_calls:
         return None
-    lives = max(used.ttl_ms for used in priced.cache_usage) // 1000 or 300
-    soon = [next((at - firing.call for at in priced.cold_calls if at >= firing.call), None) for firing in lost]
-    waits = [calls for calls in soon if calls is not None]
-    if not waits:
+    ttl_seconds = max(usage.ttl_ms for usage in priced.cache_usage) // 1000 or 300
+    ttl_text = "1 hour" if ttl_seconds >= 3600 else f"{ttl_seconds // 60} minutes"
+    soon = [next((at - firing.call for at in priced.cold_calls if at >= firing.call), None) for firing in unprofitable]
+    delays = [calls for calls in soon if calls is not None]
+    if not delays:
         return None
-    cost = sum(firing.cost for firing, calls in zip(lost, soon, strict=True) if calls is not None)
-    words = (
-        f"the cache had expired ({_format_minutes(lives)}) before {len(priced.cold_calls):,} of "
-        f"{len(priced.cache_usage):,} calls, where clearing causes no extra cache writes. {len(waits):,} of "
-        f"{len(lost):,} firings that did not pay came {_format_range(waits)} calls before such a pause; "
+    cost = sum(firing.cost for firing, calls in zip(unprofitable, soon, strict=True) if calls is not None)
+    text = (
+        f"the cache had expired ({ttl_text}) before {len(priced.cold_calls):,} of "
+        f"{len(priced.cache_usage):,} calls, where clearing causes no extra cache writes. {len(delays):,} of "
+        f"{len(unprofitable):,} firings that did not pay came {_format_range(delays)} calls before such a pause; "
         f"they cost {format_cost(cost, priced)} more than they saved"
     )
-    return Advice("cold", float(lives), "seconds", words, cost)
+    return Advice("cold", float(ttl_seconds), "seconds", text, cost)
 
 
 def _advise_batching(priced: ReplayPrice, warm: list[WarmFiring]) -> Advice | None:
     """Advise to merge clearings that were followed by the next one before they broke even."""
     soon = [(*pair, pair[0].next_change) for pair in warm if pair[0].next_change and not pair[0].summarizer]
-    lost = [
+    early = [
         (firing, (write - read) * firing.behind - read * firing.cleared * calls, calls)
         for firing, (write, read), calls in soon
     ]
-    lost = [each for each in lost if each[1] > 0]
-    if len(lost) < 2:
+    early = [each for each in early if each[1] > 0]
+    if len(early) < 2:
         return None
-    value = ceil(median([firing.break_even or 0.0 for firing, _, _ in lost]))
-    every = median([calls for _, _, calls in lost])
-    cost = sum(more for _, more, _ in lost)
-    words = (
-        f"{len(lost):,} clearings needed {value:,} calls to break even (median), but the next change came after "
+    value = ceil(median([firing.break_even or 0.0 for firing, _, _ in early]))
+    every = median([calls for _, _, calls in early])
+    cost = sum(more for _, more, _ in early)
+    text = (
+        f"{len(early):,} clearings needed {value:,} calls to break even (median), but the next change came after "
         f"{every:g}: clearing more at a time, less often, rewrites the cache less often. Merged into the next one, "
         f"they would have cost {format_cost(cost, priced)} less"
     )
-    return Advice("batch", float(value), "calls", words, cost)
+    return Advice("batch", float(value), "calls", text, cost)
 
 
 def _format_range(values: list[int]) -> str:
     low, high = min(values), max(values)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _format_minutes(seconds: int) -> str:
-    return "1 hour" if seconds >= 3600 else f"{seconds // 60} minutes"

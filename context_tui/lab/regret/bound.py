@@ -1,10 +1,10 @@
-"""The bound: the most that could have been dropped at each call without regret, by one who knows what comes.
+"""Bound of regret-free dropping: the most that could be dropped at each call if all later uses were known.
 
-A block may go before a call if its content was sent at least once, if no use of it comes at that call or later
-(:mod:`~.index`), and if the recording still had it. Each use is served by the newest block that held
-what is used, so that older copies may go. Dropping all these blocks is without regret; keeping an older, smaller copy
-instead of the newest might allow a little more, so it is a bound of what one policy could have reached, not a proof
-that none could drop more. All are estimated tokens (``bytes/4``) of the blocks as recorded.
+A block may be dropped before a call if its content was sent at least once, if no use of it comes at that call or later
+(:mod:`~.index`), and if the recording still had it. Each use is served by the newest block that held the needle, so
+that older copies may be dropped. Keeping an older, smaller copy instead might allow a little more, so this bounds what
+one policy could have reached, and is no proof that none could drop more. All sizes are estimated tokens (``bytes/4``)
+of the blocks as recorded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BoundShare:
     @property
     def remaining(self) -> list[int]:
         """Tokens by call that were still sent although nothing used them any more."""
-        return [most - taken for most, taken in zip(self.droppable, self.dropped_unused, strict=True)]
+        return [droppable - dropped for droppable, dropped in zip(self.droppable, self.dropped_unused, strict=True)]
 
     @property
     def wasted_tokens(self) -> int:
@@ -70,18 +70,16 @@ def compute_regret_bound(replay: Replay, uses: UseIndex) -> RegretBound:
 
     Takes time linear in what was dropped and in the calls, apart from the first replay of a session.
     """
-    best, left, facts = _get_zero_regret_drops(replay, uses), RemainingContext(replay, uses), uses.session.facts
+    best, remaining, facts = _get_zero_regret_drops(replay, uses), RemainingContext(replay, uses), uses.session.facts
     results, everything = _PolicyDrops(replay.calls), _PolicyDrops(replay.calls)
-    lost = uses.removed_by_recording[replay.recorded]
-    for row, gone in replay.removed_by_policy.items():
-        since, until, tokens = (
-            max(best.droppable_from[row], gone),
-            lost.get(row, NEVER_REMOVED),
-            left.count_removed_tokens(row),
-        )
+    removed_by_recording = uses.removed_by_recording[replay.recorded]
+    for row, removed_at in replay.removed_by_policy.items():
+        since = max(best.droppable_from[row], removed_at)
+        until = removed_by_recording.get(row, NEVER_REMOVED)
+        tokens = remaining.count_removed_tokens(row)
         for each in (results, everything) if facts.kind[row] == Kind.TOOL_RESULT else (everything,):
             each.dropped_unused.add(since, until, tokens)
-            each.dropped.add(gone, until, tokens)
+            each.dropped.add(removed_at, until, tokens)
     return RegretBound(results.build_share(best.results), everything.build_share(best.everything))
 
 
@@ -117,22 +115,22 @@ def _get_zero_regret_drops(replay: Replay, uses: UseIndex) -> _ZeroRegretDrops:
     key = "bound", replay.recorded
     if key not in uses.memo:
         uses.memo[key] = _compute_zero_regret_drops(replay.calls, uses, replay.recorded)
-    found: _ZeroRegretDrops = uses.memo[key]
-    return found
+    drops: _ZeroRegretDrops = uses.memo[key]
+    return drops
 
 
 def _compute_zero_regret_drops(
     calls: Sequence[ModelCall], uses: UseIndex, recorded: CompactionHandling
 ) -> _ZeroRegretDrops:
-    facts, lost = uses.session.facts, uses.removed_by_recording[recorded]
+    facts, removed_by_recording = uses.session.facts, uses.removed_by_recording[recorded]
     messages = [call.message for call in calls]
-    results, everything, since = _TokensByCall(calls), _TokensByCall(calls), []
+    results, everything, droppable_from = _TokensByCall(calls), _TokensByCall(calls), []
     for row in range(uses.block_count):
-        sent = bisect_right(messages, facts.block_message[row])
-        first = messages[sent] + 1 if sent < len(messages) else NEVER_REMOVED
-        since.append(max(first, uses.find_last_use(row) + 1))
-        until, tokens = lost.get(row, NEVER_REMOVED), bytes4(facts, row)
-        everything.add(since[row], until, tokens)
+        next_call = bisect_right(messages, facts.block_message[row])
+        first = messages[next_call] + 1 if next_call < len(messages) else NEVER_REMOVED
+        droppable_from.append(max(first, uses.find_last_use(row) + 1))
+        until, tokens = removed_by_recording.get(row, NEVER_REMOVED), bytes4(facts, row)
+        everything.add(droppable_from[row], until, tokens)
         if facts.kind[row] == Kind.TOOL_RESULT:
-            results.add(since[row], until, tokens)
-    return _ZeroRegretDrops(since, results.accumulate_by_call(), everything.accumulate_by_call())
+            results.add(droppable_from[row], until, tokens)
+    return _ZeroRegretDrops(droppable_from, results.accumulate_by_call(), everything.accumulate_by_call())

@@ -13,7 +13,6 @@ from context_tui.compaction.recorded_compactions import RecordedCompaction
 from context_tui.lab.regret.index import TIERS, BlockUse, UseIndex, UseTier
 from context_tui.lab.replay.result import NEVER_REMOVED, Replay
 from context_tui.session.blocks import get_text
-from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_text
 from context_tui.tokens.estimators import bytes4
 
@@ -99,27 +98,27 @@ class RemainingContext:
     @cached_property
     def truncations(self) -> dict[int, _Truncation]:
         """Truncations, by row."""
-        found: dict[int, _Truncation] = {}
+        truncations: dict[int, _Truncation] = {}
         for firing in self.replay.firings:
             if firing.truncated:
                 for row, change in firing.plan.changes.items():
                     if change.action == "truncate":
-                        found.setdefault(row, _Truncation(firing.plan, change))
-        return found
+                        truncations.setdefault(row, _Truncation(firing.plan, change))
+        return truncations
 
     @cached_property
     def removed(self) -> dict[int, int]:
         """Return the message before which a truncated block was removed altogether, by row."""
-        found: dict[int, int] = {}
+        removals: dict[int, int] = {}
         for firing in self.replay.firings if self.truncations else ():
             order, facts = firing.plan.context.order, firing.plan.context.facts
             dropped = (order[position] for each in firing.plan.dropped_ranges for position in each)
-            went = [row for message in dropped for row in facts.blocks_of(message)]
+            rows = [row for message in dropped for row in facts.blocks_of(message)]
             if firing.cleared:
-                went += (row for row, change in firing.plan.changes.items() if change.action != "truncate")
-            for row in went:
-                found.setdefault(row, firing.message)
-        return found
+                rows += (row for row, change in firing.plan.changes.items() if change.action != "truncate")
+            for row in rows:
+                removals.setdefault(row, firing.message)
+        return removals
 
     def contains(self, row: int, needle: str, message: int) -> bool:
         """Return whether content of a block is in the policy's context just before a message."""
@@ -130,7 +129,6 @@ class RemainingContext:
         )
 
     def _truncation_contains(self, row: int, needle: str, message: int) -> bool:
-        """Return whether the rest of a truncated block contains a needle."""
         cut = self.truncations.get(row)
         if cut is None or self.removed.get(row, NEVER_REMOVED) <= message:
             return False
@@ -138,7 +136,6 @@ class RemainingContext:
         return needle in text or compact_text(needle)[1:-1] in text
 
     def _render_truncated(self, row: int, cut: _Truncation) -> str:
-        """Render the rest of a truncated block."""
         body, render = cut.change.body, cut.change.render
         if body.text is not None or render is None:
             return body.text or ""
@@ -156,9 +153,9 @@ class RemainingContext:
 
     def find_unsatisfied_use(self, row: int) -> BlockUse | None:
         """Return the first use of the highest tier of a block whose content is missing; None where all is there."""
-        gone = self.removed_by_recording.get(row, NEVER_REMOVED)
+        removed_at = self.removed_by_recording.get(row, NEVER_REMOVED)
         for use in self.uses.by_row.get(row, ()):
-            if use.message >= gone or self.contains(row, use.needle, use.message):
+            if use.message >= removed_at or self.contains(row, use.needle, use.message):
                 continue
             if not any(self.contains(copy, use.needle, use.message) for copy in use.copies):
                 return use
@@ -167,8 +164,8 @@ class RemainingContext:
     def count_removed_tokens(self, row: int) -> int:
         """Return the estimated tokens removed of a block."""
         cut = self.truncations.get(row)
-        left = cut.change.body.tokens if cut is not None and row not in self.removed else 0
-        return max(bytes4(self.uses.session.facts, row) - left, 0)
+        remaining = cut.change.body.tokens if cut is not None and row not in self.removed else 0
+        return max(bytes4(self.uses.session.facts, row) - remaining, 0)
 
 
 def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
@@ -178,29 +175,37 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
         replay: a replay of the session that *uses* is the index of.
         uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of the session.
     """
-    left, facts = RemainingContext(replay, uses), uses.session.facts
-    cases, anew, tokens_dropped = [], 0, 0
+    remaining, facts = RemainingContext(replay, uses), uses.session.facts
+    cases, refetched_after_edit, tokens_dropped = [], 0, 0
     for row in sorted(replay.removed_by_policy):
-        tokens = left.count_removed_tokens(row)
+        tokens = remaining.count_removed_tokens(row)
         tokens_dropped += tokens
-        use = left.find_unsatisfied_use(row)
+        use = remaining.find_unsatisfied_use(row)
         if use is not None:
-            cases.append(_build_case(facts, row, replay.removed_by_policy[row], use, tokens))
+            message, block, later_block = facts.block_message[row], facts.ordinal(row), facts.ordinal(use.block)
+            removed_at, later = replay.removed_by_policy[row], use.message
+            cases.append(
+                RegretCase(
+                    use.tier, message, block, row, removed_at, later, later_block, use.needle, use.evidence, tokens
+                )
+            )
         elif any(message >= replay.removed_by_policy[row] for message in uses.stale_refetches.get(row, ())):
-            anew += 1
+            refetched_after_edit += 1
     by_tier, tokens_by_tier = dict.fromkeys(TIERS, 0), dict.fromkeys(TIERS, 0)
     for case in cases:
         by_tier[case.tier] += 1
         tokens_by_tier[case.tier] += case.tokens
-    used = sum(case.tokens for case in cases)
+    tokens_used_later = sum(case.tokens for case in cases)
     return Regret(
-        len(replay.removed_by_policy), len(cases), tokens_dropped, used, by_tier, tokens_by_tier, anew, tuple(cases)
+        len(replay.removed_by_policy),
+        len(cases),
+        tokens_dropped,
+        tokens_used_later,
+        by_tier,
+        tokens_by_tier,
+        refetched_after_edit,
+        tuple(cases),
     )
-
-
-def _build_case(facts: Facts, row: int, removed_at: int, use: BlockUse, tokens: int) -> RegretCase:
-    message, block, later = facts.block_message[row], facts.ordinal(row), facts.ordinal(use.block)
-    return RegretCase(use.tier, message, block, row, removed_at, use.message, later, use.needle, use.evidence, tokens)
 
 
 class ReusedBlock(NamedTuple):
@@ -216,22 +221,22 @@ class ReusedBlock(NamedTuple):
 
 
 def find_reused_blocks(compaction: RecordedCompaction, uses: UseIndex) -> list[ReusedBlock]:
-    """Return the blocks lost by *found* and used later by the recorded run, in prompt order.
+    """Return the blocks removed by *compaction* that the recorded run used later, in prompt order.
 
     Args:
         uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of its session.
     """
-    gone, facts = uses.removed_by_recording["keep"], compaction.session.facts
-    made = []
+    removals, facts = uses.removed_by_recording["keep"], compaction.session.facts
+    blocks = []
     for row in compaction.removed_blocks:
         later = (use for use in uses.by_row.get(row, ()) if use.message >= compaction.message)
         use = next(later, None)
         if use is None:
             continue
-        had = tuple(
+        row_copies = tuple(
             copy
             for copy in use.copies
-            if facts.block_message[copy] < use.message and gone.get(copy, NEVER_REMOVED) > use.message
+            if facts.block_message[copy] < use.message and removals.get(copy, NEVER_REMOVED) > use.message
         )
-        made.append(ReusedBlock(row, use, had))
-    return made
+        blocks.append(ReusedBlock(row, use, row_copies))
+    return blocks

@@ -31,10 +31,9 @@ class Fetch(NamedTuple):
 
 
 class Refetch(NamedTuple):
-    """A call of *message*, its block's row *block*, that gets again what the block *held* and its *copies* held.
+    """Call of *message* (its block's row is *block*) that fetches again what an earlier block and its *copies* held.
 
-    ``line`` is one of the lines that are fetched again: of those that the fewest hold, and of some length if there are
-    such, the one in the middle.
+    ``line`` is one of the lines fetched again: the middle one of those in the fewest blocks, preferably of some length.
     """
 
     earlier_row: int
@@ -61,17 +60,17 @@ class FetchLog:
         self._edits: dict[str, list[tuple[int, str]]] = defaultdict(list)
 
     def add_write(self, write: Fetch) -> None:
-        """A call wrote a file."""
+        """Add a call that wrote a file."""
         for path in write.effect.changed_paths:
             self._by_name[_get_file_name(path)].append(write)
 
     def add_edit(self, effect: CallEffect, message: int) -> None:
-        """A call that changes files has succeeded."""
+        """Add a successful call that changes files."""
         for path in effect.changed_paths:
             self._edits[_get_file_name(path)].append((message, path))
 
     def add_fetch(self, fetch: Fetch, call_message: int, call_row: int) -> None:
-        """A result has come; ``call_message`` is the message of its call, ``call_row`` the row of that."""
+        """Add a result; ``call_message`` is the message of its call, ``call_row`` the row of that."""
         if sum(map(len, fetch.lines)) < MIN_FETCHED_CHARS:
             return
         earlier = self._find_earlier(fetch)
@@ -87,24 +86,23 @@ class FetchLog:
 
     def _find_earlier(self, new: Fetch) -> list[Fetch]:
         """Return the earlier fetches of the same call or file, newest first."""
-        found = {each.row: each for each in self._by_key[new.effect.fetch_key]}
+        by_row = {each.row: each for each in self._by_key[new.effect.fetch_key]}
         for path in new.effect.read_paths:
             for each in self._by_name[_get_file_name(path)]:
                 if any(is_same_file(path, one) for one in (*each.effect.read_paths, *each.effect.changed_paths)):
-                    found[each.row] = each
-        return sorted((each for each in found.values() if each.message < new.message), key=lambda each: -each.row)
+                    by_row[each.row] = each
+        return sorted((each for each in by_row.values() if each.message < new.message), key=lambda each: -each.row)
 
     @staticmethod
     def _is_refetch(new: Fetch, earlier: Fetch) -> bool:
-        again = sum(line in earlier.lines for line in new.lines)
-        if again >= SAME_CALL_SHARE * len(new.lines):
+        repeated = sum(line in earlier.lines for line in new.lines)
+        if repeated >= SAME_CALL_SHARE * len(new.lines):
             return True
-        return new.effect.fetch_key != earlier.effect.fetch_key and again >= max(
+        return new.effect.fetch_key != earlier.effect.fetch_key and repeated >= max(
             SAME_FILE_SHARE * len(new.lines), MIN_REPEATED_LINES
         )
 
     def _was_edited_since(self, earlier: Fetch, new: Fetch) -> bool:
-        """Return whether the agent edited a file between two reads."""
         for path in new.effect.read_paths:
             edits = self._edits[_get_file_name(path)]
             since = bisect_right(edits, earlier.message, key=lambda edit: edit[0])

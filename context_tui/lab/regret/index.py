@@ -1,18 +1,18 @@
-"""The index of a session: where what each block holds is used later. Made once, and asked by every replay.
+"""Index of a session: the later uses of each block's content. Built once, and shared by all replays.
 
-A *use* belongs to one block that held what is used: that from which most of what the message uses can be, of several
-the newest. The blocks that held it too are its *copies*. So a use is lost only where the holder and all copies are
-gone, and keeping every holder until its last use loses none.
+A *use* belongs to one block that held the needle: the block from which most of the message's needles can come, and the
+newest of several. Other blocks that held it are its *copies*. So a use is lost only if the block and all copies are
+removed, and keeping every such block until its last use loses none.
 
-- *re-fetch*: a call gets again what a block holds: the same call with the same result, or a read of the same file of
-  which at least half the lines stood in the block. Where the agent changed the file in between, it reads what is new:
-  these are told apart, and are no use. Commands that do more than read, and those that ask how things stand (``git
-  status``, a test run), are made again for another reason, and fetch nothing.
-- *edit*: an edit's old text, by each of its lines; or what a file is rewritten with and held before.
-- *reference*: something rare in a message of the assistant: a long line, a path, a long number or hash, or two of
-  shorter lines and names in code (:mod:`~.needles`). Rare is what at most :data:`MAX_HOLDERS` blocks held
-  before; what stands in the system prompt or in a tool's description is never lost. A line that the assistant said
-  first, a phrase or a command, is no reference: it may say so again without looking.
+- *re-fetch*: a call fetches again what a block holds: the same call with the same result, or a read of the same file of
+  which at least half the lines were in the block. If the agent changed the file in between, it reads something new:
+  such calls are counted separately, and are no use. Commands that do more than read, and those that check a state
+  (``git status``, a test run), are repeated for another reason, and fetch nothing.
+- *edit*: the old text of an edit, by line; or the content that a rewritten file keeps.
+- *reference*: something rare in a message of the assistant: a long line, a path, a long number or hash, or two shorter
+  lines and names in code (:mod:`~.needles`). Rare is what at most :data:`MAX_HOLDERS` blocks held before; what is in
+  the system prompt or in a tool's description is never lost. A line, phrase or command that the assistant wrote first
+  is no reference: it may repeat it without looking.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class _NeedleRows:
 
     rows: dict[str, list[int]] = field(default_factory=dict)
 
-    def add(self, row: int, found: Iterable[str]) -> None:
-        for each in found:
+    def add(self, row: int, needles: Iterable[str]) -> None:
+        for each in needles:
             self.rows.setdefault(each, []).append(row)
 
     def sort_rows(self, owner: Sequence[int]) -> None:
@@ -129,22 +129,22 @@ def build_use_index(session: Session | Recording, checkpoint: Callable[[], objec
     Reads the text of every message once; *checkpoint* is called at each, and may raise to stop.
     """
     recording = Recording(session) if isinstance(session, Session) else session
-    found, stale = _UseIndexer(recording.session, checkpoint).find_uses()
+    unsorted_uses, stale = _UseIndexer(recording.session, checkpoint).find_uses()
     order = {tier: number for number, tier in enumerate(TIERS)}
-    by_row = {row: sorted(uses, key=lambda use: (order[use.tier], use.message)) for row, uses in found.items()}
-    lost: dict[CompactionHandling, Mapping[int, int]] = {
+    by_row = {row: sorted(uses, key=lambda use: (order[use.tier], use.message)) for row, uses in unsorted_uses.items()}
+    removals: dict[CompactionHandling, Mapping[int, int]] = {
         "keep": _find_recorded_removals(recording, "keep"),
         "ignore": _find_recorded_removals(recording, "ignore"),
     }
     rows = len(recording.session.facts.kind)
-    return UseIndex(recording.session, rows, by_row, stale, lost)
+    return UseIndex(recording.session, rows, by_row, stale, removals)
 
 
 def _find_recorded_removals(recording: Recording, recorded: CompactionHandling) -> dict[int, int]:
     history = History(recording, recorded)
     for event in recording.events:
         history.update(event)
-    unsent = (message for message, sent in enumerate(recording.is_sent) if not sent)
+    unsent = (message for message, is_sent in enumerate(recording.is_sent) if not is_sent)
     never = chain(unsent, recording.undoable_messages if recorded == "ignore" else ())
     facts = recording.session.facts
     return history.removed_by_recording | {row: 0 for message in never for row in facts.blocks_of(message)}
@@ -166,26 +166,33 @@ class _UseIndexer:
 
     def find_uses(self) -> tuple[Mapping[int, list[BlockUse]], Mapping[int, list[int]]]:
         flags, role = self.facts.flags, self.facts.role
-        sent = [message for message in range(len(self.session)) if not flags[message] & MessageFlag.NOT_SENT]
-        written = MessageFlag.SUMMARY | MessageFlag.SYNTHETIC
-        spoken = {message for message in sent if role[message] == Role.ASSISTANT and not flags[message] & written}
-        for message in sorted(spoken):
+        sent_messages = [message for message in range(len(self.session)) if not flags[message] & MessageFlag.NOT_SENT]
+        not_by_model = MessageFlag.SUMMARY | MessageFlag.SYNTHETIC
+        replies = {
+            message
+            for message in sent_messages
+            if role[message] == Role.ASSISTANT and not flags[message] & not_by_model
+        }
+        for message in sorted(replies):
             self._read_assistant_message(message)
         fetches = FetchLog()
-        for message in sent:
-            if message in spoken:
+        for message in sent_messages:
+            if message in replies:
                 self._index_written(message, fetches)
             else:
                 self._read_input_message(message, fetches)
         self._remove_prompt_needles()
-        for held in (self.tokens, self.paths, self.lines):
-            held.sort_rows(self.owner)
-        self._find_all_edit_uses()
+        for needle_rows in (self.tokens, self.paths, self.lines):
+            needle_rows.sort_rows(self.owner)
+        for row, lines in self.edited_lines.items():
+            self._find_edit_uses(row, lines, same_only=False)
+        for row, lines in self.rewritten_lines.items():
+            self._find_edit_uses(row, lines, same_only=True)
         self._find_reference_uses()
-        for again in fetches.refetches:
-            evidence = again.effect.fetch_key[:200]
-            self.uses_by_row[again.earlier_row].append(
-                BlockUse("re-fetch", again.message, again.block, again.line, evidence, again.copies)
+        for refetch in fetches.refetches:
+            evidence = refetch.effect.fetch_key[:200]
+            self.uses_by_row[refetch.earlier_row].append(
+                BlockUse("re-fetch", refetch.message, refetch.block, refetch.line, evidence, refetch.copies)
             )
         return self.uses_by_row, fetches.stale
 
@@ -198,21 +205,21 @@ class _UseIndexer:
         for row, block in self._read_blocks(message):
             text = self.texts[row] = extract_block_text(block)
             if self.facts.kind[row] == Kind.TOOL_USE:
-                does = analyze_call(self.facts.tool_name(row), block.get("input"))
-                if does != CallEffect():
-                    self.effects[row] = does
-                if does.replaced_texts:
-                    self.edited_lines[row] = find_lines("\n".join(does.replaced_texts), MIN_EDIT_LINE_LENGTH)
+                effect = analyze_call(self.facts.tool_name(row), block.get("input"))
+                if effect != CallEffect():
+                    self.effects[row] = effect
+                if effect.replaced_texts:
+                    self.edited_lines[row] = find_lines("\n".join(effect.replaced_texts), MIN_EDIT_LINE_LENGTH)
                     self.lines.add(row, self.edited_lines[row])
-                    replaced = "\n".join(does.replaced_texts)
+                    replaced = "\n".join(effect.replaced_texts)
                     self.replaced_needles[message] |= {
                         *self.edited_lines[row],
                         *find_tokens(replaced),
                         *find_paths(replaced),
                     }
-                if does.written_text:
+                if effect.written_text:
                     self.rewritten_lines[row] = [
-                        line for line in find_lines(does.written_text) if is_distinctive_line(line)
+                        line for line in find_lines(effect.written_text) if is_distinctive_line(line)
                     ]
             self.tokens.add(row, (each for each in find_tokens(text) if is_name(each) or is_number(each)))
             self.paths.add(row, find_paths(text))
@@ -222,9 +229,9 @@ class _UseIndexer:
         """Index what the assistant writes: places for later edits, and copies of what it writes to files."""
         for row in self.facts.blocks_of(message):
             self.lines.add(row, self.lines.rows.keys() & find_lines(self.texts.get(row, ""), MIN_EDIT_LINE_LENGTH))
-            does = self.effects.get(row)
-            if does and does.written_text:
-                fetches.add_write(Fetch(row, message, does, dict.fromkeys(find_lines(does.written_text, 4))))
+            effect = self.effects.get(row)
+            if effect and effect.written_text:
+                fetches.add_write(Fetch(row, message, effect, dict.fromkeys(find_lines(effect.written_text, 4))))
 
     def _read_input_message(self, message: int, fetches: FetchLog) -> None:
         """Read a message that no assistant wrote: what it holds, and what its results have fetched."""
@@ -234,68 +241,62 @@ class _UseIndexer:
             if text:
                 self.tokens.add(row, find_tokens(text) & self.tokens.rows.keys())
                 self.paths.add(row, find_paths(text) & self.paths.rows.keys())
-                found = find_lines(text, MIN_EDIT_LINE_LENGTH)
-                self.lines.add(row, self.lines.rows.keys() & found)
-            made = facts.tool_use_of(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
-            does = self.effects.get(made)
-            if does is None or facts.block_flags[row] & BlockFlag.ERROR:
+                text_lines = find_lines(text, MIN_EDIT_LINE_LENGTH)
+                self.lines.add(row, self.lines.rows.keys() & text_lines)
+            call_row = facts.tool_use_of(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
+            effect = self.effects.get(call_row)
+            if effect is None or facts.block_flags[row] & BlockFlag.ERROR:
                 continue
-            if does.changed_paths:
-                fetches.add_edit(does, self.owner[made])
-            elif does.fetch_key:
+            if effect.changed_paths:
+                fetches.add_edit(effect, self.owner[call_row])
+            elif effect.fetch_key:
                 lines = dict.fromkeys(find_lines(text, 4))
-                fetches.add_fetch(Fetch(row, message, does, lines), self.owner[made], made)
+                fetches.add_fetch(Fetch(row, message, effect, lines), self.owner[call_row], call_row)
 
     def _remove_prompt_needles(self) -> None:
         """Remove the needles of the system prompt and of tool descriptions, which every context has."""
         content = self.session.content
         text = "\n".join([content.system(), *map(compact_text, content.tools())])
-        for held, found in (
+        for needle_rows, needles in (
             (self.tokens, find_tokens(text)),
             (self.paths, find_paths(text)),
             (self.lines, find_lines(text)),
         ):
-            for each in found:
-                held.rows.pop(each, None)
-
-    def _find_all_edit_uses(self) -> None:
-        for row, lines in self.edited_lines.items():
-            self._find_edit_uses(row, lines, same_only=False)
-        for row, lines in self.rewritten_lines.items():
-            self._find_edit_uses(row, lines, same_only=True)
+            for each in needles:
+                needle_rows.rows.pop(each, None)
 
     def _find_edit_uses(self, row: int, lines: Iterable[str], *, same_only: bool) -> None:
         message, files = self.owner[row], self.effects[row].changed_paths
-        found: list[_Mention] = []
+        all_mentions: list[_Mention] = []
         for line in dict.fromkeys(lines):
             holders = self._find_holders(self.lines.rows.get(line, ()), message)
             same = tuple(holder for holder in holders if self._is_about(holder, files))
             if holders and (same or (not same_only and is_distinctive_line(line))):
-                found.append(_Mention(line, row, holders, same or holders))
-        for holder, copies, mentions in self._group_by_source(found):
+                all_mentions.append(_Mention(line, row, holders, same or holders))
+        for holder, copies, mentions in self._group_by_source(all_mentions):
             for mention in mentions[:MAX_NEEDLES]:
                 evidence = f"{self.facts.tool_name(row)} {files[0] if files else ''}: {mention.needle[:200]}"
                 self.uses_by_row[holder].append(BlockUse("edit", message, row, mention.needle, evidence, copies))
 
     def _is_about(self, row: int, files: Sequence[str]) -> bool:
         """Return whether a block belongs to a call that read or changed one of these files."""
-        made = row if self.facts.kind[row] == Kind.TOOL_USE else self.facts.tool_use_of(row)
-        does = self.effects.get(made)
-        known = (*does.read_paths, *does.changed_paths) if does else ()
-        return any(is_same_file(one, other) for one in known for other in files)
+        call_row = row if self.facts.kind[row] == Kind.TOOL_USE else self.facts.tool_use_of(row)
+        effect = self.effects.get(call_row)
+        paths = (*effect.read_paths, *effect.changed_paths) if effect else ()
+        return any(is_same_file(one, other) for one in paths for other in files)
 
     def _find_reference_uses(self) -> None:
-        said: dict[int, list[_Mention]] = defaultdict(list)
-        for held, weight in ((self.lines, _weigh_line), (self.paths, _weigh_path), (self.tokens, _weigh_token)):
-            for needle, rows in held.rows.items():
+        by_message: dict[int, list[_Mention]] = defaultdict(list)
+        for needle_rows, weight in ((self.lines, _weigh_line), (self.paths, _weigh_path), (self.tokens, _weigh_token)):
+            for needle, rows in needle_rows.rows.items():
                 weighs = weight(needle)
-                if weighs and not (held is self.lines and self._is_own_text(rows[0])):
+                if weighs and not (needle_rows is self.lines and self._is_own_text(rows[0])):
                     for mention in self._find_mentions(needle, rows, weighs):
-                        said[self.owner[mention.row]].append(mention)
-        for message, found in said.items():
+                        by_message[self.owner[mention.row]].append(mention)
+        for message, message_mentions in by_message.items():
             sources = [
                 each
-                for each in self._group_by_source(found)
+                for each in self._group_by_source(message_mentions)
                 if sum(mention.weight for mention in each[2]) >= MIN_USE_WEIGHT
             ]
             needles: dict[int, set[str]] = defaultdict(set)
@@ -314,35 +315,37 @@ class _UseIndexer:
     def _find_mentions(self, needle: str, rows: Sequence[int], weight: int) -> Iterator[_Mention]:
         """Return one mention per assistant message that uses something while it is rare."""
         before: list[int] = []
-        for message, here in groupby(rows, key=self.owner.__getitem__):
-            now = list(here)
+        for message, message_rows in groupby(rows, key=self.owner.__getitem__):
+            current = list(message_rows)
             if before:
-                said = next((row for row in now if row in self.texts), None)
-                if said is not None and needle not in self.replaced_needles.get(message, ()):
-                    yield _Mention(needle, said, tuple(before), tuple(before), weight)
-            before += now
+                reply_row = next((row for row in current if row in self.texts), None)
+                if reply_row is not None and needle not in self.replaced_needles.get(message, ()):
+                    yield _Mention(needle, reply_row, tuple(before), tuple(before), weight)
+            before += current
             if len(before) > MAX_HOLDERS:
                 return
 
     def _find_holders(self, rows: Sequence[int], message: int) -> tuple[int, ...]:
         """Return the blocks before a message that hold something, newest last; none where it is not rare."""
-        found = tuple(takewhile(lambda row: self.owner[row] < message, islice(rows, MAX_HOLDERS + 1)))
-        return found if len(found) <= MAX_HOLDERS else ()
+        holders = tuple(takewhile(lambda row: self.owner[row] < message, islice(rows, MAX_HOLDERS + 1)))
+        return holders if len(holders) <= MAX_HOLDERS else ()
 
-    def _group_by_source(self, found: Sequence[_Mention]) -> Iterator[tuple[int, tuple[int, ...], list[_Mention]]]:
+    def _group_by_source(
+        self, all_mentions: Sequence[_Mention]
+    ) -> Iterator[tuple[int, tuple[int, ...], list[_Mention]]]:
         """Group the mentions of one use by source block: holder, copies and mentions, the most significant first.
 
         A mention comes from the block that most of the others can come from; of several, from the newest. A recorded
         summary comes last, as it may be undone.
         """
         facts, owner = self.facts, self.owner
-        shares = Counter(row for mention in found for row in mention.sources)
+        shares = Counter(row for mention in all_mentions for row in mention.sources)
         groups: dict[tuple[int, tuple[int, ...]], list[_Mention]] = defaultdict(list)
 
         def fitness(row: int) -> tuple[bool, int, int, int]:
             return not facts.flags[owner[row]] & MessageFlag.SUMMARY, shares[row], owner[row], row
 
-        for mention in found:
+        for mention in all_mentions:
             holder = max(mention.sources, key=fitness)
             groups[holder, tuple(row for row in mention.holders if row != holder)].append(mention)
         for (holder, copies), mentions in groups.items():

@@ -95,18 +95,16 @@ def normalize_path(path: str) -> str:
 
 def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
     """Return the lines of a text that are neither short nor very long, as they are compared."""
-    found = []
+    lines = []
     for line in _LINE.findall(text):
         stripped = line.strip()
         if min_length <= len(stripped) <= MAX_LINE_LENGTH:
-            found.append(stripped)
-    return found
+            lines.append(stripped)
+    return lines
 
 
 def is_distinctive_line(line: str) -> bool:
-    """Return whether a line is one that nobody writes without having seen it: it has words, and is no import or
-    comment.
-    """
+    """Return whether nobody writes a line without having seen it: it has words, no import or comment."""
     return (
         len(line) >= MIN_LINE_LENGTH
         and not _BOILERPLATE_LINE.match(line)
@@ -133,48 +131,46 @@ def _strip_reminders(text: str) -> str:
     """Return a result without what the runtime has put behind it, the same for many."""
     if _REMINDER not in text:
         return text
-    first, *others = text.split(_REMINDER)
-    return first + "".join(other.partition(_REMINDER_END)[2] for other in others)
+    first, *parts = text.split(_REMINDER)
+    return first + "".join(other.partition(_REMINDER_END)[2] for other in parts)
 
 
 def collect_strings(value: object) -> list[str]:
     """Return all strings and numbers in a value, in order."""
-    found: list[str] = []
+    strings: list[str] = []
     pending = [value]
     while pending:
         each = pending.pop()
         if isinstance(each, str):
-            found.append(each)
+            strings.append(each)
         elif isinstance(each, dict):
             pending += reversed(each.values())
         elif isinstance(each, list):
             pending += reversed(each)
         elif each is not None and not isinstance(each, bool):
-            found.append(str(each))
-    return found
+            strings.append(str(each))
+    return strings
 
 
 def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
     """Return the first place in a text of each needle, in one pass for all of them."""
-    found: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for match in _TOKEN.finditer(text):
         if match[0] in needles:
-            found.setdefault(match[0], match.start())
+            positions.setdefault(match[0], match.start())
     for match in _PATH.finditer(text):
         for key in _iter_path_keys(match[0]):
             if key in needles:
-                found.setdefault(key, match.start())
+                positions.setdefault(key, match.start())
     for match in _LINE.finditer(text):
         line = match[1].strip()
         if line in needles:
-            found.setdefault(line, match.start(1))
-    return found
+            positions.setdefault(line, match.start(1))
+    return positions
 
 
 def cut_excerpt(text: str, needle: str, at: int, length: int = 160) -> str:
-    """Return the line of a text around a needle that stands at or soon behind a place, cut to about *length*
-    characters.
-    """
-    before, behind = max(at - max(length - len(needle), 0) // 2, 0), at + max(length, len(needle))
-    begin, end = text.rfind("\n", before, at) + 1, text.find("\n", at, behind)
-    return text[begin or before : behind if end < 0 else end].strip()
+    """Return the line around a needle at or soon after a position, cut to about *length* characters."""
+    before, after = max(at - max(length - len(needle), 0) // 2, 0), at + max(length, len(needle))
+    begin, end = text.rfind("\n", before, at) + 1, text.find("\n", at, after)
+    return text[begin or before : after if end < 0 else end].strip()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from context_tui.lab.regret.tools import (
@@ -58,35 +59,33 @@ class CallEffect(NamedTuple):
 
 def analyze_call(tool: str, arguments: object) -> CallEffect:
     """Analyse the effects of a call of *tool* with these arguments."""
-    given: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {"input": arguments}
-    if isinstance(given.get("args"), dict):
-        given = given["args"]
-    verb = classify_tool(tool, given)
-    if verb == "run" and (command := get_command_line(given)):
+    inputs: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {"input": arguments}
+    if isinstance(inputs.get("args"), dict):
+        inputs = inputs["args"]
+    verb = classify_tool(tool, inputs)
+    if verb == "run" and (command := get_command_line(inputs)):
         return _analyze_command(command, powershell="powershell" in tool.lower())
-    patch = next((text for text in given.values() if isinstance(text, str) and "*** Begin Patch" in text[:2_000]), "")
+    patch = next((text for text in inputs.values() if isinstance(text, str) and "*** Begin Patch" in text[:2_000]), "")
     if patch:
         return _analyze_patch(patch)
-    parts = [given, *_iter_file_parts(given)]
+    parts = [inputs, *_iter_file_parts(inputs)]
     paths = tuple(dict.fromkeys(path for part in parts if (path := _get_path(part))))
     if verb == "read" and paths:
-        asked = " ".join(f"{_get_path(part)} {_get_read_range(part)}".rstrip() for part in parts if _get_path(part))
-        return CallEffect(f"read {asked}", paths)
+        targets = " ".join(f"{_get_path(part)} {_get_read_range(part)}".rstrip() for part in parts if _get_path(part))
+        return CallEffect(f"read {targets}", paths)
     if verb == "edit":
-        return _analyze_edit(given, paths)
+        return _analyze_edit(inputs, paths)
     if verb == "search":
-        return CallEffect(f"{tool} {compact_text(dict(given))}", paths if "grep" in tool.lower() else ())
+        return CallEffect(f"{tool} {compact_text(dict(inputs))}", paths if "grep" in tool.lower() else ())
     return CallEffect()
 
 
 def _get_path(arguments: Mapping[str, Any]) -> str:
-    """Return the file that arguments name; empty where they name none."""
-    named = (value for key in PATH_ARGUMENTS if isinstance(value := arguments.get(key), str) and value.strip())
-    return next(named, "").replace("\\", "/")
+    paths = (value for key in PATH_ARGUMENTS if isinstance(value := arguments.get(key), str) and value.strip())
+    return next(paths, "").replace("\\", "/")
 
 
 def _iter_file_parts(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield each of several files that arguments name, with what is asked of it."""
     for key in (*PATH_LIST_ARGUMENTS, *PATH_ARGUMENTS):
         if isinstance(several := arguments.get(key), list):
             for each in several:
@@ -105,18 +104,16 @@ def _get_read_range(arguments: Mapping[str, Any]) -> object:
 
 
 def get_command_line(arguments: Mapping[str, Any]) -> str:
-    """Return the command line of a shell's arguments; of a list, what its shell is given, else its words; of several,
-    all.
-    """
+    """Return the command line of a shell's arguments; of several commands, all."""
     command = next((value for key in COMMAND_LINE_ARGUMENTS if (value := arguments.get(key))), "")
     if isinstance(command, list):
         words = [str(word) for word in command]
         if arguments.get("commands") is command:
             return "\n".join(words)
-        given = len(words) > 2 and words[-2].lower() in ("-c", "-lc", "-ic", "-command", "/c")
-        if given and words[-2].lower() in ("-command", "/c"):
+        is_script = len(words) > 2 and words[-2].lower() in ("-c", "-lc", "-ic", "-command", "/c")
+        if is_script and words[-2].lower() in ("-command", "/c"):
             return f"{words[0]} {words[-2]} {words[-1]}"
-        return words[-1] if given else " ".join(words)
+        return words[-1] if is_script else " ".join(words)
     return command if isinstance(command, str) else ""
 
 
@@ -128,14 +125,13 @@ def _analyze_edit(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> CallE
     )
     diffs = (text for part in parts for key in DIFF_ARGUMENTS if isinstance(text := part.get(key), str))
     old += tuple(text for diff in diffs for text in _iter_search_texts(diff))
-    whole = next((value for key in FILE_CONTENT_ARGUMENTS if (value := arguments.get(key))), "")
+    content = next((value for key in FILE_CONTENT_ARGUMENTS if (value := arguments.get(key))), "")
     return CallEffect(
-        changed_paths=paths, replaced_texts=old, written_text=whole if isinstance(whole, str) and not old else ""
+        changed_paths=paths, replaced_texts=old, written_text=content if isinstance(content, str) and not old else ""
     )
 
 
 def _iter_search_texts(diff: str) -> Iterator[str]:
-    """Yield the texts between the marks of search-and-replace blocks."""
     for part in _SEARCH_BLOCK.split(diff)[1:]:
         end = _SEARCH_END.search(part)
         if end:
@@ -159,10 +155,10 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
         files = find_powershell_reads(script)
         return CallEffect() if files is None else CallEffect(f"$ {' '.join(script.split())}", tuple(files))
     plain = _REDIRECTIONS.sub(" ", command)
-    pieces = _split_commands(plain)
+    pieces = _split_commands(plain, _SEPARATORS.__contains__)
     changes = tuple(path for piece in pieces if _edits_in_place(piece) for path in _find_command_files(piece))
     if changes:
-        old = tuple(found[1] for found in _SED_SUBSTITUTION.findall(command))
+        old = tuple(match[1] for match in _SED_SUBSTITUTION.findall(command))
         return CallEffect(changed_paths=changes, replaced_texts=old)
     if not pieces or _UNSAFE_SHELL_SYNTAX.search(plain) or not all(_is_read_only(piece) for piece in pieces):
         return CallEffect()
@@ -175,21 +171,15 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
     return CallEffect(f"$ {' '.join(plain.split())}", tuple(reads))
 
 
-def _split_commands(command: str) -> list[list[str]]:
-    """Return the words of each command of a line; nothing where its quotes do not match."""
+def _split_commands(command: str, is_separator: Callable[[str], bool]) -> list[list[str]]:
+    """Return the words of each command of a line; empty if its quotes do not match."""
     lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars="|&;")
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    found: list[list[str]] = [[]]
+    lexer.whitespace_split, lexer.commenters = True, ""
     try:
-        for word in lexer:
-            if word in _SEPARATORS:
-                found.append([])
-            else:
-                found[-1].append(word)
+        words = list(lexer)
     except ValueError:
         return []
-    return [words for words in found if words]
+    return [list(group) for separates, group in groupby(words, key=is_separator) if not separates]
 
 
 def _is_read_only(words: list[str]) -> bool:
@@ -205,7 +195,7 @@ def _edits_in_place(words: list[str]) -> bool:
 
 def _find_command_files(words: list[str]) -> list[str]:
     """Return the files that a reader is given: its words that are neither options, nor numbers, nor a pattern."""
-    given, skip, scripts = [], False, 0
+    operands, skip, scripts = [], False, 0
     for word in words[1:]:
         if skip:
             skip = False
@@ -215,9 +205,9 @@ def _find_command_files(words: list[str]) -> list[str]:
             if words[0] in _PATTERN_COMMANDS and word == "-n":
                 skip = False
         else:
-            given.append(word)
+            operands.append(word)
     pattern = words[0] in _PATTERN_COMMANDS and not scripts
-    return [word for word in given[1 if pattern else 0 :] if not word.isdigit() and "*" not in word]
+    return [word for word in operands[1 if pattern else 0 :] if not word.isdigit() and "*" not in word]
 
 
 def is_same_file(one: str, other: str) -> bool:
@@ -260,43 +250,30 @@ def find_powershell_reads(script: str) -> list[str] | None:
     """Return the files that a script prints, and nothing else that it does; None where it may do more than read."""
     if _UNSAFE_POWERSHELL_SYNTAX.search(script):
         return None
-    lexer = shlex.shlex(script.replace("\\", "/").replace("\n", " ; "), posix=True, punctuation_chars="|&;")
-    lexer.whitespace_split, lexer.commenters = True, ""
-    pieces: list[list[str]] = [[]]
-    try:
-        for word in lexer:
-            if set(word) <= set("|&;"):
-                pieces.append([])
-            else:
-                pieces[-1].append(word)
-    except ValueError:
-        return None
-    pieces = [piece for piece in pieces if piece]
+    pieces = _split_commands(script.replace("\\", "/"), lambda word: set(word) <= set("|&;"))
     if not pieces or not all(piece[0].lower() in _READ_CMDLETS | _LIST_CMDLETS | _FILTER_CMDLETS for piece in pieces):
         return None
-    at, found = "", list[str]()
+    at, paths = "", list[str]()
     for piece in pieces:
         name, files = piece[0].lower(), _find_cmdlet_files(piece)
         if name in ("set-location", "cd", "sl") and files:
             at = files[0].rstrip("/") + "/"
         elif name in _READ_CMDLETS:
-            named = (file.removeprefix("./") for file in files)
-            found += [file if file[1:2] == ":" or file[:1] == "/" else at + file for file in named]
-    return found
+            relative = (file.removeprefix("./") for file in files)
+            paths += [file if file[1:2] == ":" or file[:1] == "/" else at + file for file in relative]
+    return paths
 
 
 def _find_cmdlet_files(words: list[str]) -> list[str]:
-    """Return the files that a cmdlet is given: by ``-Path``, or its words that belong to no option and are no
-    pattern.
-    """
-    found, rest, option, patterned = [], [], "", words[0].lower() in _PATTERN_CMDLETS
+    """Return the files passed to a cmdlet: by ``-Path``, or as words without an option, except a pattern."""
+    paths, operands, option, has_pattern = [], [], "", words[0].lower() in _PATTERN_CMDLETS
     for word in words[1:]:
         if option:
-            found += word.split(",") if option in ("-path", "-literalpath") else []
-            patterned = patterned and option != "-pattern"
+            paths += word.split(",") if option in ("-path", "-literalpath") else []
+            has_pattern = has_pattern and option != "-pattern"
             option = ""
         elif word.startswith("-") and len(word) > 1:
             option = "" if word.lower() in _CMDLET_FLAGS else word.lower()
         else:
-            rest += word.split(",")
-    return found + [file for file in rest[1 if patterned else 0 :] if file and "*" not in file]
+            operands += word.split(",")
+    return paths + [file for file in operands[1 if has_pattern else 0 :] if file and "*" not in file]

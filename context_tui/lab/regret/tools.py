@@ -16,64 +16,30 @@ ToolVerb = Literal["run", "read", "search", "edit", "by command", ""]
 ``command`` says, or nothing of these.
 """
 
+_RUN_TOOLS = (
+    "shell shell_command local_shell_call container.exec exec_command unified_exec bash powershell run_shell_command"
+    " execute_command run_commands execute_bash terminal"
+)
+_READ_TOOLS = "read view read_file read_many_files read_files read_multiple_files open"
+_SEARCH_TOOLS = (
+    "grep glob ls search_file_content list_directory search_files list_files list_code_definition_names find_file"
+)
+_EDIT_TOOLS = (
+    "apply_patch edit multiedit write create write_file replace write_to_file replace_in_file apply_diff"
+    " search_and_replace insert_content editor"
+)
+_COMMAND_TOOLS = "str_replace_editor str_replace_based_edit_tool file_editor text_editor"
+_OTHER_TOOLS = "write_stdin update_plan todowrite todoread bashoutput read_bash stop_bash save_memory update_todo_list"
+
 TOOL_VERBS: dict[str, ToolVerb] = {
-    "shell": "run",  # Codex
-    "shell_command": "run",
-    "local_shell_call": "run",
-    "container.exec": "run",
-    "exec_command": "run",
-    "unified_exec": "run",
-    "apply_patch": "edit",
-    "write_stdin": "",
-    "update_plan": "",
-    "bash": "run",  # Claude Code, opencode, pi, Crush, Copilot CLI, koda
-    "powershell": "run",
-    "read": "read",
-    "view": "read",
-    "edit": "edit",
-    "multiedit": "edit",
-    "write": "edit",
-    "create": "edit",
-    "grep": "search",
-    "glob": "search",
-    "ls": "search",
-    "todowrite": "",
-    "todoread": "",
-    "bashoutput": "",
-    "read_bash": "",
-    "stop_bash": "",
-    "run_shell_command": "run",  # Gemini CLI
-    "read_file": "read",  # Gemini CLI, Cline, Roo Code
-    "read_many_files": "read",
-    "write_file": "edit",
-    "replace": "edit",
-    "search_file_content": "search",
-    "list_directory": "search",
-    "save_memory": "",
-    "execute_command": "run",  # Cline, Roo Code
-    "run_commands": "run",
-    "read_files": "read",
-    "read_multiple_files": "read",
-    "write_to_file": "edit",
-    "replace_in_file": "edit",
-    "apply_diff": "edit",
-    "search_and_replace": "edit",
-    "insert_content": "edit",
-    "editor": "edit",
-    "search_files": "search",
-    "list_files": "search",
-    "list_code_definition_names": "search",
-    "update_todo_list": "",
-    "execute_bash": "run",  # OpenHands, SWE-agent
-    "terminal": "run",
-    "str_replace_editor": "by command",
-    "str_replace_based_edit_tool": "by command",
-    "file_editor": "by command",
-    "open": "read",
-    "find_file": "search",
-    "text_editor": "by command",  # Goose, with the name of an extension before it
+    **dict.fromkeys(_RUN_TOOLS.split(), "run"),
+    **dict.fromkeys(_READ_TOOLS.split(), "read"),
+    **dict.fromkeys(_SEARCH_TOOLS.split(), "search"),
+    **dict.fromkeys(_EDIT_TOOLS.split(), "edit"),
+    **dict.fromkeys(_COMMAND_TOOLS.split(), "by command"),
+    **dict.fromkeys(_OTHER_TOOLS.split(), ""),
 }
-"""By the name of a tool in lower case, without that of a server or an extension before it, what it does."""
+"""Verbs by the name of a tool in lower case, without that of a server or an extension before it."""
 
 COMMAND_VERBS: dict[str, ToolVerb] = {
     "view": "read",

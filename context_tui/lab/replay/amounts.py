@@ -29,9 +29,9 @@ _IMAGE, _THINKING = int(Kind.IMAGE), int(Kind.THINKING)
 
 def build_amount(index: int, tokens: int) -> Amount:
     """Build an amount of one kind."""
-    found = [0] * 7
-    found[index] = tokens
-    return tuple(found)  # type: ignore[return-value]
+    counts = [0] * 7
+    counts[index] = tokens
+    return tuple(counts)  # type: ignore[return-value]
 
 
 def count_block_amount(facts: Facts, row: int) -> Amount:
@@ -40,8 +40,8 @@ def count_block_amount(facts: Facts, row: int) -> Amount:
     if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
         return build_amount(IMAGES, 1)
     if kind == Kind.THINKING:
-        shown = facts.text_bytes[row]
-        return (0, bytes_to_tokens(shown), bytes_to_tokens(facts.size[row] - shown), 0, 0, 0, 0)
+        text = facts.text_bytes[row]
+        return (0, bytes_to_tokens(text), bytes_to_tokens(facts.size[row] - text), 0, 0, 0, 0)
     place = _INDEX_OF_KIND.get(kind, -1)
     return build_amount(place, facts.size[row] // BYTES_PER_TOKEN) if place >= 0 else ZERO_AMOUNT
 
@@ -54,23 +54,23 @@ def count_body_amount(facts: Facts, row: int, body: Body) -> Amount:
 
 def count_message_amount(facts: Facts, message: int, replaced: Mapping[int, Body]) -> list[int]:
     """Count the blocks of a message, with other bodies in place of some."""
-    found, kinds, flags = [0] * 7, facts.kind, facts.block_flags
+    counts, kinds, flags = [0] * 7, facts.kind, facts.block_flags
     for row in facts.blocks_of(message):
         body = replaced.get(row)
         kind = kinds[row]
         if body is not None:
             place = _INDEX_OF_KIND.get(kind, -1)
             if place >= 0 and not body.removed:
-                found[place] += body.tokens
+                counts[place] += body.tokens
         elif kind == _IMAGE or flags[row] & BlockFlag.HAS_IMAGE:
-            found[IMAGES] += 1
+            counts[IMAGES] += 1
         elif kind == _THINKING:
-            shown = facts.text_bytes[row]
-            found[THINKING] += shown // BYTES_PER_TOKEN
-            found[SIGNATURE] += (facts.size[row] - shown) // BYTES_PER_TOKEN
+            text = facts.text_bytes[row]
+            counts[THINKING] += text // BYTES_PER_TOKEN
+            counts[SIGNATURE] += (facts.size[row] - text) // BYTES_PER_TOKEN
         elif (place := _INDEX_OF_KIND.get(kind, -1)) >= 0:
-            found[place] += facts.size[row] // BYTES_PER_TOKEN
-    return found
+            counts[place] += facts.size[row] // BYTES_PER_TOKEN
+    return counts
 
 
 def add_amounts(first: Amount, second: Amount) -> Amount:
@@ -95,10 +95,10 @@ def drop_thinking(amount: Amount) -> Amount:
 
 def sum_amounts(amounts: Iterable[Amount]) -> Amount:
     """Sum amounts."""
-    found = ZERO_AMOUNT
+    total = ZERO_AMOUNT
     for amount in amounts:
-        found = add_amounts(found, amount)
-    return found
+        total = add_amounts(total, amount)
+    return total
 
 
 def compute_weights(factors: Factors | None) -> tuple[float, ...]:
@@ -135,10 +135,10 @@ class WeightScale(NamedTuple):
 
 def fit_scale(calls: Sequence[tuple[int, int, int]]) -> WeightScale:
     """Fit the scale to a model's calls: recorded tokens, content without thinking, and thinking of each."""
-    room = sorted((size - rest) / thinking for size, rest, thinking in calls if thinking > 0)
+    room = sorted((size - other) / thinking for size, other, thinking in calls if thinking > 0)
     thinking = _format_upper_bound(room[int(len(room) * OUTLIER_SHARE)]) if room else 1.0
-    held = [(size, rest + thinking * thought) for size, rest, thought in calls]
-    shares = sorted((size + SIZE_TOLERANCE) / tokens for size, tokens in held if tokens > 0)
+    scaled = [(size, other + thinking * thought) for size, other, thought in calls]
+    shares = sorted((size + SIZE_TOLERANCE) / tokens for size, tokens in scaled if tokens > 0)
     return WeightScale(
         thinking,
         _format_upper_bound(max(shares[0], MIN_SCALE_RATIO * shares[int(len(shares) * OUTLIER_SHARE)]))

@@ -14,7 +14,7 @@ from context_tui.lab.replay.result import find_changed_params
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
-from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
+from context_tui.policies.runtime_state import RuntimeState, build_runtime_state, format_comparison
 from context_tui.policies.trigger_points import iterate_runtime_states
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, epoch_at, find_last_rewrite
@@ -81,13 +81,13 @@ def backtest_policy(
     if key not in recording.memo:
         recording.memo[key] = list(iterate_runtime_states(recording.session, policy.phases, checkpoint))
     states, calls = recording.memo[key], [call.message for call in recording.calls]
-    tested = list[BacktestResult]()
+    results = list[BacktestResult]()
     for compaction, params in cases:
         checkpoint()
-        tested.append(
+        results.append(
             _backtest_compaction(recording, _BacktestTrigger(policy, params, threshold), compaction, states, calls)
         )
-    return tested
+    return results
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,9 @@ class _BacktestTrigger:
         trigger = self.policy.trigger(state, self.params)
         if self.threshold is None or trigger.value is None:
             return trigger
-        words = f"{trigger.value:,} of {self.threshold:,} tokens"
-        return replace(trigger, fires=trigger.value >= self.threshold, threshold=self.threshold, reason=words)
+        fires = trigger.value >= self.threshold
+        reason = format_comparison(f"{trigger.value:,} tokens", f"{self.threshold:,}", fires=fires)
+        return replace(trigger, fires=fires, threshold=self.threshold, reason=reason)
 
     def clears_anything(self, context: Context, state: RuntimeState) -> bool:
         """Return whether the policy finds enough to clear."""
@@ -128,8 +129,8 @@ def _backtest_compaction(
     start, micro = epoch_at(facts, at).start, compaction.kind == "micro"
     if micro:
         start = max(start, find_last_rewrite(facts, at - 1))
-    looked = attrgetter("at")
-    before = states[bisect_right(states, start, key=looked) : bisect_left(states, at, key=looked)]
+    point = attrgetter("at")
+    before = states[bisect_right(states, start, key=point) : bisect_left(states, at, key=point)]
     if compaction.trigger == "manual":
         return build_result("requested by the user")
     sizes = [state.recorded_usage.context for state in before if state.recorded_usage]
@@ -137,41 +138,47 @@ def _backtest_compaction(
         return build_result("no size was recorded earlier in its context")
     context = session.context_at(at)
     if micro:
-        kept = {row: body for row, body in context.replacements.items() if row not in compaction.cleared_blocks}
-        context = replace(context, replacements=kept, last_rewrite=find_last_rewrite(facts, at - 1), memo={})
+        replacements = {row: body for row, body in context.replacements.items() if row not in compaction.cleared_blocks}
+        context = replace(context, replacements=replacements, last_rewrite=find_last_rewrite(facts, at - 1), memo={})
     state_now = build_runtime_state(context, session.window_at(at), len(session))
-    now, looks = backtest_trigger(state_now), [(state, backtest_trigger(state)) for state in before]
+    trigger_now, checks = backtest_trigger(state_now), [(state, backtest_trigger(state)) for state in before]
     above, by_file = max(sizes), recorded is not None
-    if not by_file and now.unit == "tokens":
-        recorded = now.value
-        above = max([above, *(trigger.value for _, trigger in looks if trigger.value is not None)])
-    fired = (state for state, trigger in looks if trigger.fires)
+    if not by_file and trigger_now.unit == "tokens":
+        recorded = trigger_now.value
+        above = max([above, *(trigger.value for _, trigger in checks if trigger.value is not None)])
+    firing_states = (state for state, trigger in checks if trigger.fires)
     first = next(
-        (each.at for each in fired if not micro or backtest_trigger.clears_anything(session.context_at(each.at), each)),
+        (
+            each.at
+            for each in firing_states
+            if not micro or backtest_trigger.clears_anything(session.context_at(each.at), each)
+        ),
         None,
     )
     if first is not None:
         early = bisect_left(calls, at) - bisect_left(calls, first)
         calls_earlier = "1 call" if early == 1 else f"{early:,} calls"
         return build_result(f"it fires {calls_earlier} earlier", testable=True, off_by=-early, above=above)
-    reached = recorded is not None and now.threshold is not None and recorded >= now.threshold
-    if now.fires or reached:
+    is_reached = recorded is not None and trigger_now.threshold is not None and recorded >= trigger_now.threshold
+    if trigger_now.fires or is_reached:
         if micro and not backtest_trigger.clears_anything(context, state_now):
             return build_result("it fires there, but finds too little to clear", testable=True, above=above)
         return build_result("it fires there", testable=True, off_by=0, above=above)
-    says = f"the file says {recorded:,}; " if by_file and recorded != now.value else ""
-    return build_result(f"it does not fire there: {says}{now.reason}", testable=True, above=above)
+    file_text = f"the file says {recorded:,}; " if by_file and recorded != trigger_now.value else ""
+    return build_result(f"it does not fire there: {file_text}{trigger_now.reason}", testable=True, above=above)
 
 
-def find_explaining_threshold(tested: Sequence[BacktestResult]) -> ThresholdInterval | None:
+def find_explaining_threshold(results: Sequence[BacktestResult]) -> ThresholdInterval | None:
     """Return the thresholds that explain most of these compactions; None where none gives an interval."""
-    told = [each for each in tested if each.testable and each.recorded is not None]
-    spans = [(each.above or 0, each.recorded or 0) for each in told if (each.above or 0) < (each.recorded or 0)]
+    comparable = [each for each in results if each.testable and each.recorded is not None]
+    spans = [(each.above or 0, each.recorded or 0) for each in comparable if (each.above or 0) < (each.recorded or 0)]
     if not spans:
         return None
-    best = max((sum(low < most <= high for low, high in spans), most) for _, most in spans)
+    best = max((sum(low < threshold <= high for low, high in spans), threshold) for _, threshold in spans)
     within = [span for span in spans if span[0] < best[1] <= span[1]]
-    return ThresholdInterval(max(low for low, _ in within), min(high for _, high in within), len(within), len(told))
+    return ThresholdInterval(
+        max(low for low, _ in within), min(high for _, high in within), len(within), len(comparable)
+    )
 
 
 OWN_POLICIES = {
@@ -233,29 +240,37 @@ def run_backtests(recording: Recording, checkpoint: Callable[[], object] = lambd
 
     *checkpoint* is called at every message, and may raise to stop.
     """
-    found = list[PolicyBacktest]()
+    backtests = list[PolicyBacktest]()
     for kind, name in OWN_POLICIES.get(recording.session.info.format, {}).items():
         cases: dict[str, list[BacktestCase]] = {}
         for each in recording.session.facts.compactions:
             if each.kind == kind:
                 policy, params = _find_own_policy(name, each)
                 cases.setdefault(policy, []).append(BacktestCase(each, POLICIES[policy].Params(**params)))
-        found += (
-            _backtest_own_policy(recording, POLICIES[policy], these, checkpoint) for policy, these in cases.items()
+        backtests += (
+            _backtest_own_policy(recording, POLICIES[policy], policy_cases, checkpoint)
+            for policy, policy_cases in cases.items()
         )
-    return found
+    return backtests
 
 
 def _find_own_policy(name: str, compaction: Compaction) -> tuple[str, Mapping[str, Any]]:
     """Return the policy and parameters of the version that compacted; the current policy where that is unknown."""
-    once = FORMER_POLICIES.get(name, ())
-    return next(((had.policy, had.params) for had in once if had.since <= compaction.version < had.before), (name, {}))
+    former = FORMER_POLICIES.get(name, ())
+    return next(
+        (
+            (version.policy, version.params)
+            for version in former
+            if version.since <= compaction.version < version.before
+        ),
+        (name, {}),
+    )
 
 
 def _backtest_own_policy(
     recording: Recording, policy: Policy, cases: list[BacktestCase], checkpoint: Callable[[], object]
 ) -> PolicyBacktest:
-    tested = backtest_policy(recording, policy, cases, checkpoint=checkpoint)
-    best = find_explaining_threshold(tested)
+    results = backtest_policy(recording, policy, cases, checkpoint=checkpoint)
+    best = find_explaining_threshold(results)
     fitted = backtest_policy(recording, policy, cases, best.most, checkpoint) if best else []
-    return PolicyBacktest(policy.name, cases, tested, best, fitted)
+    return PolicyBacktest(policy.name, cases, results, best, fitted)

@@ -125,16 +125,16 @@ class History:
 
     Attributes:
         order: messages before ``end_message``, in prompt order.
-        at: the message up to which it has grown.
-        sums: estimated tokens of what the recording appends before each message.
-        replaced: block rows to the bodies in their place.
-        gone: block row to the message before which the policy took its content; ``removed_by_recording`` the recording.
+        tokens_before: estimated tokens that the recording appends before each message.
+        replaced: bodies by block row.
+        removed_by_policy: by block row, the message before which the policy removed its content;
+            ``removed_by_recording`` likewise.
         estimate: estimated tokens (``bytes/4``).
-        results: how many tool results it holds, cleared ones too.
-        more: what it holds more than the recorded context does (less: negative).
+        results: number of tool results, including cleared ones.
+        excess: what the history holds beyond the recorded context; negative if less.
         floor: the message before which recorded sizes no longer hold for a runtime that forgets them at a rewrite.
-        generation: how often it was changed by more than growing.
-        changed_from: position of the first message that is another one than at the last call; None: none is.
+        generation: number of changes other than growth.
+        changed_from: position of the first message that differs from the last call; None if none does.
     """
 
     def __init__(self, recording: Recording, recorded: CompactionHandling) -> None:
@@ -162,11 +162,12 @@ class History:
         )
         self._split_cache = (0, 0, 0), (ZERO_AMOUNT, ZERO_AMOUNT)  # what was asked for last, and the answer
         self._position_cache: tuple[dict[int, int], int] = {}, 0  # positions of so many messages
+        # the generation, so many messages, and what they hold
         self._reasoning_cache = (
             0,
             0,
             PastReasoning(recording.facts),
-        )  # the generation, so many messages, and what they hold
+        )
         self._context: Context | None = None  # that was given away last,
         self._context_index: ContextIndex | None = None  # and its sums, which go on with the history
         self._appended = recording.get_appended(recorded)
@@ -174,10 +175,11 @@ class History:
 
     def append_until(self, at: int) -> None:
         """Append what was recorded up to message *at*."""
-        first, (there, tokens, results, _) = self.end_message, self._appended
+        first, (is_appended, tokens, results, _) = self.end_message, self._appended
         if at <= first:
             return
-        self.order += compress(range(first, at), there[first:at])  # the same list, of which contexts have the beginning
+        # the same list, of which contexts have the beginning
+        self.order += compress(range(first, at), is_appended[first:at])
         self.estimate += tokens[at] - tokens[first]
         self.results += results[at] - results[first]
         self.end_message = at
@@ -207,12 +209,12 @@ class History:
         """Return the tokens that the runtime counts for the hidden reasoning of ended turns."""
         if not self.recording.facts.reasoning:
             return 0
-        generation, taken, made = self._reasoning_cache
+        generation, length, reasoning = self._reasoning_cache
         if generation != self.generation:
-            taken, made = 0, PastReasoning(self.recording.facts)
-        made.update(self.order[taken:])
-        self._reasoning_cache = self.generation, len(self.order), made
-        return made.tokens
+            length, reasoning = 0, PastReasoning(self.recording.facts)
+        reasoning.update(self.order[length:])
+        self._reasoning_cache = self.generation, len(self.order), reasoning
+        return reasoning.tokens
 
     def find_last_assistant(self) -> int:
         """Return the last assistant message in prompt order, or -1."""
@@ -225,31 +227,33 @@ class History:
     # What the recording did
 
     def update(self, event: RecordedEvent) -> bool:
-        """Let what the recording did to its own context happen, or not happen, and grow up to there.
+        """Apply what the recording did to its own context, or undo it, and grow up to there.
 
         Returns:
-            Whether it happened.
+            Whether it was applied.
         """
         self.append_until(event.at)
-        kept = self.recorded == "keep" or not event.compaction
+        happens = self.recorded == "keep" or not event.compaction
         if event.order is not None:
-            self._start_epoch(event, kept)
+            self._start_epoch(event, happens)
         for row, body in event.cleared.items():
-            self._clear_result(event, row, body, kept)
-        if kept and event.rewrote:
+            self._clear_result(event, row, body, happens)
+        if happens and event.rewrote:
             self.floor = max(self.floor, event.at)
-        return kept
+        return happens
 
     def _start_epoch(self, event: RecordedEvent, happens: bool) -> None:
         recording, order = self.recording, list(event.order or ())
         if happens:
-            stays = set(order)
-            left = self._iter_rows(message for message in self.order if message not in stays)
-            self._mark_removed(self.removed_by_recording, left, event.at)
+            remaining = set(order)
+            removed_rows = self._iter_rows(message for message in self.order if message not in remaining)
+            self._mark_removed(self.removed_by_recording, removed_rows, event.at)
             self.order = [message for message in order if message not in self._dropped]
             owner = recording.facts.block_message
-            self.replaced = VersionedBodies({row: body for row, body in self.replaced.items() if owner[row] in stays})
-            self._amounts = {message: held for message, held in self._amounts.items() if message in stays}
+            self.replaced = VersionedBodies(
+                {row: body for row, body in self.replaced.items() if owner[row] in remaining}
+            )
+            self._amounts = {message: amount for message, amount in self._amounts.items() if message in remaining}
             self._epoch_start = self.floor = event.start
             self.estimate = self._estimate_tokens()
             self._mark_changed(0)
@@ -266,47 +270,50 @@ class History:
         """
         facts = self.recording.facts
         rows = {row: body for row, body in event.cleared.items() if self._recording_held(row, event)}
-        there: dict[int, Amount] = {}
+        amounts: dict[int, Amount] = {}
         for row in rows:
             if facts.block_message[row] not in self._dropped:
                 now = self.replaced.get(row)
-                there[row] = count_body_amount(facts, row, now) if now else count_block_amount(facts, row)
-        found: list[Amount] = []
+                amounts[row] = count_body_amount(facts, row, now) if now else count_block_amount(facts, row)
+        shifts: list[Amount] = []
         for plan in reversed(plans):
             for row in rows.keys() & find_changed_rows(plan):
                 before = plan.context.replacements.get(row)
-                there[row] = count_body_amount(facts, row, before) if before else count_block_amount(facts, row)
-            stay = sum_amounts(subtract_amounts(there[row], count_body_amount(facts, row, rows[row])) for row in there)
-            lost = sum_amounts(
+                amounts[row] = count_body_amount(facts, row, before) if before else count_block_amount(facts, row)
+            own_loss = sum_amounts(
+                subtract_amounts(amounts[row], count_body_amount(facts, row, rows[row])) for row in amounts
+            )
+            recorded_loss = sum_amounts(
                 subtract_amounts(count_block_amount(facts, row), count_body_amount(facts, row, body))
                 for row, body in rows.items()
             )
-            found.append(subtract_amounts(lost, stay))
-        return found[::-1]
+            shifts.append(subtract_amounts(recorded_loss, own_loss))
+        return shifts[::-1]
 
     def _recording_held(self, row: int, event: RecordedEvent) -> bool:
         """Return whether the recorded context held the whole of a result until *event*."""
         owner = self.recording.facts.block_message[row]
-        there = self._recorded_from <= owner < event.at or owner in self._recorded_before
-        return there and row not in self._cleared
+        in_context = self._recorded_from <= owner < event.at or owner in self._recorded_before
+        return in_context and row not in self._cleared
 
     def _clear_result(self, event: RecordedEvent, row: int, body: Body, happens: bool) -> None:
         facts = self.recording.facts
         owner = facts.block_message[row]
-        had = self._recording_held(row, event)
+        was_held = self._recording_held(row, event)
         self._cleared[row] = body
-        if not had:
+        if not was_held:
             return
-        lost = subtract_amounts(count_block_amount(facts, row), count_body_amount(facts, row, body))
+        recorded_loss = subtract_amounts(count_block_amount(facts, row), count_body_amount(facts, row, body))
         if not happens or owner in self._dropped:
-            self.excess = add_amounts(self.excess, lost)
+            self.excess = add_amounts(self.excess, recorded_loss)
         elif (position := self._find_position(owner)) < len(self.order):
             before = self.replaced.get(row)
-            held = count_body_amount(facts, row, before) if before else count_block_amount(facts, row)
+            amount = count_body_amount(facts, row, before) if before else count_block_amount(facts, row)
             self._replace_bodies({row: body})
             self.estimate += body.tokens - (before.tokens if before else bytes4(facts, row))
             self.excess = add_amounts(
-                self.excess, subtract_amounts(lost, subtract_amounts(held, count_body_amount(facts, row, body)))
+                self.excess,
+                subtract_amounts(recorded_loss, subtract_amounts(amount, count_body_amount(facts, row, body))),
             )
             self._mark_removed(self.removed_by_recording, (row,), event.at)
             self._mark_changed(position)
@@ -314,7 +321,7 @@ class History:
     # What the policy does
 
     def apply_plan(self, plan: Plan, summary_tokens: int, decided: int) -> int:
-        """Change what *plan* changes, which was made when this had grown up to message *decided*.
+        """Apply *plan*, which was made when the history had grown up to message *decided*.
 
         Returns:
             The position of the first message that changed.
@@ -324,9 +331,9 @@ class History:
         first = len(self.order)
         if bodies:
             owner, replaced = facts.block_message, self.replaced
-            where = self._context_index.position_of if self._context_index is not None else self._positions
+            positions = self._context_index.position_of if self._context_index is not None else self._positions
             for row, body in bodies.items():
-                first = min(first, where.get(owner[row], first))
+                first = min(first, positions.get(owner[row], first))
                 before = replaced.get(row)
                 self.estimate += body.tokens - (before.tokens if before else bytes4(facts, row))
             self.excess = add_amounts(self.excess, self._replace_bodies(bodies))
@@ -340,21 +347,21 @@ class History:
     def _reorder_messages(self, plan: Plan, summary_tokens: int, decided: int) -> int:
         """Remove what *plan* drops and add what it inserts; return the position of the first change."""
         recording = self.recording
-        there = set(self.order)
-        made = [
-            recording.insert_message(each, summary_tokens, there) if isinstance(each, Insert) else each
+        before = set(self.order)
+        entries = [
+            recording.insert_message(each, summary_tokens, before) if isinstance(each, Insert) else each
             for each in iterate_result_entries(plan)
-            if isinstance(each, Insert) or each in there
+            if isinstance(each, Insert) or each in before
         ]
-        known = set(plan.context.order)
-        order = made + [message for message in self.order if message not in known]
-        lost = there.difference(order)
-        come = [message for message in order if message not in there]
-        changed = add_amounts(recording.compute_amount(come, {}), self.excess)
-        self.excess = subtract_amounts(changed, recording.compute_amount(lost, self.replaced))
+        planned = set(plan.context.order)
+        order = entries + [message for message in self.order if message not in planned]
+        removed = before.difference(order)
+        inserted = [message for message in order if message not in before]
+        changed = add_amounts(recording.compute_amount(inserted, {}), self.excess)
+        self.excess = subtract_amounts(changed, recording.compute_amount(removed, self.replaced))
         first = next((at for at, (a, b) in enumerate(zip(order, self.order, strict=False)) if a != b), len(order))
-        self._mark_removed(self.removed_by_policy, self._iter_rows(lost), self.end_message)
-        self._dropped |= lost
+        self._mark_removed(self.removed_by_policy, self._iter_rows(removed), self.end_message)
+        self._dropped |= removed
         self.order = order
         self._epoch_start = self.end_message
         self._recount()
@@ -363,29 +370,28 @@ class History:
 
     def split_amount(self, position: int) -> tuple[Amount, Amount]:
         """Split the amount before and from a position on."""
-        asked = self.generation, len(self.order), position
-        if self._split_cache[0] != asked:
-            held = add_amounts(self._appended.amounts[self.end_message], self._non_appended)
+        key = self.generation, len(self.order), position
+        if self._split_cache[0] != key:
+            total = add_amounts(self._appended.amounts[self.end_message], self._non_appended)
             if position > len(self.order) // 2:
-                behind = self._sum_span(position, len(self.order))
-                ahead = subtract_amounts(held, behind)
+                after = self._sum_span(position, len(self.order))
+                before = subtract_amounts(total, after)
             else:
-                ahead = self._sum_span(0, position)
-                behind = subtract_amounts(held, ahead)
-            self._split_cache = asked, (ahead, behind)
+                before = self._sum_span(0, position)
+                after = subtract_amounts(total, before)
+            self._split_cache = key, (before, after)
         return self._split_cache[1]
 
     def _sum_span(self, first: int, end: int) -> Amount:
-        """Sum the messages from one position to another."""
-        order, known, amount = self.order[first:end], self._amounts, self.recording.get_message_amount
+        order, amounts, amount = self.order[first:end], self._amounts, self.recording.get_message_amount
         if first < self._reordered_length or not order:
-            return sum_amounts(known[message] if message in known else amount(message) for message in order)
-        held = self._appended.amounts
-        found = subtract_amounts(held[order[-1] + 1], held[order[0]])
+            return sum_amounts(amounts[message] if message in amounts else amount(message) for message in order)
+        prefix_sums = self._appended.amounts
+        total = subtract_amounts(prefix_sums[order[-1] + 1], prefix_sums[order[0]])
         for message in order:
-            if message in known:
-                found = add_amounts(found, subtract_amounts(known[message], amount(message)))
-        return found
+            if message in amounts:
+                total = add_amounts(total, subtract_amounts(amounts[message], amount(message)))
+        return total
 
     def _find_position(self, message: int) -> int:
         """Return the position of a message; the length where it is missing."""
@@ -393,12 +399,11 @@ class History:
 
     @property
     def _positions(self) -> dict[int, int]:
-        """Positions of the messages."""
-        found, known = self._position_cache
-        if known < len(self.order):
-            found.update(zip(self.order[known:], range(known, len(self.order)), strict=True))
-            self._position_cache = found, len(self.order)
-        return found
+        positions, start = self._position_cache
+        if start < len(self.order):
+            positions.update(zip(self.order[start:], range(start, len(self.order)), strict=True))
+            self._position_cache = positions, len(self.order)
+        return positions
 
     def _replace_bodies(self, bodies: Mapping[int, Body]) -> Amount:
         """Put bodies in place of blocks; return the amount that this adds."""
@@ -425,12 +430,11 @@ class History:
         self._context_index = None
 
     def _estimate_tokens(self) -> int:
-        """Recount the estimated tokens of everything."""
         facts, owner = self.recording.facts, self.recording.facts.block_message
-        there = set(self.order)
+        messages = set(self.order)
         tokens = sum(count_message_tokens(facts, message) for message in self.order)
         return tokens + sum(
-            body.tokens - bytes4(facts, row) for row, body in self.replaced.items() if owner[row] in there
+            body.tokens - bytes4(facts, row) for row, body in self.replaced.items() if owner[row] in messages
         )
 
     def _mark_changed(self, position: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from statistics import median
@@ -34,7 +33,7 @@ from context_tui.policies.trigger_points import find_phases
 from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import CLEARED_BODIES, Body
 from context_tui.session.facts import order_at
-from context_tui.session.session import Content, Session
+from context_tui.session.session import Content, ContentOverlay, Session
 from context_tui.session.values import Kind, MessageFlag, Role
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import estimate_prompt
@@ -48,11 +47,11 @@ DEFAULT_SUMMARY_TOKENS = 2_000
 class RecordedEvent(NamedTuple):
     """Recorded change of the context, from message ``at`` on.
 
-    ``order`` are the messages that a new epoch begins with, in prompt order (None: the epoch goes on), ``start`` the
-    first that was appended behind these; ``cleared`` the rows of results that went, with what stands in their place;
-    ``rewrote`` says that a runtime forgets sizes that were reported before it; ``compaction`` that all this can be
-    undone: what went is in the file, and no person wanted it to go. A ``silent`` one shows only in the size of the call
-    whose reply is ``at``: a runtime that looks before that call still has what went.
+    ``order`` are the messages that a new epoch begins with, in prompt order (None: the epoch continues), ``start`` is
+    the first message appended after these. ``cleared`` maps rows of cleared results to their replacements. ``rewrote``
+    means that runtimes forget earlier sizes; ``compaction`` that the event can be undone: the removed content is in the
+    file, and no person asked for its removal. A ``silent`` event is visible only in the size of the call whose reply is
+    ``at``: at the checkpoint before that call the runtime still has the content.
     """
 
     at: int
@@ -64,29 +63,17 @@ class RecordedEvent(NamedTuple):
     silent: bool = False
 
 
-@dataclass(frozen=True)
-class _SummaryContent:
-    """The content of a session, and of the summaries that replays put behind it: these have no text, only a size."""
+class _SummaryContent(ContentOverlay):
+    """Content of a session, and of the summaries that replays append: these have no text, only a size."""
 
-    recorded: Content
-    texts: dict[int, str]
+    def __init__(self, recorded: Content) -> None:
+        super().__init__(recorded)
+        self.texts: dict[int, str] = {}
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         if message in self.texts:
             return [{"type": "text", "text": self.texts[message]}]
         return self.recorded.blocks(message)
-
-    def raw(self, record: int) -> str:
-        return self.recorded.raw(record)
-
-    def system(self) -> str:
-        return self.recorded.system()
-
-    def tools(self) -> list[dict[str, Any]]:
-        return self.recorded.tools()
-
-    def is_unchanged(self) -> bool:
-        return self.recorded.is_unchanged()
 
 
 class AppendedContent(NamedTuple):
@@ -101,22 +88,20 @@ class AppendedContent(NamedTuple):
 
 
 class Recording:
-    """A session as replays go along it. Summaries of theirs become messages behind its last one, in ``facts``.
+    """Session as replays go along it. Their summaries become messages after its last one, in ``facts``.
 
     Attributes:
-        session: the session.
-        facts: its facts, with room for more messages.
+        facts: the session's facts, with room for more messages.
         calls: every call to the model, in order.
-        looks: messages before which a runtime may look, and in which phases it is then, in order.
+        checkpoints: messages before which a runtime may check its trigger, with the phases that apply, in order.
         events: what the recording did to its context, in order.
-        sent: of each message, whether a model was ever given it.
-        undone: messages that recorded compactions put in: summaries, and what tells the model to go on.
+        is_sent: by message, whether a model ever received it.
+        undoable_messages: messages inserted by recorded compactions: summaries, and hints to continue.
         summary_tokens: estimated tokens of a summary: the recorded median, else :data:`DEFAULT_SUMMARY_TOKENS`.
-        calibrations: how each model counts, and how well that is known.
-        scaled: by model, what its factors are taken by, as recorded contexts are smaller than what they hold by them;
-            none is in it that needs no scaling.
-        not_in_file: tokens of the first request that are not among its messages, calibrated.
-        recorded: by call, the recorded tokens of its context; None where the file has none.
+        calibrations: by model, recorded tokens per estimated token, and their accuracy.
+        scales: by model, the scale of its factors, for recorded contexts that are smaller than their content by these.
+        tokens_outside_file: tokens of the first request that are not among its messages, calibrated.
+        recorded_sizes: by call, the recorded tokens of its context; None if the file has none.
         windows: by call, the context window.
     """
 
@@ -128,16 +113,22 @@ class Recording:
         rows = {message: row for row, message in enumerate(facts.request_message)}
         self.events = _find_events(session)
         summaries = [message for message in range(length) if facts.flags[message] & MessageFlag.SUMMARY]
-        begun = [epoch for epoch in facts.epochs if epoch.cause == "compaction" and epoch.message]
-        self.undoable_messages = frozenset(message for epoch in begun for message in range(epoch.message, epoch.start))
+        compaction_epochs = [epoch for epoch in facts.epochs if epoch.cause == "compaction" and epoch.message]
+        self.undoable_messages = frozenset(
+            message for epoch in compaction_epochs for message in range(epoch.message, epoch.start)
+        )
         self.calls = [ModelCall(message, rows.get(message, -1)) for message in range(length) if self._is_call(message)]
         end = self.calls[-1].message if self.calls else -1
-        looks = ((message, find_phases(facts, message)) for message in range(end + 1) if self.is_sent[message])
-        self.checkpoints = [(message, phases) for message, phases in looks if phases]
+        phases_by_message = (
+            (message, find_phases(facts, message)) for message in range(end + 1) if self.is_sent[message]
+        )
+        self.checkpoints = [(message, phases) for message, phases in phases_by_message if phases]
         sizes = [count_message_tokens(facts, message) for message in summaries if self.is_sent[message]]
-        told = [size for size in sizes if size]  # encrypted content says nothing
-        self.summary_tokens = summary_tokens or (round(median(told)) if told else DEFAULT_SUMMARY_TOKENS)
-        self.content = _SummaryContent(session.content, {})
+        nonzero_sizes = [size for size in sizes if size]  # encrypted content says nothing
+        self.summary_tokens = summary_tokens or (
+            round(median(nonzero_sizes)) if nonzero_sizes else DEFAULT_SUMMARY_TOKENS
+        )
+        self.content = _SummaryContent(session.content)
         self._replies = frozenset(facts.request_message)
         self._amounts: dict[int, Amount] = {}
         self._appended: dict[CompactionHandling, AppendedContent] = {}
@@ -173,14 +164,16 @@ class Recording:
         """
         calls: dict[str, list[tuple[int, int, int]]] = {}
         models = self.facts.request_model
-        for call, size, held in zip(self.calls, self.recorded_sizes, self._iter_recorded_amounts(), strict=True):
+        for call, size, amount in zip(self.calls, self.recorded_sizes, self._iter_recorded_amounts(), strict=True):
             if size:
-                rest = convert_to_tokens(drop_thinking(held), self.get_weights(call.request))
-                thinking = convert_to_tokens(held, self.get_weights(call.request)) - rest
+                without_thinking = convert_to_tokens(drop_thinking(amount), self.get_weights(call.request))
+                thinking = convert_to_tokens(amount, self.get_weights(call.request)) - without_thinking
                 model = models[call.request]
-                calls.setdefault(self.facts.models[model] if model >= 0 else "", []).append((size, rest, thinking))
-        found = {model: fit_scale(sizes) for model, sizes in calls.items()}
-        return {model: scale for model, scale in found.items() if scale != (1.0, 1.0)}
+                calls.setdefault(self.facts.models[model] if model >= 0 else "", []).append(
+                    (size, without_thinking, thinking)
+                )
+        scales = {model: fit_scale(sizes) for model, sizes in calls.items()}
+        return {model: scale for model, scale in scales.items() if scale != (1.0, 1.0)}
 
     def _count_tokens_outside_file(self) -> int:
         """System prompt, tools and what else the first recorded request had besides its messages.
@@ -191,58 +184,60 @@ class Recording:
         if not facts.requests:
             return convert_to_tokens(build_amount(TEXT, estimate_prompt(facts)), self._default_weights)
         context = self.session.context_at(facts.request_message[0])
-        held = convert_to_tokens(self.compute_amount(context.order, context.replacements), self.get_weights(0))
-        return max(facts.requests[0].context - held, 0)
+        tokens = convert_to_tokens(self.compute_amount(context.order, context.replacements), self.get_weights(0))
+        return max(facts.requests[0].context - tokens, 0)
 
     @cached_property
     def sizes(self) -> list[int]:
         """Tokens of the recorded context, by call; calibrated from the file where none were recorded."""
         if None not in self.recorded_sizes:
             return [size or 0 for size in self.recorded_sizes]
-        found, row = list[int](), -1
-        for call, size, held in zip(self.calls, self.recorded_sizes, self._iter_recorded_amounts(), strict=True):
+        sizes, row = list[int](), -1
+        for call, size, amount in zip(self.calls, self.recorded_sizes, self._iter_recorded_amounts(), strict=True):
             row = call.request if call.request >= 0 else row
-            found.append(size or convert_to_tokens(held, self.get_weights(row)) + self.tokens_outside_file)
-        return found
+            sizes.append(size or convert_to_tokens(amount, self.get_weights(row)) + self.tokens_outside_file)
+        return sizes
 
     def _iter_recorded_amounts(self) -> Iterator[Amount]:
         """Yield, by call, the amount of the recorded context that is in the file."""
         before = self.get_appended("keep").amounts
-        held, upto, events = ZERO_AMOUNT, 0, iter(self.events)
+        amount, end, events = ZERO_AMOUNT, 0, iter(self.events)
         cleared: dict[int, Body] = {}
-        owner, begun, start = self.facts.block_message, frozenset[int](), 0
+        owner, prefix, start = self.facts.block_message, frozenset[int](), 0
         event = next(events, None)
         for call in self.calls:
             while event is not None and event.at <= call.message:
-                held, upto = add_amounts(held, subtract_amounts(before[event.at], before[upto])), event.at
+                amount, end = add_amounts(amount, subtract_amounts(before[event.at], before[end])), event.at
                 if event.order is not None:
-                    held, begun, start = self.compute_amount(event.order, cleared), frozenset(event.order), event.start
-                there = (row for row in event.cleared if start <= owner[row] < upto or owner[row] in begun)
-                new = {row: event.cleared[row] for row in there if row not in cleared}
-                held = subtract_amounts(held, sum_amounts(count_block_amount(self.facts, row) for row in new))
-                held = add_amounts(
-                    held, sum_amounts(count_body_amount(self.facts, row, body) for row, body in new.items())
+                    amount = self.compute_amount(event.order, cleared)
+                    prefix = frozenset(event.order)
+                    start = event.start
+                in_context = (row for row in event.cleared if start <= owner[row] < end or owner[row] in prefix)
+                new = {row: event.cleared[row] for row in in_context if row not in cleared}
+                amount = subtract_amounts(amount, sum_amounts(count_block_amount(self.facts, row) for row in new))
+                amount = add_amounts(
+                    amount, sum_amounts(count_body_amount(self.facts, row, body) for row, body in new.items())
                 )
                 cleared.update(event.cleared)
                 event = next(events, None)
-            held, upto = add_amounts(held, subtract_amounts(before[call.message], before[upto])), call.message
-            yield held
+            amount, end = add_amounts(amount, subtract_amounts(before[call.message], before[end])), call.message
+            yield amount
 
     def get_appended(self, recorded: CompactionHandling) -> AppendedContent:
         """Return the messages that the session appends, with its compactions kept or undone."""
         if recorded not in self._appended:
             facts, result = self.facts, int(Kind.TOOL_RESULT)
-            left_out = self.undoable_messages if recorded == "ignore" else frozenset[int]()
-            there = [sent and message not in left_out for message, sent in enumerate(self.is_sent)]
-            new = [message if is_there else -1 for message, is_there in enumerate(there)]
+            undone = self.undoable_messages if recorded == "ignore" else frozenset[int]()
+            is_appended = [is_sent and message not in undone for message, is_sent in enumerate(self.is_sent)]
+            new = [message if is_there else -1 for message, is_there in enumerate(is_appended)]
             tokens = (count_message_tokens(facts, message) if message >= 0 else 0 for message in new)
             kinds = ([facts.kind[row] for row in facts.blocks_of(message)] if message >= 0 else [] for message in new)
-            held = (self.get_message_amount(message) if message >= 0 else ZERO_AMOUNT for message in new)
+            amounts = (self.get_message_amount(message) if message >= 0 else ZERO_AMOUNT for message in new)
             self._appended[recorded] = AppendedContent(
-                there,
+                is_appended,
                 [*accumulate(tokens, initial=0)],
                 [*accumulate((each.count(result) for each in kinds), initial=0)],
-                [*accumulate(held, add_amounts, initial=ZERO_AMOUNT)],
+                [*accumulate(amounts, add_amounts, initial=ZERO_AMOUNT)],
             )
         return self._appended[recorded]
 
@@ -257,16 +252,16 @@ class Recording:
 
     def get_message_amount(self, message: int) -> Amount:
         """Return the amount of a message as it was appended, with the request that it answered."""
-        known = self._amounts.get(message)
-        if known is None:
-            known = self._amounts[message] = self.compute_message_amount(message, {})
-        return known
+        amount = self._amounts.get(message)
+        if amount is None:
+            amount = self._amounts[message] = self.compute_message_amount(message, {})
+        return amount
 
     def compute_message_amount(self, message: int, replaced: Mapping[int, Body]) -> Amount:
         """Return the amount of a message with other bodies in place of some blocks."""
-        found = count_message_amount(self.facts, message, replaced)
-        found[REQUESTS] += message in self._replies  # a request takes room of its own
-        return tuple(found)  # type: ignore[return-value]
+        counts = count_message_amount(self.facts, message, replaced)
+        counts[REQUESTS] += message in self._replies  # a request takes room of its own
+        return tuple(counts)  # type: ignore[return-value]
 
     def compute_amount(self, order: Iterable[int], replaced: Mapping[int, Body]) -> Amount:
         """Return the amount of messages with these bodies in place of blocks."""
@@ -277,20 +272,20 @@ class Recording:
             for message in order
         )
 
-    def insert_message(self, insert: Insert, summary_tokens: int, there: Container[int]) -> int:
-        """Return the number of a message for *insert* that is not among *there*.
+    def insert_message(self, insert: Insert, summary_tokens: int, messages: Container[int]) -> int:
+        """Return the number of a message for *insert* that is not among *messages*.
 
         A summary has this many estimated tokens.
         """
-        made = self._inserted.setdefault((insert, summary_tokens), [])
-        known = next((number for number in made if number not in there), None)
+        inserted = self._inserted.setdefault((insert, summary_tokens), [])
+        known = next((number for number in inserted if number not in messages), None)
         if known is None:
             text = insert.format_text("." * summary_tokens * BYTES_PER_TOKEN if insert.holds_summary else "")
             role = Role.ASSISTANT if insert.role == "assistant" else Role.USER
             flags = MessageFlag.SUMMARY if insert.holds_summary else 0
             known = self.facts.add_message(role, flags)
             self.facts.add_block(known, {"type": "text", "text": text}, injected=not insert.holds_summary)
-            made.append(known)
+            inserted.append(known)
             self.content.texts[known] = insert.format_text(
                 "(the summary is not written)" if insert.holds_summary else ""
             )
@@ -300,19 +295,19 @@ class Recording:
 def _find_events(session: Session) -> list[RecordedEvent]:
     """Find the changes of a recorded context: new epochs, microcompactions, and results removed silently."""
     facts, length = session.facts, len(session)
-    found = list[RecordedEvent]()
+    events = list[RecordedEvent]()
     for epoch in facts.epochs:
         if epoch.cause != "start":
             at = max(epoch.message + 1, epoch.start)
             if at <= length:
                 undoable = epoch.cause == "compaction" and epoch.message > 0
-                found.append(RecordedEvent(at, order_at(facts, at)[1], epoch.start, compaction=undoable))
+                events.append(RecordedEvent(at, order_at(facts, at)[1], epoch.start, compaction=undoable))
     for compaction in facts.compactions:
         if compaction.is_rewrite and compaction.message <= length:
             cleared = dict.fromkeys(sorted(compaction.cleared_blocks), CLEARED_BODIES["recorded"])
-            found.append(RecordedEvent(compaction.message, cleared=cleared, rewrote=True, compaction=True))
+            events.append(RecordedEvent(compaction.message, cleared=cleared, rewrote=True, compaction=True))
     for drop in session.drops:
         if drop.cleared_blocks and drop.message < length:
             cleared = dict.fromkeys(drop.cleared_blocks, CLEARED_BODIES["inferred"])
-            found.append(RecordedEvent(drop.message, cleared=cleared, compaction=True, silent=True))
-    return sorted(found, key=lambda event: (event.at, event.silent, event.order is None))
+            events.append(RecordedEvent(drop.message, cleared=cleared, compaction=True, silent=True))
+    return sorted(events, key=lambda event: (event.at, event.silent, event.order is None))

@@ -27,10 +27,10 @@ class ModelCall(NamedTuple):
 
 
 class CacheCut(NamedTuple):
-    """Point up to which a prompt cache can reuse the context of the previous call.
+    """Reuse of the previous call's prompt cache after a change of the context.
 
-    ``unchanged_prefixes`` are the tokens before the first change; ``summarizer_input`` and ``summarizer_output`` are
-    those of a call to a summarizer, 0 without one.
+    ``unchanged_prefix`` are the tokens before the first change; ``summarizer_input`` and ``summarizer_output`` those of
+    a call to a summarizer, 0 without one.
     """
 
     unchanged_prefix: int
@@ -48,12 +48,11 @@ class Firing:
         decided: the message before which it was decided; earlier than ``message`` for a background summary.
         policy: the policy that fired; of a chain, the step.
         plan: its plan, made at ``decided``.
-        before: tokens of the call without it.
-        after: tokens of the call with it, including the summary.
-        cut: what remains of the prompt cache.
-        cleared: number of cleared results; ``truncated`` likewise.
-        dropped: messages removed without a summary; ``summarised`` those replaced by one.
-        believed: size that the runtime believed the context to have, in tokens; None where it uses none.
+        before: tokens of the call without it; ``after`` with it, including the summary.
+        cache_cut: reuse of the prompt cache.
+        cleared, truncated: numbers of results.
+        dropped, summarised: numbers of messages removed without a summary, and replaced by one.
+        believed: size that the runtime believed the context to have, in tokens; None if it uses none.
         reason: why it fired.
     """
 
@@ -101,24 +100,20 @@ class NearestMiss(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """A policy with its parameters along a session.
+    """Result of a policy along a session.
 
     Attributes:
         session: the recording.
-        policy: the policy's name.
-        params: its parameters (a pydantic model).
-        recorded: what became of recorded compactions.
+        policy, params: the policy's name and its parameters (a pydantic model).
+        recorded: whether recorded compactions were kept or undone.
         calls: every call to the model, in order.
-        sizes: by call, tokens of its context under the policy.
-        baseline: by call, tokens of the same context without the policy (with recorded compactions kept or undone).
-        kept: by call, tokens at its beginning that are the same as those of the call before it; 0 for the first.
-        firings: what the policy did, in order.
-        gone: row of a block of the session to the message before which the policy took its content away (cleared,
-            truncated, dropped or summarised). What is not in it never went, or went with a recorded compaction: see
-            ``removed_by_recording``.
-        recorded_gone: the same for what recorded compactions took, where these are kept.
+        sizes: by call, tokens of its context under the policy; ``baseline`` without the policy.
+        unchanged_prefixes: by call, tokens at its beginning that equal the previous call; 0 for the first.
+        firings: changes by the policy, in order.
+        removed_by_policy: by block row, the message before which the policy removed its content (cleared, truncated,
+            dropped or summarised); ``removed_by_recording`` the same for kept recorded compactions.
         windows: by call, the context window in tokens.
-        missed: why there are no firings; None where there are, and where the policy never looked.
+        nearest_miss: why there are no firings; None if there are, or if no checkpoint was reached.
     """
 
     session: Session
@@ -138,9 +133,9 @@ class Replay:
     @property
     def totals(self) -> ReplayTotals:
         """Sums over all calls."""
-        sent = sum(self.sizes)
+        tokens_sent = sum(self.sizes)
         over = sum(size > window for size, window in zip(self.sizes, self.windows, strict=True))
-        return ReplayTotals(sent, sum(self.baseline) - sent, max(self.sizes, default=0), over)
+        return ReplayTotals(tokens_sent, sum(self.baseline) - tokens_sent, max(self.sizes, default=0), over)
 
 
 REPLAY_LIMITS_TEXT = (
@@ -149,9 +144,9 @@ REPLAY_LIMITS_TEXT = (
 )
 
 
-def format_replay_label(made: Replay) -> str:
+def format_replay_label(replay: Replay) -> str:
     """Format the policy of a replay with the parameters that differ from its defaults."""
-    return format_policy_label(made.policy, made.params)
+    return format_policy_label(replay.policy, replay.params)
 
 
 def format_policy_label(policy: str, params: Params) -> str:
@@ -181,5 +176,5 @@ def format_firing(firing: Firing, with_policy: bool = False) -> str:
         (firing.dropped, "dropped"),
         (firing.summarised, "summarised"),
     ]
-    words = ", ".join(f"{count:,} {done}" for count, done in parts if count)
-    return f"{words} ({firing.policy})" if with_policy else words
+    text = ", ".join(f"{count:,} {action}" for count, action in parts if count)
+    return f"{text} ({firing.policy})" if with_policy else text

@@ -122,8 +122,8 @@ class _PendingFiring:
     message: int
     before: Amount
     after: Amount
-    ahead: Amount
-    behind: Amount
+    amount_before_change: Amount
+    amount_after_change: Amount
     head: Amount | None  # of what is summarised
     believed: int | None
 
@@ -211,16 +211,16 @@ class Walk:
         while self.events and self.events[0].at + (self.events[0].silent and not silent) <= message:
             event, before = self.events.popleft(), self.history.excess
             self.next_event_at = self._find_next_event()
-            moves = self.history.compute_event_shifts(event, [change.plan for change in self.pending_firings])
+            shifts = self.history.compute_event_shifts(event, [change.plan for change in self.pending_firings])
             happened = self.history.update(event)
             if happened and event.order is not None:
                 self.background_summary = None
                 for change in self.pending_firings:  # no call has the context that they changed
                     change.before = change.after = self.history.excess
                 continue
-            moved = subtract_amounts(self.history.excess, before)
-            moves = moves if happened else [moved] * len(moves)
-            for change, (earlier, later) in zip(self.pending_firings, pairwise([*moves, moved]), strict=True):
+            shift = subtract_amounts(self.history.excess, before)
+            shifts = shifts if happened else [shift] * len(shifts)
+            for change, (earlier, later) in zip(self.pending_firings, pairwise([*shifts, shift]), strict=True):
                 change.before, change.after = add_amounts(change.before, earlier), add_amounts(change.after, later)
 
     # Looking
@@ -247,15 +247,14 @@ class Walk:
             self.nearest_miss, self.nearest_share = NearestMiss(message if share else None, trigger.reason), share
 
     def _build_state(self, message: int) -> RuntimeState:
-        """Build the state that the runtime knows just before *message*."""
         history, facts, recording = self.history, self.recording.facts, self.recording
         reply, usage = self.last_reported or (-1, None)
         if usage is None or reply < history.floor:
             believed, usage = history.estimate, None
         else:
             believed = usage.context + history.tokens_before[message] - history.tokens_before[reply]
-        spoke = history.find_last_assistant()
-        since = facts.end_time[spoke] if spoke >= 0 else -1
+        last_reply = history.find_last_assistant()
+        since = facts.end_time[last_reply] if last_reply >= 0 else -1
         idle = (facts.time[message] - since) / 1000 if 0 <= since <= facts.time[message] else None
         return RuntimeState(
             message,
@@ -263,7 +262,7 @@ class Walk:
             usage,
             idle,
             at_end=False,
-            has_assistant=spoke >= 0,
+            has_assistant=last_reply >= 0,
             window=recording.window_at(message, self.call),
             input_includes_cache=facts.input_includes_cache,
             firing_only=True,
@@ -275,7 +274,6 @@ class Walk:
         )
 
     def _fire(self, step: _PolicyStep, trigger: Trigger, state: RuntimeState, message: int) -> None:
-        """Fire *step* where its trigger does."""
         if step.policy.runs_in_background(state, step.params):
             if self.background_summary is None:
                 self._start_summary(step, trigger, state, message)
@@ -287,11 +285,11 @@ class Walk:
     def _build_rewritten_state(self, state: RuntimeState) -> RuntimeState:
         """Build the state that the runtime knows after it has changed its history."""
         history = self.history
-        left, messages = history.estimate, len(history.order)
+        tokens, messages = history.estimate, len(history.order)
         return replace(
             state,
-            believed_tokens=left,
-            estimated_tokens=left,
+            believed_tokens=tokens,
+            estimated_tokens=tokens,
             message_count=messages,
             result_count=history.results,
             context_rewritten=True,
@@ -329,11 +327,10 @@ class Walk:
                 self._finish_summary(message)
 
     def _finish_summary(self, message: int) -> None:
-        """Insert the summary that was written in the background."""
-        flight = self.background_summary
+        summary = self.background_summary
         self.background_summary = None
-        if flight is not None:
-            self._apply_plan(flight.step, flight.plan, flight.trigger, flight.believed, flight.decided, message)
+        if summary is not None:
+            self._apply_plan(summary.step, summary.plan, summary.trigger, summary.believed, summary.decided, message)
 
     def _apply_plan(
         self, step: _PolicyStep, plan: Plan, trigger: Trigger, believed: int | None, decided: int, message: int
@@ -376,14 +373,20 @@ class Walk:
         if recording.recorded_sizes[self.call] is not None:
             usage = recording.facts.requests[call.request]
             fresh = min(usage.fresh, size)
-            told = Usage(fresh, size - fresh, output=usage.output, output_trusted=usage.output_trusted)
-            self.last_reported = call.message, told
+            usage_reported = Usage(fresh, size - fresh, output=usage.output, output_trusted=usage.output_trusted)
+            self.last_reported = call.message, usage_reported
         self.call += 1
 
     def _compute_size(self, more: Amount, weights: tuple[float, ...]) -> int:
         """Return the tokens of the next call, given the excess over the recorded context."""
-        size, held = self.baseline.sizes[self.call], self.baseline.excess[self.call]
-        return max(size + convert_to_tokens(more if held is ZERO_AMOUNT else subtract_amounts(more, held), weights), 0)
+        size, baseline_excess = self.baseline.sizes[self.call], self.baseline.excess[self.call]
+        return max(
+            size
+            + convert_to_tokens(
+                more if baseline_excess is ZERO_AMOUNT else subtract_amounts(more, baseline_excess), weights
+            ),
+            0,
+        )
 
     def _compute_unchanged_prefix(self, size: int, weights: tuple[float, ...]) -> int:
         """Return the number of tokens at the beginning that are the same as in the previous call."""
@@ -397,26 +400,31 @@ class Walk:
             else min(same, self._compute_prefix_before(size, *self.history.split_amount(first), weights))
         )
 
-    def _compute_prefix_before(self, size: int, ahead: Amount, behind: Amount, weights: tuple[float, ...]) -> int:
-        """Compute the tokens of a context before the first changed message. What is not in the file counts in front as
-        far as the first call had it, and after that as far as it came later.
+    def _compute_prefix_before(
+        self, size: int, amount_before: Amount, amount_after: Amount, weights: tuple[float, ...]
+    ) -> int:
+        """Compute the tokens of a context before the first changed message.
+
+        Content that is not in the file counts before it, up to what the first call had; later additions count after it.
         """
-        asked = size, ahead, behind, weights
-        if self.prefix_cache[0] != asked:
-            most = self.recording.tokens_outside_file + convert_to_tokens(ahead, weights)
-            self.prefix_cache = asked, max(min(size - convert_to_tokens(behind, weights), most), 0)
+        key = size, amount_before, amount_after, weights
+        if self.prefix_cache[0] != key:
+            maximum = self.recording.tokens_outside_file + convert_to_tokens(amount_before, weights)
+            self.prefix_cache = key, max(min(size - convert_to_tokens(amount_after, weights), maximum), 0)
         return self.prefix_cache[1]
 
     def _append_firing(self, change: _PendingFiring, size: int, weights: tuple[float, ...]) -> None:
         """Append a firing, now that the *size* of the first call with it is known."""
-        plan, last = change.plan, change.after is self.history.excess
-        after = size if last else self._compute_size(change.after, weights)
-        asked = read = written = 0
+        plan, is_last = change.plan, change.after is self.history.excess
+        after = size if is_last else self._compute_size(change.after, weights)
+        summarised = summarizer_input = summarizer_output = 0
         if change.head is not None:
-            asked, read = len(plan.summarised_message_numbers), convert_to_tokens(change.head, weights)
-            written = convert_to_tokens(build_amount(TEXT, self.summary_tokens), weights)
+            summarised, summarizer_input = len(plan.summarised_message_numbers), convert_to_tokens(change.head, weights)
+            summarizer_output = convert_to_tokens(build_amount(TEXT, self.summary_tokens), weights)
         cleared, truncated = count_actions(plan.changes)
-        kept = self._compute_prefix_before(after, change.ahead, change.behind, weights)
+        unchanged_prefix = self._compute_prefix_before(
+            after, change.amount_before_change, change.amount_after_change, weights
+        )
         self.firings.append(
             Firing(
                 self.call,
@@ -426,11 +434,11 @@ class Walk:
                 plan,
                 self._compute_size(change.before, weights),
                 after,
-                CacheCut(kept, read, written),
+                CacheCut(unchanged_prefix, summarizer_input, summarizer_output),
                 cleared,
                 truncated,
-                plan.messages_dropped - asked,
-                asked,
+                plan.messages_dropped - summarised,
+                summarised,
                 change.believed,
                 change.trigger.reason,
             )
@@ -447,24 +455,22 @@ class Baseline(NamedTuple):
 def get_baseline(recording: Recording, recorded: CompactionHandling) -> Baseline:
     """Return the recording without a policy, with its compactions kept or undone.
 
-    With an undone compaction, what came with it is undone too, including what the file does not hold: the next call has
-    the size of the one before plus the appended content, calibrated; from there it grows as the recorded calls do.
+    Undoing a compaction also undoes its side effects that the file does not hold: the next call has the size of the
+    previous one plus the appended content, calibrated; from there it grows as the recorded calls do.
     """
     if recorded not in recording.memo:
         recording.memo[recorded] = (
-            _build_undone_baseline(recording) if recorded == "ignore" else _build_recorded_baseline(recording)
+            _build_undone_baseline(recording)
+            if recorded == "ignore"
+            else Baseline(recording.sizes, [ZERO_AMOUNT] * len(recording.calls))
         )
-    found: Baseline = recording.memo[recorded]
-    return found
-
-
-def _build_recorded_baseline(recording: Recording) -> Baseline:
-    return Baseline(recording.sizes, [ZERO_AMOUNT] * len(recording.calls))
+    baseline: Baseline = recording.memo[recorded]
+    return baseline
 
 
 def _build_undone_baseline(recording: Recording) -> Baseline:
     history, events = History(recording, "ignore"), iter(recording.events)
-    found, event = Baseline([], []), next(events, None)
+    baseline, event = Baseline([], []), next(events, None)
     out_of_band = length = 0  # tokens that are in no message, and messages of the previous call
     for call, size in zip(recording.calls, recording.sizes, strict=True):
         undone = False
@@ -474,11 +480,11 @@ def _build_undone_baseline(recording: Recording) -> Baseline:
             event = next(events, None)
         history.append_until(call.message)
         weights = recording.get_weights(call.request)
-        known = size + convert_to_tokens(history.excess, weights)
-        if undone and found.sizes:
+        recorded = size + convert_to_tokens(history.excess, weights)
+        if undone and baseline.sizes:
             appended = recording.compute_amount(history.order[length:], {})
-            out_of_band = found.sizes[-1] + convert_to_tokens(appended, weights) - known
-        found.sizes.append(max(known + out_of_band, 0))
-        found.excess.append(history.excess)
+            out_of_band = baseline.sizes[-1] + convert_to_tokens(appended, weights) - recorded
+        baseline.sizes.append(max(recorded + out_of_band, 0))
+        baseline.excess.append(history.excess)
         length = len(history.order)
-    return found
+    return baseline

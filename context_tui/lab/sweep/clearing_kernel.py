@@ -99,30 +99,30 @@ class _Segment(NamedTuple):
 
 
 class SweepTrack:
-    """The part of a recording that is the same for all rules with one placeholder and assumed window.
+    """Part of a recording that is the same for all rules with one placeholder and assumed window.
 
     Attributes:
         is_known: whether its contexts are as recorded, so that their sizes are known.
         checkpoints: messages before which the policy may act; ``calls_before`` the calls made before each.
         recorded_sizes: by call, tokens of its context; ``call_windows`` its context window.
         believed_sizes: by checkpoint, the size that the runtime believes as long as nothing was cleared.
-        has_report: by checkpoint, whether that starts from a reported size; ``reported_reply`` is the message of the
-            reply that reported it, -1 where there was none.
+        has_report: by checkpoint, whether the believed size starts from a reported one; ``reported_reply`` is the reply
+            that reported it, or -1.
         checkpoint_windows: by checkpoint, the window as the runtime sees it.
         weights: by weight class, tokens per unit of results and of images; ``call_weight_class`` and
             ``reply_weight_class`` are the classes of the call at a checkpoint and of the reply that reported.
-        max_turns: the most turns of a context.
-        is_unpredictable: by checkpoint, whether a rule that clears there would in the next turn start from another
-            size than the recording: from an estimate, until a size is reported.
-        lowest_sizes: by call, the fewest tokens of a call from there up to the next event.
+        max_turns: largest number of turns of a context.
+        is_unpredictable: by checkpoint, whether a rule that clears there starts the next turn from an estimate, unlike
+            the recording, until a size is reported.
+        lowest_sizes: by call, the smallest size from there up to the next event.
     """
 
     def __init__(self, recording: Recording, rule: ClearingRule, recorded: CompactionHandling = "keep") -> None:
         self.recording, self.placeholder = recording, Body.from_text(rule.placeholder)
         checkpoints = [message for message, phases in recording.checkpoints if "before_call" in phases]
         self.checkpoints = np.array(checkpoints, np.int64)
-        made = np.array([call.message for call in recording.calls], np.int64)
-        self.calls_before = np.searchsorted(made, self.checkpoints)
+        call_messages = np.array([call.message for call in recording.calls], np.int64)
+        self.calls_before = np.searchsorted(call_messages, self.checkpoints)
         self.recorded_sizes = np.array(get_baseline(recording, recorded).sizes, np.int64)
         self.call_windows = np.array([each.tokens for each in recording.windows], np.int64)
         history = History(recording, recorded)
@@ -130,16 +130,14 @@ class SweepTrack:
         self.is_known, self.recorded = True, recorded
         self.segments = list(self._iter_segments(history))
         self.max_turns = max((int(each.turns_at_checkpoint.max(initial=0)) for each in self.segments), default=0)
-        self._compute_believed_sizes(made, sums)
-        self._assign_weight_classes(made)
+        self._compute_believed_sizes(call_messages, sums)
+        self._assign_weight_classes(call_messages)
         windows = map(recording.window_at, checkpoints, self.calls_before.tolist())
         self.checkpoint_windows = np.array(
             [each.tokens if each.is_known else rule.assumed_window for each in windows], np.int64
         )
-        self.is_unpredictable, self.lowest_sizes = (
-            np.zeros(len(checkpoints), np.bool_),
-            np.zeros(len(self.recorded_sizes) + 1, np.int64),
-        )
+        self.is_unpredictable = np.zeros(len(checkpoints), np.bool_)
+        self.lowest_sizes = np.zeros(len(self.recorded_sizes) + 1, np.int64)
         for each in self.segments:
             self._find_unpredictable(each)
         self.has_unpredictable = bool(self.is_unpredictable.any())
@@ -168,11 +166,11 @@ class SweepTrack:
         context = Context(self.recording.facts, history.end_message, order, replacements=dict(replaced))
         sums, facts = index_context(context), self.recording.facts
         placeholder = self.placeholder.text or ""
-        left = np.array(
+        is_uncleared = np.array(
             [not context.has_exact_text(row, placeholder, in_blocks=False) for row in sums.results.block], np.bool_
         )
         columns = (sums.results.block, sums.results.tokens, sums.results.position)
-        block, tokens, at = (np.array(each, np.int64)[left] for each in columns)
+        block, tokens, at = (np.array(each, np.int64)[is_uncleared] for each in columns)
         starts = np.array(sums.turn_starts, np.int64)
         appended = np.array(order[before:], np.int64)
         position = before + np.searchsorted(appended, self.checkpoints[begin:end])
@@ -192,14 +190,22 @@ class SweepTrack:
             np.array(images, np.bool_),
         )
 
-    def _compute_believed_sizes(self, made: Ints, sums: Ints) -> None:
+    def _compute_believed_sizes(self, call_messages: Ints, sums: Ints) -> None:
         recorded = np.array([size is not None for size in self.recording.recorded_sizes], np.bool_)
-        last = np.maximum.accumulate(np.where(recorded, np.arange(len(made)), -1)) if len(made) else made
+        last = (
+            np.maximum.accumulate(np.where(recorded, np.arange(len(call_messages)), -1))
+            if len(call_messages)
+            else call_messages
+        )
         self.reported_call = (
-            np.where(self.calls_before > 0, last[self.calls_before - 1], -1) if len(made) else self.calls_before
+            np.where(self.calls_before > 0, last[self.calls_before - 1], -1)
+            if len(call_messages)
+            else self.calls_before
         )
         self.reported_reply = (
-            np.where(self.reported_call >= 0, made[self.reported_call], -1) if len(made) else self.reported_call
+            np.where(self.reported_call >= 0, call_messages[self.reported_call], -1)
+            if len(call_messages)
+            else self.reported_call
         )
         floor, estimate = np.zeros_like(self.checkpoints), np.zeros_like(self.checkpoints)
         for each in self.segments:
@@ -208,7 +214,7 @@ class SweepTrack:
         guess = estimate + sums[self.checkpoints]
         measured = (
             self.recorded_sizes[self.reported_call] + sums[self.checkpoints] - sums[self.reported_reply]
-            if len(made)
+            if len(call_messages)
             else guess
         )
         self.believed_sizes = np.where(self.has_report, measured, guess)
@@ -224,15 +230,15 @@ class SweepTrack:
         calls = slice(int(self.calls_before[segment.begin]), end)
         self.lowest_sizes[calls] = np.minimum.accumulate(self.recorded_sizes[calls][::-1])[::-1]
 
-    def _assign_weight_classes(self, made: Ints) -> None:
+    def _assign_weight_classes(self, call_messages: Ints) -> None:
         recording, classes = self.recording, dict[Any, int]()
         by_call = np.array(
             [classes.setdefault(recording.get_weights(call.request), len(classes)) for call in recording.calls],
             np.int64,
         )
         self.weights = [(each[RESULT], each[IMAGES]) for each in classes]
-        if len(made):
-            self.call_weight_class = by_call[np.minimum(self.calls_before, len(made) - 1)]
+        if len(call_messages):
+            self.call_weight_class = by_call[np.minimum(self.calls_before, len(call_messages) - 1)]
             self.reply_weight_class = np.where(self.has_report, by_call[self.reported_call], -1)
         else:
             self.call_weight_class = self.reply_weight_class = self.calls_before
@@ -269,15 +275,12 @@ class _KernelRun:
         # In the current context: results cleared, and the tokens that this adds (negative).
         self.count, self.estimate, self.whole = (np.zeros(count, np.int64) for _ in range(3))
         self.cell, self.look = (np.full(count, -1, np.int64) for _ in range(2))  # of the last clearing
-        self.cleared_turns, self.fired_at = (
-            np.full(count, -1, np.int64) for _ in range(2)
-        )  # turns covered by the last clearing, and its message
+        # turns covered by the last clearing, and its message
+        self.cleared_turns, self.fired_at = (np.full(count, -1, np.int64) for _ in range(2))
         self.more = [np.zeros(count, np.int64) for _ in track.weights]  # tokens added to a call, by weight class
         self.range_max = _RangeMax(track.recorded_sizes)
-        self.excess, self.room = (
-            _RangeMax(track.recorded_sizes - track.call_windows),
-            _RangeMax(track.call_windows - track.recorded_sizes),
-        )
+        self.excess = _RangeMax(track.recorded_sizes - track.call_windows)
+        self.room = _RangeMax(track.call_windows - track.recorded_sizes)
         self.overflow_counter = _OverflowCounter(track.recorded_sizes - track.call_windows, count)
 
     def run(self) -> RuleOutcomes:
@@ -291,10 +294,10 @@ class _KernelRun:
                 before = segment
             self._count_cleared()
             self._settle_all_calls(len(track.recorded_sizes))
-        sent = int(track.recorded_sizes.sum()) + self.extra
+        tokens_sent = int(track.recorded_sizes.sum()) + self.extra
         return RuleOutcomes(
             self.is_known,
-            sent,
+            tokens_sent,
             self.peak,
             self.overflow_counter.count_pending(),
             self.firings,
@@ -325,10 +328,8 @@ class _KernelRun:
         """Look up in the sums of a segment what only the last cell says."""
         cleared = np.flatnonzero(self.cell >= 0)
         cell = self.cell[cleared]
-        self.whole[cleared], self.cleared_turns[cleared] = (
-            self.sums.original_tokens[cell],
-            cell // self.sums.column_count - 1,
-        )
+        self.whole[cleared] = self.sums.original_tokens[cell]
+        self.cleared_turns[cleared] = cell // self.sums.column_count - 1
         self.fired_at[cleared] = self.track.checkpoints[self.look[cleared]]
         self.cell[:] = -1
 
@@ -342,11 +343,11 @@ class _KernelRun:
         same = np.isin(before.result_rows, segment.result_rows, kind="table")
         if not segment.is_reset:
             tokens = dict(zip(segment.result_rows.tolist(), segment.tokens.tolist(), strict=True))
-            left = [
+            is_unchanged = [
                 tokens.get(row) == size
                 for row, size in zip(before.result_rows.tolist(), before.tokens.tolist(), strict=True)
             ]
-            same = ~np.array(left, np.bool_)
+            same = ~np.array(is_unchanged, np.bool_)
         for turn, size in set(zip(before.turn_of_result[same].tolist(), before.tokens[same].tolist(), strict=True)):
             self.is_known &= ~((self.cleared_turns >= turn) & (self.minimum < size))
         if segment.is_reset and self.track.has_report[segment.begin]:
@@ -364,25 +365,25 @@ class _KernelRun:
         for key in keys:
             changes[1:] |= key[1:] != key[:-1]
         ends = [0, *np.flatnonzero(changes).tolist(), segment.end - segment.begin]
-        shown: tuple[int, int] | None = None
+        last_way: tuple[int, int] | None = None
         threshold = more = need = np.empty(0, np.int64)
         for first, last in pairwise(ends):
-            look = segment.begin + first
-            if track.call_weight_class[look] != self.weight_class:
-                self._settle_all_calls(int(track.calls_before[look]))
-                self.weight_class = int(track.call_weight_class[look])
-            way = int(track.checkpoint_windows[look]), int(track.reply_weight_class[look])
-            if way != shown:
-                threshold, shown = (self.share * way[0]).astype(np.int64), way
+            checkpoint = segment.begin + first
+            if track.call_weight_class[checkpoint] != self.weight_class:
+                self._settle_all_calls(int(track.calls_before[checkpoint]))
+                self.weight_class = int(track.call_weight_class[checkpoint])
+            way = int(track.checkpoint_windows[checkpoint]), int(track.reply_weight_class[checkpoint])
+            if way != last_way:
+                threshold, last_way = (self.share * way[0]).astype(np.int64), way
                 more = self.estimate if way[1] < 0 else self.more[way[1]]
                 need = threshold - more  # the believed size of the recording at which each rule fires
-            reached = np.maximum.accumulate(track.believed_sizes[look : segment.begin + last])
-            chosen = (need <= reached[-1]).nonzero()[0]
+            maxima = np.maximum.accumulate(track.believed_sizes[checkpoint : segment.begin + last])
+            chosen = (need <= maxima[-1]).nonzero()[0]
             if len(chosen):
-                chosen = self._clear_results(segment, chosen, need, reached, look)
+                chosen = self._clear_results(segment, chosen, need, maxima, checkpoint)
                 need[chosen] = threshold[chosen] - more[chosen]
 
-    def _clear_results(self, segment: _Segment, chosen: Ints, need: Ints, reached: Ints, first: int) -> Ints:
+    def _clear_results(self, segment: _Segment, chosen: Ints, need: Ints, maxima: Ints, first: int) -> Ints:
         """Clear what can be cleared in a run of checkpoints; return the rules that do."""
         track, sums = self.track, self.sums
         turns = int(segment.turns_at_checkpoint[first - segment.begin])
@@ -393,13 +394,16 @@ class _KernelRun:
         if not len(chosen):
             return chosen
         need = need[chosen]
-        at_once = need.max() <= reached[0]
-        look = np.full(len(chosen), first) if at_once else first + np.searchsorted(reached, need)
-        call = track.calls_before[look]
+        at_once = need.max() <= maxima[0]
+        checkpoints = np.full(len(chosen), first) if at_once else first + np.searchsorted(maxima, need)
+        call = track.calls_before[checkpoints]
         self._settle_calls(chosen, call, int(track.call_weight_class[first]))
         result = sums.estimate[cell]
         self.firings[chosen] += 1
-        self.count[chosen], self.estimate[chosen], self.cell[chosen], self.look[chosen] = count, result, cell, look
+        self.count[chosen] = count
+        self.estimate[chosen] = result
+        self.cell[chosen] = cell
+        self.look[chosen] = checkpoints
         images: Any = 0
         if sums.has_images:
             result, images = result + sums.image_tokens[cell], -sums.image_count[cell]
@@ -409,7 +413,7 @@ class _KernelRun:
             if track.lowest_sizes[track.calls_before[first]] + now.min() < 0:
                 self.is_known[chosen] &= track.lowest_sizes[call] + now >= 0
         if track.has_unpredictable:
-            self.is_known[chosen] &= ~track.is_unpredictable[look]
+            self.is_known[chosen] &= ~track.is_unpredictable[checkpoints]
         return chosen
 
     def _settle_all_calls(self, until: int) -> None:
@@ -449,21 +453,19 @@ class _KernelRun:
 
 
 def _build_result_sums(segment: _Segment, mins: Ints, placeholder_tokens: int) -> _ResultSums:
-    wide, tall = (
-        len(mins),
-        int(max(segment.turns_at_checkpoint.max(initial=0), segment.turn_of_result.max(initial=0))) + 2,
-    )
+    wide = len(mins)
+    tall = int(max(segment.turns_at_checkpoint.max(initial=0), segment.turn_of_result.max(initial=0))) + 2
     below = wide - np.searchsorted(mins, segment.tokens)  # columns in order of falling minimum
     some = below < wide
     cell = (segment.turn_of_result[some] + 1) * wide + below[some]
     tokens, image = segment.tokens[some], segment.has_image[some]
 
     def table(values: Any) -> Any:
-        found = np.zeros(tall * wide, np.int64)
-        np.add.at(found, cell, values)
-        shaped = found.reshape(tall, wide)
+        sums = np.zeros(tall * wide, np.int64)
+        np.add.at(sums, cell, values)
+        shaped = sums.reshape(tall, wide)
         shaped.cumsum(axis=1, out=shaped).cumsum(axis=0, out=shaped)
-        return found
+        return sums
 
     results, sizes, has_images = table(1), table(tokens), bool(image.any())
     return _ResultSums(
@@ -503,8 +505,8 @@ class _RangeMax:
             last: Ints = self._numbers[end - 1]
             return last
         length = end - begin
-        found: Ints = np.maximum(self._table[self._first[length] + begin], self._table[self._last[length] + end])
-        return found
+        maxima: Ints = np.maximum(self._table[self._first[length] + begin], self._table[self._last[length] + end])
+        return maxima
 
 
 class _OverflowCounter:
@@ -537,7 +539,7 @@ class _OverflowCounter:
         return self.counts
 
     def _count_larger(self, begin: Ints, end: Ints, limit: Ints) -> Ints:
-        found = np.zeros(len(begin), np.int64)
+        counts = np.zeros(len(begin), np.int64)
         length = 1 << max(len(self._numbers) - 1, 0).bit_length()
         low = int(self._numbers.min())
         span = int(self._numbers.max()) - low + 2
@@ -554,7 +556,7 @@ class _OverflowCounter:
 
             for odd, at in ((begin & 1 == 1, begin), (end & 1 == 1, end - 1)):
                 use = odd & (begin < end)
-                found[use] += larger(at[use], limit[use])
+                counts[use] += larger(at[use], limit[use])
             begin, end = (begin + 1) >> 1, end >> 1
             wide *= 2
-        return found
+        return counts

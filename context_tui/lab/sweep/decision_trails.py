@@ -1,13 +1,13 @@
 """Decision trails: settings that make the same decisions throughout a recording are replayed once.
 
 A replay is determined by the answers of its policy: whether it fires at a checkpoint, whether it writes in the
-background, and what its plan changes. The questions and answers are stored as a tree. Another setting is asked the same
-questions without a walk: where it reaches an end, it does the same as the setting that got there first; where it gives
-a new answer, it is replayed and its trail is added.
+background, and what its plan changes. The trail of a replay is these questions with their answers. Another setting is
+asked the same questions without a walk: if it gives all answers of a trail, its result is that of the trail.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -18,9 +18,8 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 
 T = TypeVar("T")
-MAX_KEPT_QUESTIONS = 2_000_000
-"""Questions, and messages of contexts, stored per session; later settings are replayed one by one."""
-
+MAX_TRAILS = 16
+"""Trails stored per policy, the newest first: neighbours in a grid are the most likely to decide the same."""
 MIN_TRIES, MIN_HIT_DIVISOR = 12, 4
 """Settings of a policy after which trails are given up, unless one in this many reused another's replay."""
 
@@ -41,36 +40,8 @@ class _Question(NamedTuple):
         return policy.trigger(self.state, params).fires
 
 
-class _QuestionNode(Generic[T]):
-    """Question, and the node that each answer leads to; most have one."""
-
-    __slots__ = ("first_answer", "first_child", "other_children", "question")
-
-    def __init__(self, asked: _Question) -> None:
-        self.question, self.first_answer, self.first_child = (
-            asked,
-            cast(Hashable, None),
-            cast("_QuestionNode[T] | _ReplayEnd[T] | None", None),
-        )
-        self.other_children: dict[Hashable, _QuestionNode[T] | _ReplayEnd[T]] | None = None
-
-    def find_child(self, answer: Hashable) -> _QuestionNode[T] | _ReplayEnd[T] | None:
-        if self.first_child is not None and self.first_answer == answer:
-            return self.first_child
-        return self.other_children.get(answer) if self.other_children else None
-
-    def add_child(self, answer: Hashable, to: _QuestionNode[T] | _ReplayEnd[T]) -> None:
-        if self.first_child is None:
-            self.first_answer, self.first_child = answer, to
-        else:
-            self.other_children = self.other_children or {}
-            self.other_children[answer] = to
-
-
-class _ReplayEnd(NamedTuple, Generic[T]):
-    """End of a replay."""
-
-    result: T
+_Log = list[tuple[_Question, Hashable]]
+"""Questions to a policy, with its answers."""
 
 
 class DecisionTrails(Generic[T]):
@@ -78,84 +49,59 @@ class DecisionTrails(Generic[T]):
 
     def __init__(self) -> None:
         self.replay_count = 0
-        self._roots: dict[Hashable, _QuestionNode[T] | _ReplayEnd[T]] = {}
-        self._remaining_room = MAX_KEPT_QUESTIONS
+        self._trails: dict[Hashable, deque[tuple[_Log, T]]] = defaultdict(lambda: deque(maxlen=MAX_TRAILS))
         self._hit_counts: dict[Hashable, tuple[int, int]] = {}
 
     def replay_or_reuse(self, policy: Policy, params: Params, replay: Callable[[Policy], T]) -> T:
         """Return the result of *replay* for these parameters, or for others that decide the same."""
-        steps = _list_steps(policy, params)
+        steps = list(policy.steps(params)) or [(policy, params)]
         key = (policy.name, *(each.name for each, _ in steps))
-        tried, known = self._hit_counts.get(key, (0, 0))
-        if tried >= MIN_TRIES and known * MIN_HIT_DIVISOR < tried:
+        tries, hits = self._hit_counts.get(key, (0, 0))
+        if tries >= MIN_TRIES and hits * MIN_HIT_DIVISOR < tries:
             self.replay_count += 1
             return replay(policy)
-        node = self._roots.get(key)
-        while isinstance(node, _QuestionNode):
-            node = node.find_child(node.question.ask(*steps[node.question.step_number]))
-        self._hit_counts[key] = tried + 1, known + (node is not None)
-        if node is not None:
-            return node.result
-        log: list[tuple[_Question, Hashable]] = []
-        made = replay(cast(Policy, _RecordedPolicy(policy, steps, log)))
+        for log, result in self._trails[key]:
+            if all(question.ask(*steps[question.step_number]) == answer for question, answer in log):
+                self._hit_counts[key] = tries + 1, hits + 1
+                return result
+        self._hit_counts[key] = tries + 1, hits
+        log = []
+        result = replay(cast(Policy, _RecordedPolicy(policy, steps, log)))
         self.replay_count += 1
-        room = sum(1 + (len(asked.context) if asked.context is not None else 0) for asked, _ in log)
-        if room <= self._remaining_room:
-            self._remaining_room -= room
-            self._add_trail(key, log, _ReplayEnd(made))
-        return made
-
-    def _add_trail(self, key: Hashable, log: list[tuple[_Question, Hashable]], end: _ReplayEnd[T]) -> None:
-        if not log:
-            self._roots[key] = end
-            return
-        node = self._roots.setdefault(key, _QuestionNode(log[0][0]))
-        for (_, answer), following in zip(log, [*log[1:], None], strict=True):
-            assert isinstance(node, _QuestionNode)
-            then = node.find_child(answer)
-            if then is None:
-                then = end if following is None else _QuestionNode(following[0])
-                node.add_child(answer, then)
-            node = then
-
-
-def _list_steps(policy: Policy, params: Params) -> list[tuple[Policy, Params]]:
-    """List the policies that run in order, with their parameters; a simple policy is its own only step."""
-    return list(policy.steps(params)) or [(policy, params)]
+        self._trails[key].appendleft((log, result))
+        return result
 
 
 class _RecordedPolicy:
     """Policy whose answers are logged."""
 
-    def __init__(
-        self, policy: Policy, steps: list[tuple[Policy, Params]], log: list[tuple[_Question, Hashable]]
-    ) -> None:
+    def __init__(self, policy: Policy, steps: list[tuple[Policy, Params]], log: _Log) -> None:
         self._policy, self._log, self._step_number = policy, log, 0
         if [each for each, _ in steps] != [policy]:
             self.steps = lambda params: [(self._wrap_step(*each), each[1][1]) for each in enumerate(steps)]
 
     def _wrap_step(self, number: int, step: tuple[Policy, Params]) -> _RecordedPolicy:
-        made = _RecordedPolicy(step[0], [step], self._log)
-        made._step_number = number
-        return made
+        wrapped = _RecordedPolicy(step[0], [step], self._log)
+        wrapped._step_number = number
+        return wrapped
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
-        found = self._policy.trigger(state, params)
-        self._log.append((_Question(self._step_number, False, state), found.fires))
-        return found
+        trigger = self._policy.trigger(state, params)
+        self._log.append((_Question(self._step_number, False, state), trigger.fires))
+        return trigger
 
     def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
-        found = self._policy.runs_in_background(state, params)
-        self._log.append((_Question(self._step_number, True, state), found))
-        return found
+        answer = self._policy.runs_in_background(state, params)
+        self._log.append((_Question(self._step_number, True, state), answer))
+        return answer
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        found = self._policy.plan(context, params, state)
-        self._log.append((_Question(self._step_number, False, state, context), _describe_plan(found)))
-        return found
+        plan = self._policy.plan(context, params, state)
+        self._log.append((_Question(self._step_number, False, state, context), _describe_plan(plan)))
+        return plan
 
 
 def _describe_plan(plan: Plan) -> Hashable:

@@ -26,24 +26,24 @@ def find_dominated(points: Mapping[K, ParetoPoint]) -> dict[K, K]:
     That one is itself on the Pareto front. Equal points do not dominate each other.
     """
     ordered = sorted(points, key=lambda each: (points[each].regret, -points[each].saved))
-    found: dict[K, K] = {}
+    dominated_by: dict[K, K] = {}
     best: K | None = None
     for each in ordered:
         if best is None or points[each].saved > points[best].saved:
             best = each
         elif points[best].dominates(points[each]):
-            found[each] = best
-    return found
+            dominated_by[each] = best
+    return dominated_by
 
 
 def find_frontier(points: Mapping[K, ParetoPoint]) -> list[K]:
     """Return the points that no other dominates, by rising regret; of equal ones only the first."""
-    beaten = find_dominated(points)
-    left: dict[ParetoPoint, K] = {}
+    dominated = find_dominated(points)
+    by_point: dict[ParetoPoint, K] = {}
     for each, point in points.items():
-        if each not in beaten:
-            left.setdefault(point, each)
-    return [left[point] for point in sorted(left, key=lambda point: (point.regret, point.saved))]
+        if each not in dominated:
+            by_point.setdefault(point, each)
+    return [by_point[point] for point in sorted(by_point, key=lambda point: (point.regret, point.saved))]
 
 
 def find_best(points: Mapping[K, ParetoPoint], max_regret: float) -> K | None:

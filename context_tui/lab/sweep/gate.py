@@ -48,11 +48,11 @@ class GateViolation:
     allowed: float
 
     def __str__(self) -> str:
-        where = self.session or "all sessions"
+        session = self.session or "all sessions"
         bound = "at least" if self.limit == "saved" else "at most"
         allowed = f"allowed: {bound} {_format_number(self.allowed)}"
         change = f"{_format_number(self.new)}, was {_format_number(self.old)}"
-        return f"{where}: {LIMIT_LABELS[self.limit]}: {change}; {allowed}"
+        return f"{session}: {LIMIT_LABELS[self.limit]}: {change}; {allowed}"
 
 
 class WorseSession(NamedTuple):
@@ -95,66 +95,69 @@ def parse_gate(tables: Mapping[str, Any]) -> Gate:
     limits = tables.get("limits", {})
     if not isinstance(limits, Mapping) or not limits:
         raise PlanError("limits are missing; write [limits], and one such as regret = 0 below it")
-    given = dict(limits)
-    each = given.pop("session", {})
-    return Gate(tables["old"], tables["new"], _parse_limits("limits", given), _parse_limits("limits.session", each))
+    own_limits = dict(limits)
+    session_limits = own_limits.pop("session", {})
+    return Gate(
+        tables["old"],
+        tables["new"],
+        _parse_limits("limits", own_limits),
+        _parse_limits("limits.session", session_limits),
+    )
 
 
 def _parse_limits(name: str, table: Any) -> Limits:
-    known = [field.name for field in fields(Limits)]
+    names = [field.name for field in fields(Limits)]
     if not isinstance(table, Mapping):
         raise PlanError(f"{name} must be a table; write [{name}]")
     for key, value in table.items():
-        if key not in known:
-            raise PlanError(f"{name}.{key}: unknown limit; available: {', '.join(known)}")
+        if key not in names:
+            raise PlanError(f"{name}.{key}: unknown limit; available: {', '.join(names)}")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise PlanError(f"{name}.{key} must be a number")
     return Limits(**table)
 
 
-def find_violations(gate: Gate, found: Sweep) -> list[GateViolation]:
+def find_violations(gate: Gate, sweep: Sweep) -> list[GateViolation]:
     """Return the limits that the change exceeds.
 
     Raises:
         PlanError: a limit refers to an unknown value: a cost without a price, or regret that was not computed.
     """
-    result = _check_limits("", gate.all, found.totals[gate.old_setting], found.totals[gate.new_setting])
-    for session, rows in sorted(found.rows_by_session.items()):
-        by_name = {row.setting: compute_totals([row], found.cost_unit) for row in rows}
-        result += _check_limits(session, gate.each, by_name[gate.old_setting], by_name[gate.new_setting])
-    return result
+    violations = _check_limits("", gate.all, sweep.totals[gate.old_setting], sweep.totals[gate.new_setting])
+    for session, rows in sorted(sweep.rows_by_session.items()):
+        by_name = {row.setting: compute_totals([row], sweep.cost_unit) for row in rows}
+        violations += _check_limits(session, gate.each, by_name[gate.old_setting], by_name[gate.new_setting])
+    return violations
 
 
-def find_worse_sessions(case: GateViolation, gate: Gate, found: Sweep) -> list[WorseSession]:
+def find_worse_sessions(case: GateViolation, gate: Gate, sweep: Sweep) -> list[WorseSession]:
     """Return the sessions on which the change does worse in the limit of *case*, by falling difference."""
     worse = list[WorseSession]()
-    for session, rows in found.rows_by_session.items():
-        by_name = {row.setting: compute_totals([row], found.cost_unit) for row in rows}
-        old, new = (
-            _find_limit_value(case.limit, by_name[gate.old_setting]),
-            _find_limit_value(case.limit, by_name[gate.new_setting]),
-        )
+    for session, rows in sweep.rows_by_session.items():
+        by_name = {row.setting: compute_totals([row], sweep.cost_unit) for row in rows}
+        old = _find_limit_value(case.limit, by_name[gate.old_setting])
+        new = _find_limit_value(case.limit, by_name[gate.new_setting])
         if old is not None and new is not None and (new < old if case.limit == "saved" else new > old):
             worse.append(WorseSession(session, old, new))
     return sorted(worse, key=lambda each: (-abs(each.new - each.old), each.session))
 
 
 def _check_limits(session: str, limits: Limits, old: Totals, new: Totals) -> list[GateViolation]:
-    found: list[GateViolation] = []
+    violations: list[GateViolation] = []
     for limit in (field.name for field in fields(Limits)):
         allowed = getattr(limits, limit)
         if allowed is None:
             continue
-        was, now = _get_limit_value(limit, old), _get_limit_value(limit, new)
+        old_value, new_value = _get_limit_value(limit, old), _get_limit_value(limit, new)
         if limit == "saved":
-            most = allowed * new.without
-            bad = now < most
+            bound = allowed * new.without
+            is_exceeded = new_value < bound
         else:
-            most = was + allowed if limit in ("regret", "overflows") else was * (1 + allowed)
-            bad = now > most
-        if bad:
-            found.append(GateViolation(session, limit, was, now, most))
-    return found
+            bound = old_value + allowed if limit in ("regret", "overflows") else old_value * (1 + allowed)
+            is_exceeded = new_value > bound
+        if is_exceeded:
+            violations.append(GateViolation(session, limit, old_value, new_value, bound))
+    return violations
 
 
 def _get_limit_value(limit: str, each: Totals) -> float:

@@ -95,20 +95,20 @@ class Sweep:
     def sorted_rows(self) -> list[SweepRow]:
         """Rows ordered by session and setting, each with the setting that dominates it on its session."""
         order = {each.name: number for number, each in enumerate(self.settings)}
-        found = list[SweepRow]()
+        sorted_rows = list[SweepRow]()
         for _, rows in sorted(self.rows_by_session.items()):
-            beaten = self._compute_dominance(rows).dominated_by
+            dominated_by = self._compute_dominance(rows).dominated_by
             rows = sorted(rows, key=lambda row: order.get(row.setting, len(order)))
-            found += [replace(row, dominated_by=beaten.get(row.setting)) for row in rows]
-        return found
+            sorted_rows += [replace(row, dominated_by=dominated_by.get(row.setting)) for row in rows]
+        return sorted_rows
 
     def _compute_dominance(self, rows: Iterable[SweepRow]) -> Dominance:
         if self.saving_unit == "money":
             rows = [row for row in rows if row.cost is not None and row.cost.unit == self.cost_unit]
-        points = {
-            name: _sum_points(each, self.saving_unit)
-            for name, each in _group_rows(rows, lambda row: row.setting).items()
-        }
+        points = dict[str, ParetoPoint]()
+        for name, setting_rows in _group_rows(rows, lambda row: row.setting).items():
+            saved, regrets = zip(*(row.compute_point(self.saving_unit) for row in setting_rows), strict=True)
+            points[name] = ParetoPoint(sum(saved), sum(regrets))
         return compute_dominance(points, self.current)
 
 
@@ -144,15 +144,10 @@ def _format_values(values: Any) -> str:
 
 
 def _group_rows(rows: Iterable[SweepRow], key: Callable[[SweepRow], str]) -> dict[str, list[SweepRow]]:
-    found: dict[str, list[SweepRow]] = {}
+    groups: dict[str, list[SweepRow]] = {}
     for row in rows:
-        found.setdefault(key(row), []).append(row)
-    return found
-
-
-def _sum_points(rows: Iterable[SweepRow], saving_unit: SavingUnit) -> ParetoPoint:
-    points = [row.compute_point(saving_unit) for row in rows]
-    return ParetoPoint(sum(each.saved for each in points), sum(each.regret for each in points))
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def compute_totals(rows: Sequence[SweepRow], unit: str) -> Totals:
@@ -173,16 +168,16 @@ def compute_totals(rows: Sequence[SweepRow], unit: str) -> Totals:
     )
 
 
-def _sum_drops(each: Sequence[SettingDrops]) -> SettingDrops:
-    dropped, tokens = sum(lost.dropped for lost in each), sum(lost.tokens_dropped for lost in each)
-    if any(lost.tokens_used_later is None for lost in each):
+def _sum_drops(all_drops: Sequence[SettingDrops]) -> SettingDrops:
+    dropped, tokens = sum(drops.dropped for drops in all_drops), sum(drops.tokens_dropped for drops in all_drops)
+    if any(drops.tokens_used_later is None for drops in all_drops):
         return SettingDrops(dropped, tokens)
     tiers: dict[str, int] = {}
-    for lost in each:
-        for tier, count in (lost.by_tier or {}).items():
+    for drops in all_drops:
+        for tier, count in (drops.by_tier or {}).items():
             tiers[tier] = tiers.get(tier, 0) + count
-    used = sum(lost.used_later or 0 for lost in each)
-    return SettingDrops(dropped, tokens, used, sum(lost.tokens_used_later or 0 for lost in each), tiers)
+    used_later = sum(drops.used_later or 0 for drops in all_drops)
+    return SettingDrops(dropped, tokens, used_later, sum(drops.tokens_used_later or 0 for drops in all_drops), tiers)
 
 
 def build_sweep_report(sweep: Sweep) -> dict[str, Any]:

@@ -74,9 +74,9 @@ class SweepRow:
 
     def compute_point(self, saving_unit: SavingUnit) -> ParetoPoint:
         """Return saving and regret: tokens needed later or, where regret was not computed, all dropped tokens."""
-        used = self.drops.tokens_used_later
+        used_tokens = self.drops.tokens_used_later
         saved = self.saved if saving_unit == "tokens" else self.cost.without - self.cost.cost if self.cost else 0.0
-        return ParetoPoint(saved, self.drops.tokens_dropped if used is None else used)
+        return ParetoPoint(saved, self.drops.tokens_dropped if used_tokens is None else used_tokens)
 
 
 def build_row_report(row: SweepRow) -> dict[str, Any]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
-from context_tui.lab.price.cache import CacheReuse
-from context_tui.lab.price.pricing import price_replay
 from context_tui.lab.regret.cases import compute_regret
 from context_tui.lab.regret.index import build_use_index
-from context_tui.lab.replay.result import CompactionHandling, Replay, ReplayTotals
-from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY, get_baseline, replay_recording
-from context_tui.lab.study import Lab
+from context_tui.lab.replay.result import Replay, ReplayTotals
+from context_tui.lab.replay.walk import get_baseline
+from context_tui.lab.study import Lab, StudySettings
 from context_tui.lab.sweep.decision_trails import DecisionTrails
 from context_tui.lab.sweep.rows import SettingCost, SettingDrops, SweepRow
 from context_tui.lab.sweep.settings import SweepSetting
@@ -27,22 +25,16 @@ MIN_VECTORIZED_SETTINGS = 16
 
 
 @dataclass(frozen=True)
-class SweepOptions:
-    """Options of the replay (:func:`context_tui.lab.replay.walk.replay`) and of the price of all settings of a sweep.
+class SweepOptions(StudySettings):
+    """Settings of all studies of a sweep.
 
     Attributes:
-        shares_prefix: whether a summarizer is sent the beginning of the calls, which it reads from the prompt cache.
-        reuse: what a call reads from the prompt cache where the policy changed its prompt.
+        window: the context window in tokens, to override those of the files.
         quick: leave out regret and prices, which take most of the time.
     """
 
-    recorded: CompactionHandling = "keep"
-    summary_tokens: int | None = None
-    delay: int = DEFAULT_SUMMARY_DELAY
     window: int | None = None
-    shares_prefix: bool = False
     quick: bool = False
-    reuse: CacheReuse = "breakpoints"
 
 
 class SessionSweep:
@@ -64,24 +56,9 @@ class SessionSweep:
         self, setting: SweepSetting, policy: Policy | None = None, checkpoint: Callable[[], object] = lambda: None
     ) -> SweepRow:
         """Replay a setting along the session and return its row; *policy* stands in for the setting's own."""
-        options = self.options
-        replay = replay_recording(
-            self.recording,
-            policy or setting.policy,
-            setting.params,
-            recorded=options.recorded,
-            summary_tokens=options.summary_tokens,
-            delay=options.delay,
-            checkpoint=checkpoint,
-        )
-        return self.build_row(
-            setting,
-            len(replay.firings),
-            replay.totals,
-            sum(replay.baseline),
-            self._measure_drops(replay),
-            self._compute_cost(replay),
-        )
+        replay = self.lab.replay(policy or setting.policy, setting.params, self.options, checkpoint)
+        drops, cost = self._measure_drops(replay), self._compute_cost(replay)
+        return self.build_row(setting, len(replay.firings), replay.totals, drops, cost)
 
     def replay_or_reuse(self, setting: SweepSetting, checkpoint: Callable[[], object] = lambda: None) -> SweepRow:
         """Return the row of a setting, copied from another one that decides the same where there is one."""
@@ -93,7 +70,6 @@ class SessionSweep:
         setting: SweepSetting,
         firings: int,
         totals: ReplayTotals,
-        baseline_tokens: int,
         drops: SettingDrops,
         cost: SettingCost | None = None,
     ) -> SweepRow:
@@ -106,38 +82,27 @@ class SessionSweep:
             setting.param_values,
             len(self.recording.calls),
             firings,
-            totals.sent,
-            totals.saved,
-            totals.peak,
-            totals.overflows,
-            baseline_tokens,
+            *totals,
+            totals.sent + totals.saved,
             drops,
             cost,
         )
 
-    @cached_property
-    def baseline_sizes(self) -> list[int]:
-        """Tokens of the context without a policy, by call."""
-        return get_baseline(self.recording, self.options.recorded).sizes
-
     def _measure_drops(self, replay: Replay) -> SettingDrops:
-        """Count what a replay dropped, and how much of that was needed later."""
         if not self.options.quick:
-            found = compute_regret(replay, self.lab.uses)
-            tiers = {str(tier): count for tier, count in found.by_tier.items()}
-            return SettingDrops(found.dropped, found.tokens_dropped, found.used_later, found.tokens_used_later, tiers)
+            regret = compute_regret(replay, self.lab.uses)
+            tiers = {str(tier): count for tier, count in regret.by_tier.items()}
+            return SettingDrops(
+                regret.dropped, regret.tokens_dropped, regret.used_later, regret.tokens_used_later, tiers
+            )
         facts = self.lab.session.facts
         return SettingDrops(len(replay.removed_by_policy), sum(bytes4(facts, row) for row in replay.removed_by_policy))
 
     def _compute_cost(self, replay: Replay) -> SettingCost | None:
-        """Price a replay, unless prices are left out."""
         if self.options.quick:
             return None
-        options = self.options
-        found = price_replay(
-            replay, recorded=self.lab.recorded_calls, shares_prefix=options.shares_prefix, reuse=options.reuse
-        )
-        return SettingCost(found.cost, found.baseline_cost, found.rate_table.unit)
+        price = self.lab.price(replay, self.options)
+        return SettingCost(price.cost, price.baseline_cost, price.rate_table.unit)
 
 
 def sweep_session(
@@ -192,12 +157,10 @@ def _compute_rows_by_rules(session_sweep: SessionSweep, settings: Sequence[Sweep
         rules = [rule for _, rule in group]
         track = SweepTrack(session_sweep.recording, rules[0], session_sweep.options.recorded)
         columns = (column.tolist() for column in compute_outcomes(track, rules))
-        without = sum(session_sweep.baseline_sizes)
+        without = sum(get_baseline(session_sweep.recording, session_sweep.options.recorded).sizes)
         for (setting, _), outcome in zip(group, zip(*columns, strict=True), strict=True):
-            is_known, sent, peak, overflows, firings, dropped, tokens = outcome
+            is_known, tokens_sent, peak, overflows, firings, dropped, tokens = outcome
             if is_known:
-                totals = ReplayTotals(sent, without - sent, peak, overflows)
-                rows[setting.name] = session_sweep.build_row(
-                    setting, firings, totals, without, SettingDrops(dropped, tokens)
-                )
+                totals = ReplayTotals(tokens_sent, without - tokens_sent, peak, overflows)
+                rows[setting.name] = session_sweep.build_row(setting, firings, totals, SettingDrops(dropped, tokens))
     return rows

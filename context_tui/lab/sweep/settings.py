@@ -43,14 +43,16 @@ def parse_grid_values(policy: Policy, texts: Sequence[str]) -> dict[str, list[An
     Raises:
         PlanError: a text has no value, or a value is not allowed. Unknown names are not checked here.
     """
-    given = parse_assignments(texts)
-    own = {name: text for name, text in given.items() if "." not in name}
+    texts_by_name = parse_assignments(texts)
+    top_level = {name: text for name, text in texts_by_name.items() if "." not in name}
     listed = {each.name: each for each in list_parameters(policy)}
-    lists = {name: text for name, text in own.items() if name in listed and listed[name].kind == "list"}
-    known = {each.name: each for each in list_parameters(policy, build_params(policy, lists))}
+    lists = {name: text for name, text in top_level.items() if name in listed and listed[name].kind == "list"}
+    parameters = {each.name: each for each in list_parameters(policy, build_params(policy, lists))}
     return {
-        name: parse_values(known[name], text) if name in known and known[name].kind in ("number", "switch") else [text]
-        for name, text in given.items()
+        name: parse_values(parameters[name], text)
+        if name in parameters and parameters[name].kind in ("number", "switch")
+        else [text]
+        for name, text in texts_by_name.items()
     }
 
 
@@ -82,9 +84,9 @@ def merge_grids(grids: Iterable[Sequence[SweepSetting]]) -> list[SweepSetting]:
     Raises:
         PlanError: there are no settings, or more than :data:`MAX_SETTINGS`.
     """
-    found = {each.name: each for settings in grids for each in settings}
-    if not found:
+    by_name = {each.name: each for settings in grids for each in settings}
+    if not by_name:
         raise PlanError("no policy; name one with -P")
-    if len(found) > MAX_SETTINGS:
-        raise PlanError(f"{len(found):,} settings; at most {MAX_SETTINGS:,} are allowed: give fewer values")
-    return list(found.values())
+    if len(by_name) > MAX_SETTINGS:
+        raise PlanError(f"{len(by_name):,} settings; at most {MAX_SETTINGS:,} are allowed: give fewer values")
+    return list(by_name.values())

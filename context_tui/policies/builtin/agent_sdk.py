@@ -12,10 +12,9 @@ from context_tui.compaction.plan import Insert, KeepReason, Plan, Trigger, Verdi
 from context_tui.compaction.summary_prompt import SummaryPrompt
 from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, param
 from context_tui.policies.block_index import PrefixSums
-from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.blocks import CUT_HEAD, CUT_TAIL, bytes_to_tokens, compute_cut_shifts
+from context_tui.policies.runtime_state import RuntimeState, format_comparison
+from context_tui.session.blocks import HEAD_BYTES, TAIL_BYTES, bytes_to_tokens, compute_boundary_shifts
 from context_tui.session.context import Body, Context, memoize
-from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, compact_text, utf8_len
 from context_tui.session.markers import SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.session.session import Message
@@ -37,7 +36,7 @@ class AgentSdkPruneParams(Params):
     preserve_tail: int = param(4, "messages at the end that stay as they are", "messages", 0, 100_000)
 
 
-def check_input_tokens(state: RuntimeState, threshold: int, what: str) -> Trigger:
+def check_input_tokens(state: RuntimeState, threshold: int, limit_text: str) -> Trigger:
     """Fires above *threshold*, by the input tokens of the last reply as agent-sdk reads them.
 
     At Anthropic these leave out cached tokens, so the reason names the real size too.
@@ -45,21 +44,22 @@ def check_input_tokens(state: RuntimeState, threshold: int, what: str) -> Trigge
     read = state.reported_input_tokens
     if state.recorded_usage is None or read is None:
         return Trigger(False, "no recorded usage, which is all that it looks at", None, threshold, "unknown")
-    real = state.recorded_usage.context
+    size = state.recorded_usage.context
     fires = read > threshold
-    reason = f"recorded input tokens {read:,}, {'above' if fires else 'not above'} {what} = {threshold:,}"
-    if read != real:
-        reason += f"; {real:,} with cached tokens, which {'would' if real > threshold else 'would not'} fire"
+    value, limit = f"{read:,} recorded input tokens", f"{threshold:,}"
+    reason = format_comparison(value, limit, fires=fires, exclusive=True, explanation=limit_text)
+    if read != size:
+        reason += f"; {size:,} with cached tokens, which {'would' if size > threshold else 'would not'} fire"
     return Trigger(fires, reason, read, threshold, "recorded input tokens of the last reply")
 
 
 def build_belief(state: RuntimeState) -> Belief:
     """agent-sdk believes the input tokens of the last reply."""
-    read = state.reported_input_tokens
-    if read is None or state.recorded_usage is None:
-        return Belief(read, "no recorded usage")
-    cached = "" if read == state.recorded_usage.context else "uncached "
-    return Belief(read, f"{cached}input tokens of the last reply")
+    input_tokens = state.reported_input_tokens
+    if input_tokens is None or state.recorded_usage is None:
+        return Belief(input_tokens, "no recorded usage")
+    cached = "" if input_tokens == state.recorded_usage.context else "uncached "
+    return Belief(input_tokens, f"{cached}input tokens of the last reply")
 
 
 class AgentSdkPrune(BasePolicy):
@@ -77,16 +77,16 @@ class AgentSdkPrune(BasePolicy):
 
     def trigger(self, state: RuntimeState, params: AgentSdkPruneParams) -> Trigger:
         threshold = params.context_budget * params.threshold_pct // 100
-        what = f"{params.threshold_pct}% of {params.context_budget:,}"
-        return check_input_tokens(state, threshold, what)
+        limit_text = f"{params.threshold_pct}% of {params.context_budget:,}"
+        return check_input_tokens(state, threshold, limit_text)
 
     def plan(self, context: Context, params: AgentSdkPruneParams, state: RuntimeState) -> Plan:
         facts, end, longest = context.facts, len(context) - params.preserve_tail, params.max_chars
-        found = find_prunable_results(context)
-        lengths = found.json_bytes[: bisect_left(found.position, end)]
-        chosen = [number for number, length in enumerate(lengths) if length > longest]
-        sizes = {found.block[number]: found.pruned_bytes[number] for number in chosen}
-        removed = sum(lengths[number] for number in chosen) - sum(sizes.values())
+        results = find_prunable_results(context)
+        lengths = results.json_bytes[: bisect_left(results.position, end)]
+        numbers = [number for number, length in enumerate(lengths) if length > longest]
+        sizes = {results.block[number]: results.pruned_bytes[number] for number in numbers}
+        removed = sum(lengths[number] for number in numbers) - sum(sizes.values())
 
         def build_change(block: int) -> Change:
             return Change("truncate", Body(None, sizes[block]), self.name, prune_text)
@@ -109,21 +109,21 @@ class AgentSdkPrune(BasePolicy):
             reason="" if sizes else f"nothing to prune: no older result is longer than {longest:,} bytes",
             report={"removed_bytes": removed},
             keep_reason=find_keep_reason,
-            tokens_saved=sum(found.saved_tokens[number] for number in chosen),
+            tokens_saved=sum(results.saved_tokens[number] for number in numbers),
         )
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
-        found, total = find_prunable_results(context), index_context(context).total
+        results, total = find_prunable_results(context), index_context(context).total
         if name == "max_chars":
-            old = bisect_left(found.position, len(context) - params.preserve_tail)
-            by_length = PrefixSums(found.json_bytes[:old], found.saved_tokens[:old])
+            old = bisect_left(results.position, len(context) - params.preserve_tail)
+            by_length = PrefixSums(results.json_bytes[:old], results.saved_tokens[:old])
             return [total - by_length.sum_above(value) for value in values]
         if name == "preserve_tail":
             saved = [
                 saved if length > params.max_chars else 0
-                for length, saved in zip(found.json_bytes, found.saved_tokens, strict=True)
+                for length, saved in zip(results.json_bytes, results.saved_tokens, strict=True)
             ]
-            by_position = PrefixSums(found.position, saved)
+            by_position = PrefixSums(results.position, saved)
             return [total - by_position.sum_below(len(context) - value) for value in values]
         return super().curve(context, params, state, name, values)
 
@@ -142,17 +142,17 @@ class PrunableResults:
 @memoize
 def find_prunable_results(context: Context) -> PrunableResults:
     """Return every tool_result that pruning would shorten, whatever the limit."""
-    results, cuts = index_context(context).results, context.facts.cut
-    found = []
+    results, shifts = index_context(context).results, context.facts.boundary_shifts
+    rows = []
     for position, block, tokens in zip(results.position, results.block, results.tokens, strict=True):
         body = context.replacements.get(block)
         if body is not None and body.text is None:
             continue  # its text is made when it is carried out: nobody knows yet what it takes as JSON
         length = count_json_bytes(context, block)
-        size = compute_pruned_size(length, cuts[block] if block not in context.replacements else 0)
+        size = compute_pruned_size(length, shifts[block] if block not in context.replacements else 0)
         if size is not None:
-            found.append((position, block, length, size, tokens - bytes_to_tokens(size)))
-    return PrunableResults(*zip(*found, strict=True)) if found else PrunableResults((), (), (), (), ())
+            rows.append((position, block, length, size, tokens - bytes_to_tokens(size)))
+    return PrunableResults(*zip(*rows, strict=True)) if rows else PrunableResults((), (), (), (), ())
 
 
 def count_json_bytes(context: Context, block: int) -> int:
@@ -174,15 +174,13 @@ def compute_pruned_size(length: int, cut: int) -> int | None:
 
 def _find_cuts(length: int, shifts: int) -> tuple[int, int]:
     """Return where a body of *length* bytes is cut: the end of its first part, and the start of its last part."""
-    return CUT_HEAD - (shifts & 3), length - CUT_TAIL + (shifts >> 2)
+    return HEAD_BYTES - (shifts & 3), length - TAIL_BYTES + (shifts >> 2)
 
 
 def prune_text(content: Any) -> str:
-    """Return the pruned body of a tool_result: its compact JSON with the middle cut out, both cuts at character
-    boundaries.
-    """
+    """Return a tool_result's compact JSON without its middle, cut at character boundaries."""
     encoded = compact_json("" if content is None else content, sort_keys=True)
-    head, tail = _find_cuts(len(encoded), compute_cut_shifts(encoded))
+    head, tail = _find_cuts(len(encoded), compute_boundary_shifts(encoded))
     first, last = (part.decode("utf-8", "surrogatepass") for part in (encoded[:head], encoded[tail:]))
     return first + PRUNE_MARKER.format(tail - head) + last
 
@@ -277,16 +275,12 @@ def find_split(context: Context, min_keep: int) -> int:
     while (
         at > 0
         and facts.role[order[at]] == Role.USER
-        and _has_kind(facts, order[at], Kind.TOOL_RESULT)
+        and context.has_kind(order[at], Kind.TOOL_RESULT)
         and facts.role[order[at - 1]] == Role.ASSISTANT
-        and _has_kind(facts, order[at - 1], Kind.TOOL_USE)
+        and context.has_kind(order[at - 1], Kind.TOOL_USE)
     ):
         at -= 1
     return at
-
-
-def _has_kind(facts: Facts, message: int, kind: Kind) -> bool:
-    return any(facts.kind[block] == kind for block in facts.blocks_of(message))
 
 
 def build_summary_request(old_messages: list[Message], previous: str | None) -> list[Message]:
@@ -299,13 +293,12 @@ def format_transcript(messages: list[Message]) -> str:
     parts = []
     for message in messages:
         role = "Assistant" if message.get("role") == "assistant" else "User"
-        said = "\n".join(_abridge_content(message.get("content")))
-        parts.append(f"{role}:\n{said}")
+        text = "\n".join(_abridge_content(message.get("content")))
+        parts.append(f"{role}:\n{text}")
     return "\n\n".join(parts)
 
 
 def _abridge_content(content: Any) -> Iterator[str]:
-    """Yield the abridged lines of one message's content."""
     if isinstance(content, str):
         yield content
         return

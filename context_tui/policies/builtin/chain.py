@@ -48,11 +48,11 @@ class Chain(BasePolicy):
         """
         for name in (*params.policies, *params.options):
             if name == self.name or name not in POLICIES:
-                others = ", ".join(each for each in POLICIES if each != self.name)
-                raise PlanError(f"chain: unknown policy {name!r}; available: {others}")
-        twice = [name for name in params.policies if params.policies.count(name) > 1]
-        if twice:
-            raise PlanError(f"chain: {twice[0]} is named twice; name it once")
+                names = ", ".join(each for each in POLICIES if each != self.name)
+                raise PlanError(f"chain: unknown policy {name!r}; available: {names}")
+        duplicates = [name for name in params.policies if params.policies.count(name) > 1]
+        if duplicates:
+            raise PlanError(f"chain: {duplicates[0]} is named twice; name it once")
         for name in params.options:
             if name not in params.policies:
                 raise PlanError(f"chain: parameters for {name}, which it does not run; name it in policies")
@@ -60,11 +60,9 @@ class Chain(BasePolicy):
         return [(policy, policy.Params(**options)) for policy, options in policies]
 
     def trigger(self, state: RuntimeState, params: ChainParams) -> Trigger:
-        """Check whether any step would fire."""
         return combine_step_triggers(self.steps(params), state)
 
     def runs_in_background(self, state: RuntimeState, params: ChainParams) -> bool:
-        """Return whether any step would start a summary in the background."""
         return is_any_step_in_background(self.steps(params), state)
 
     def plan(self, context: Context, params: ChainParams, state: RuntimeState) -> Plan:
@@ -78,11 +76,11 @@ class Chain(BasePolicy):
         """
         owner, _, key = name.rpartition(".")
         if owner:
-            others = params.options.get(owner, {})
-            name, values = "options", [{**params.options, owner: {**others, key: value}} for value in values]
+            options = params.options.get(owner, {})
+            name, values = "options", [{**params.options, owner: {**options, key: value}} for value in values]
         after = super().curve(context, params, state, name, values)
         if not state.firing_only or not self.trigger(state, params).fires:
             return after
         firing = (self.trigger(state, params.model_copy(update={name: value})).fires for value in values)
         total = index_context(context).total
-        return [left if fires else total for left, fires in zip(after, firing, strict=True)]
+        return [tokens if fires else total for tokens, fires in zip(after, firing, strict=True)]

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from context_tui.compaction.changes import Change, UniformChanges
 from context_tui.compaction.plan import Insert, KeepReason, Plan, Trigger, VerdictCode
 from context_tui.compaction.summary_prompt import SummaryPrompt, prepare_messages
-from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, param
+from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, explain_few_turns, param
 from context_tui.policies.block_index import PrefixSums, find_blocks_of_kind, select_block_numbers, slice_between
 from context_tui.policies.clearing_rule import ClearingRule
-from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.runtime_state import RuntimeState, format_comparison
 from context_tui.session.context import Body, Context, memoize
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
 from context_tui.session.session import Message
@@ -45,7 +45,7 @@ def build_belief(state: RuntimeState) -> Belief:
     )
 
 
-def check_threshold(state: RuntimeState, threshold: int, what: str) -> Trigger:
+def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Trigger:
     """defect acts when what it believes reaches *threshold* tokens."""
     fires = state.believed_tokens >= threshold
     source = (
@@ -55,18 +55,19 @@ def check_threshold(state: RuntimeState, threshold: int, what: str) -> Trigger:
     )
     if state.context_rewritten:
         source = "estimated: what was recorded is forgotten when something is cleared"
-    reason = f"{state.believed_tokens:,} tokens {'>=' if fires else '<'} limit {threshold:,} ({what})"
+    value, limit = f"{state.believed_tokens:,} tokens", f"{threshold:,}"
+    reason = format_comparison(value, limit, fires=fires, explanation=explanation)
     return Trigger(fires, reason, state.believed_tokens, threshold, source)
 
 
-def explain_few_turns(context: Context) -> str:
+def suggest_for_few_turns(context: Context) -> str:
     """Suggest what to do about a context with too few turns for defect's defaults; empty where it has enough."""
     turns = len(index_context(context).turn_starts)
     if turns >= DEFAULT_KEPT_TURNS:
         return ""
-    few = "A single turn" if turns == 1 else f"{turns} turns"
-    kept = f"defect-microcompact keeps the last {DEFAULT_KEPT_TURNS} by default (keep_recent_turns)"
-    return f"{few} here: {kept}; assistant_boundary lets defect-compact cut within one"
+    turns_text = "A single turn" if turns == 1 else f"{turns} turns"
+    rule_text = f"defect-microcompact keeps the last {DEFAULT_KEPT_TURNS} by default (keep_recent_turns)"
+    return f"{turns_text} here: {rule_text}; assistant_boundary lets defect-compact cut within one"
 
 
 CLEARED_BODY = Body.from_text(DEFECT_PLACEHOLDER)
@@ -96,7 +97,7 @@ class DefectMicrocompact(BasePolicy):
         return build_belief(state)
 
     def hint(self, context: Context) -> str:
-        return explain_few_turns(context)
+        return suggest_for_few_turns(context)
 
     def trigger(self, state: RuntimeState, params: DefectMicrocompactParams) -> Trigger:
         threshold = int(params.microcompact_ratio * get_window_tokens(state))
@@ -116,9 +117,7 @@ class DefectMicrocompact(BasePolicy):
         sums, trigger = index_context(context), self.trigger(state, params)
         keep, minimum = params.keep_recent_turns, params.min_clear_tokens
         if len(sums.turn_starts) < keep:
-            few = {0: "no turn starts in this context", 1: "only one turn"}
-            turns = few.get(len(sums.turn_starts), f"only {len(sums.turn_starts):,} turns")
-            reason = f"nothing to clear: {turns}, and the last {keep:,} are kept"
+            reason = f"nothing to clear: {explain_few_turns(len(sums.turn_starts), keep)}"
             return build_empty_plan(self.name, params, context, trigger, reason)
         end = find_protected_start(context, keep)
         results = sums.results
@@ -137,16 +136,16 @@ class DefectMicrocompact(BasePolicy):
             return KeepReason(VerdictCode.SMALL, f"{minimum:,} tokens or fewer")
 
         if not rows:
-            every = sums.results.position
-            count = bisect_left(every, end)
-            none = f"no tool results before the last {keep:,} turns" if every else "no tool results"
-            small = f"none of the {count:,} older results is larger than {minimum:,} tokens"
+            positions = sums.results.position
+            count = bisect_left(positions, end)
+            no_results = f"no tool results before the last {keep:,} turns" if positions else "no tool results"
+            too_small = f"none of the {count:,} older results is larger than {minimum:,} tokens"
             return Plan(
                 self.name,
                 params,
                 context,
                 trigger,
-                reason=small if count else none,
+                reason=too_small if count else no_results,
                 keep_reason=find_keep_reason,
                 tokens_saved=0,
             )
@@ -190,7 +189,6 @@ def is_cleared(context: Context, block: int) -> bool:
 
 
 def _find_uncleared_numbers(context: Context) -> list[int]:
-    """Numbers of the tool_results that have not been cleared before."""
     blocks = find_blocks_of_kind(context, Kind.TOOL_RESULT)
 
     def choose(numbers: range) -> list[int]:
@@ -200,7 +198,6 @@ def _find_uncleared_numbers(context: Context) -> list[int]:
 
 
 def _find_larger_numbers(context: Context, minimum: int) -> list[int]:
-    """Numbers of those that are larger than so many tokens."""
     uncleared, tokens = _find_uncleared_numbers(context), index_context(context).results.tokens
 
     def choose(numbers: range) -> list[int]:
@@ -287,7 +284,6 @@ class DefectCompact(BasePolicy):
     flat_curves: ClassVar[frozenset[str]] = frozenset({"compact_soft_ratio"})
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """Return a threshold that is not set is the share of the window."""
         unset = params.model_copy(update={"threshold": None})
         return self.compute_hard_limit(state, unset) if name == "threshold" else None
 
@@ -295,7 +291,7 @@ class DefectCompact(BasePolicy):
         return build_belief(state)
 
     def hint(self, context: Context) -> str:
-        return explain_few_turns(context)
+        return suggest_for_few_turns(context)
 
     def compute_hard_limit(self, state: RuntimeState, params: DefectCompactParams) -> int:
         """Tokens at which it must compact."""
@@ -304,7 +300,6 @@ class DefectCompact(BasePolicy):
         )
 
     def runs_in_background(self, state: RuntimeState, params: DefectCompactParams) -> bool:
-        """Return whether the size is from the soft share of the window on, and below the hard one."""
         return (
             int(params.compact_soft_ratio * get_window_tokens(state))
             <= state.believed_tokens
@@ -316,10 +311,10 @@ class DefectCompact(BasePolicy):
         soft = int(params.compact_soft_ratio * window)
         if state.believed_tokens >= hard or hard <= soft:
             absolute = params.threshold is not None
-            what = "the threshold" if absolute else format_window_share(state, params.compact_ratio)
-            return check_threshold(state, hard, what)
-        what = f"{format_window_share(state, params.compact_soft_ratio)} (in the background)"
-        return check_threshold(state, soft, what)
+            explanation = "the threshold" if absolute else format_window_share(state, params.compact_ratio)
+            return check_threshold(state, hard, explanation)
+        explanation = f"{format_window_share(state, params.compact_soft_ratio)} (in the background)"
+        return check_threshold(state, soft, explanation)
 
     def plan(self, context: Context, params: DefectCompactParams, state: RuntimeState) -> Plan:
         sums, trigger = index_context(context), self.trigger(state, params)
@@ -330,14 +325,18 @@ class DefectCompact(BasePolicy):
             starts = [position for position in sums.assistants if position > 0]
         cut = find_boundary(sums, starts, budget)
         if cut == 0:
-            what = "no turn starts in this context" if not starts else "the only turn starts at the first message"
-            reason = f"nothing to summarise: {what}"
+            explanation = (
+                "no turn starts in this context" if not starts else "the only turn starts at the first message"
+            )
+            reason = f"nothing to summarise: {explanation}"
             if not params.assistant_boundary:
                 reason += " (assistant_boundary would cut within it)"
             return build_empty_plan(self.name, params, context, trigger, reason)
         over = sums.total - sums.prefix[cut] > budget
         tail = KeepReason(VerdictCode.TAIL, f"in the tail of at most {budget:,} tokens")
-        why = KeepReason(VerdictCode.NEWEST_TURN, f"the newest turn, though over {budget:,} tokens") if over else tail
+        keep_reason = (
+            KeepReason(VerdictCode.NEWEST_TURN, f"the newest turn, though over {budget:,} tokens") if over else tail
+        )
         return Plan(
             self.name,
             params,
@@ -345,24 +344,22 @@ class DefectCompact(BasePolicy):
             trigger,
             dropped_ranges=(range(cut),),
             inserts=(SUMMARY_INSERT,),
-            keep_reason=lambda position, block: why,
+            keep_reason=lambda position, block: keep_reason,
             prompt=SUMMARY_PROMPT,
             previous_summary_row=find_earlier_summary_row(context, cut),
         )
 
 
 def find_boundary(sums: ContextIndex, starts: list[int], budget: int) -> int:
-    """Return the position of the first message to keep, or 0: whole turns from the newest back, while they fit the
-    budget.
-    """
+    """Return the first position to keep, or 0: whole turns from the newest back, within the budget."""
     if not starts or starts[-1] == 0:
         return 0
-    found, end = 0, len(sums.tokens)
+    boundary, end = 0, len(sums.tokens)
     for start in reversed(starts):
         if sums.prefix[end] - sums.prefix[start] > budget or start == 0:
             break
-        found = start
-    return found or starts[-1]
+        boundary = start
+    return boundary or starts[-1]
 
 
 def find_earlier_summary_row(context: Context, cut: int) -> int:

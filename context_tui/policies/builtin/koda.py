@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate, compress, islice
 from typing import Annotated, Any, ClassVar
 
@@ -16,18 +15,18 @@ from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
 from context_tui.policies.base import BasePolicy, Params, build_empty_plan, param
 from context_tui.policies.block_index import PrefixSums
 from context_tui.policies.parameters import parse_names
-from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.blocks import bytes_to_koda_tokens
+from context_tui.policies.runtime_state import RuntimeState, check_idle
 from context_tui.session.context import Body, Context, find_removed_blocks, memoize
-from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
+from context_tui.session.markers import RESULT_STUB
 from context_tui.session.values import Kind
+from context_tui.tokens.breakdown import RERUNNABLE_TOOLS
 from context_tui.tokens.context_index import index_context, memoize_by_messages
+from context_tui.tokens.estimators import bytes_to_tokens35
 
-STUB_BODY = Body.from_text(KODA_STUB)
+STUB_BODY = Body.from_text(RESULT_STUB)
 """What stands in place of a cleared result."""
 ESTIMATOR = "bytes/3.5"
 """How koda takes bytes for tokens."""
-_SecondsTrigger = partial(Trigger, unit="seconds")
 
 
 class KodaMicrocompactParams(Params):
@@ -37,32 +36,32 @@ class KodaMicrocompactParams(Params):
     keep_recent: int = param(5, "eligible results at the end that are kept", "results", 0, 10_000)
     min_tokens: int = param(50, "a result is eligible from this size on (by bytes / 3.5)", "tokens", 0, 1_000_000)
     compactable_tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
-        KODA_COMPACTABLE, "tools whose results may be cleared (case-sensitive)", "tools", refers_to="tools"
+        RERUNNABLE_TOOLS, "tools whose results may be cleared (case-sensitive)", "tools", refers_to="tools"
     )
 
 
 def count_result_tokens(context: Context, block: int) -> int:
     """Tokens of a tool_result's text as koda counts them: bytes / 3.5, floored."""
     body = context.replacements.get(block)
-    return bytes_to_koda_tokens(body.size if body else context.facts.text_bytes[block])
+    return bytes_to_tokens35(body.size if body else context.facts.text_bytes[block])
 
 
 @memoize_by_messages
 def count_rows(context: Context) -> int:
     """Rows that the context has as koda stores it: one a tool_result, one for the rest of a message."""
-    facts, result, gone = context.facts, int(Kind.TOOL_RESULT), find_removed_blocks(context)
-    rows = facts.system_rows if context.epoch_start == 0 else 0  # a compaction archives them first
+    facts, result, removed = context.facts, int(Kind.TOOL_RESULT), find_removed_blocks(context)
+    rows = facts.system_records if context.epoch_start == 0 else 0  # a compaction archives them first
     for message in context.order:
-        block, rest, left = facts.first_block[message], False, False
+        block, has_other, has_block = facts.first_block[message], False, False
         while block >= 0:
-            if block not in gone:
-                left = True
+            if block not in removed:
+                has_block = True
                 if facts.kind[block] == result:
                     rows += 1
                 else:
-                    rest = True
+                    has_other = True
             block = facts.block_next[block]
-        rows += rest or not left
+        rows += has_other or not has_block
     return rows
 
 
@@ -80,26 +79,25 @@ class ClearableResults:
 def find_clearable_results(context: Context) -> ClearableResults:
     """Return every tool_result that has not been cleared before, whatever its tool and size."""
     sums, call = index_context(context), context.facts.call
-    found = [
+    rows = [
         (block, sums.tool_of_call.get(call[block], ""), count_result_tokens(context, block), tokens - STUB_BODY.tokens)
         for block, tokens in zip(sums.results.block, sums.results.tokens, strict=True)
         if not is_cleared(context, block)
     ]
-    return ClearableResults(*zip(*found, strict=True)) if found else ClearableResults((), (), (), ())
+    return ClearableResults(*zip(*rows, strict=True)) if rows else ClearableResults((), (), (), ())
 
 
 @memoize
 def _group_sizes_by_tool(context: Context) -> dict[str, list[int]]:
-    """Return the sizes of the results of each tool, ascending."""
-    results, found = find_clearable_results(context), dict[str, list[int]]()
+    results, by_tool = find_clearable_results(context), dict[str, list[int]]()
     for tool, tokens in zip(results.tool, results.tokens, strict=True):
-        found.setdefault(tool, []).append(tokens)
-    return {tool: sorted(sizes) for tool, sizes in found.items()}
+        by_tool.setdefault(tool, []).append(tokens)
+    return {tool: sorted(sizes) for tool, sizes in by_tool.items()}
 
 
 def is_cleared(context: Context, block: int) -> bool:
     """Return whether a tool_result has been cleared before."""
-    return context.has_exact_text(block, KODA_STUB, in_blocks=True)
+    return context.has_exact_text(block, RESULT_STUB, in_blocks=True)
 
 
 class KodaMicrocompact(BasePolicy):
@@ -113,54 +111,41 @@ class KodaMicrocompact(BasePolicy):
     needs_trigger: ClassVar[bool] = True
 
     def trigger(self, state: RuntimeState, params: KodaMicrocompactParams) -> Trigger:
-        gap = params.gap_seconds
-        if not state.has_assistant:
-            return _SecondsTrigger(False, "no assistant message yet", None, gap, "recorded times")
-        if state.at_end:
-            return _SecondsTrigger(True, "the end of the recording counts as idle", None, gap, "end of the recording")
-        if state.idle_seconds is None:
-            return _SecondsTrigger(
-                False, "the idle time is not recorded; set it with idle_seconds", None, gap, "unknown"
-            )
-        idle = int(state.idle_seconds)
-        says = "has reached" if idle >= gap else "is below"
-        return _SecondsTrigger(idle >= gap, f"idle {idle:,} s {says} {gap:,} s", idle, gap, "recorded times")
+        return check_idle(state, params.gap_seconds, hint="; set it with idle_seconds")
 
     def plan(self, context: Context, params: KodaMicrocompactParams, state: RuntimeState) -> Plan:
         trigger = self.trigger(state, params)
         if not trigger.fires and not state.forced:
             return build_empty_plan(self.name, params, context, trigger, f"nothing to clear: {trigger.reason}")
-        results, tools, minimum = (
-            find_clearable_results(context),
-            frozenset(params.compactable_tools),
-            params.min_tokens,
-        )
+        results = find_clearable_results(context)
+        tools = frozenset(params.compactable_tools)
+        minimum = params.min_tokens
         pairs = enumerate(zip(results.tool, results.tokens, strict=True))
         candidates = [number for number, (tool, tokens) in pairs if tokens >= minimum and tool in tools]
         rows, keep = count_rows(context), params.keep_recent
-        enough = rows >= keep + 2
-        cleared = candidates[: max(0, len(candidates) - keep)] if enough else []
+        has_enough_rows = rows >= keep + 2
+        cleared = candidates[: max(0, len(candidates) - keep)] if has_enough_rows else []
         recent = frozenset(results.block[number] for number in candidates[len(cleared) :])
 
         def find_keep_reason(position: int, block: int | None) -> KeepReason:
             if block is None or context.facts.kind[block] != Kind.TOOL_RESULT:
                 return KeepReason(VerdictCode.NOT_A_RESULT, "only tool results are cleared")
-            if not enough:
+            if not has_enough_rows:
                 return KeepReason(VerdictCode.NOTHING_TO_DO, f"fewer than {keep + 2:,} rows")
             if block in recent:
                 return KeepReason(VerdictCode.RECENT_RESULT, f"within the last {keep:,} eligible results")
             tool = index_context(context).tool_of_call.get(context.facts.call[block], "")
             if tool not in tools:
-                what = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
-                return KeepReason(VerdictCode.NOT_COMPACTABLE, what)
+                explanation = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
+                return KeepReason(VerdictCode.NOT_COMPACTABLE, explanation)
             if is_cleared(context, block):
                 return KeepReason(VerdictCode.ALREADY_CLEARED, "already cleared")
             return KeepReason(VerdictCode.SMALL, f"fewer than {minimum:,} tokens")
 
         if not cleared:
-            counted = "1 eligible result" if len(candidates) == 1 else f"{len(candidates):,} eligible results"
-            few = f"{counted}, and the last {keep:,} are kept"
-            reason = f"nothing to clear: {few if enough else f'only {rows:,} rows'}"
+            count_text = "1 eligible result" if len(candidates) == 1 else f"{len(candidates):,} eligible results"
+            too_few = f"{count_text}, and the last {keep:,} are kept"
+            reason = f"nothing to clear: {too_few if has_enough_rows else f'only {rows:,} rows'}"
             return Plan(
                 self.name, params, context, trigger, reason=reason, keep_reason=find_keep_reason, tokens_saved=0
             )
@@ -176,13 +161,11 @@ class KodaMicrocompact(BasePolicy):
             keep_reason=find_keep_reason,
             tokens_saved=sum(results.saved_tokens[number] for number in cleared),
             estimator=ESTIMATOR,
-            tokens_freed=report["tokens_saved"] - len(cleared) * bytes_to_koda_tokens(STUB_BODY.size),
+            tokens_freed=report["tokens_saved"] - len(cleared) * bytes_to_tokens35(STUB_BODY.size),
         )
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Return the end of a slider: only results of the chosen tools count, and for ``keep_recent`` only large enough
-        ones.
-        """
+        """Return the slider's end, from the results of the chosen tools; for ``keep_recent``, the large ones."""
         if name not in ("keep_recent", "min_tokens"):
             return None
         sizes = _group_sizes_by_tool(context)

@@ -57,10 +57,12 @@ class Manual(BasePolicy):
 
     def plan(self, context: Context, params: ManualParams, state: RuntimeState) -> Plan:
         messages = dict.fromkeys(message for message, _ in params.clear)
-        marked = {message: self._list_block_rows(context, message) for message in messages}
-        rows = [self._find_result_row(context, marked[message], message, ordinal) for message, ordinal in params.clear]
+        block_rows = {message: self._list_block_rows(context, message) for message in messages}
+        rows = [
+            self._find_result_row(context, block_rows[message], message, ordinal) for message, ordinal in params.clear
+        ]
         cut = 0 if params.cut is None else self._find_position(context, params.cut)
-        moved = find_cut_before_pairs(context, cut)
+        boundary = find_cut_before_pairs(context, cut)
         unmarked = KeepReason(VerdictCode.NOT_MARKED, "not marked")
         pair = KeepReason(VerdictCode.PAIR, "the call or result of a pair that the cut would split")
         trigger = self.trigger(state, params)
@@ -70,12 +72,12 @@ class Manual(BasePolicy):
             context,
             trigger,
             dict.fromkeys(rows, Change("clear", Body.from_text(DEFECT_PLACEHOLDER), self.name)),
-            dropped_ranges=(range(moved),),
-            inserts=(SUMMARY_INSERT,) if moved else (),
-            reason="" if rows or moved else _explain_empty_plan(params.cut, cut),
-            keep_reason=lambda position, block: pair if moved <= position < cut else unmarked,
+            dropped_ranges=(range(boundary),),
+            inserts=(SUMMARY_INSERT,) if boundary else (),
+            reason="" if rows or boundary else _explain_empty_plan(params.cut, cut),
+            keep_reason=lambda position, block: pair if boundary <= position < cut else unmarked,
             prompt=SUMMARY_PROMPT,
-            previous_summary_row=find_earlier_summary_row(context, moved),
+            previous_summary_row=find_earlier_summary_row(context, boundary),
         )
 
     def _find_position(self, context: Context, message: int) -> int:
@@ -94,9 +96,9 @@ class Manual(BasePolicy):
         return rows[ordinal]
 
 
-def _explain_empty_plan(marked: int | None, cut: int) -> str:
-    if marked is None:
+def _explain_empty_plan(message: int | None, cut: int) -> str:
+    if message is None:
         return "nothing is marked"
     if not cut:
-        return f"nothing comes before message {marked:,}"
-    return f"everything before message {marked:,} belongs to a pair that the cut would split"
+        return f"nothing comes before message {message:,}"
+    return f"everything before message {message:,} belongs to a pair that the cut would split"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import Change, LazyChanges, UniformChanges, build_input_body, build_removal
 from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan, Trigger
-from context_tui.policies.base import Params, build_empty_plan
+from context_tui.policies.base import Params, build_empty_plan, explain_few_turns
 from context_tui.policies.block_index import find_call_rows
 from context_tui.policies.parts.protection import SizeLimits
 from context_tui.policies.parts.rules import OnlyIf, Rule, Truncate
@@ -27,7 +27,7 @@ from context_tui.session.context import Body, Context
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.values import Kind
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.estimators import count_block_tokens
 
 
 class BodyChanges(NamedTuple):
@@ -55,62 +55,59 @@ def plan_body_changes(
     """Plan a rule that clears or truncates; linear in the context, from facts only."""
     sums, turns = index_context(context), rule.keep.turns
     if turns is not None and len(sums.turn_starts) < turns:
-        few = {0: "no turn starts in this context", 1: "only one turn"}
-        have = few.get(len(sums.turn_starts), f"only {len(sums.turn_starts):,} turns")
-        reason = f"nothing to {rule.action}: {have}, and the last {turns:,} are kept"
+        reason = f"nothing to {rule.action}: {explain_few_turns(len(sums.turn_starts), turns)}"
         return build_empty_plan(name, params, context, trigger, reason)
     of: BodyKind = rule.clear.of if rule.clear else "results"
     marker = rule.clear.marker if rule.clear else ""
     gain = build_clear_change(name, marker).body.tokens if rule.clear and of == "results" else 0
-    left_of_each = count_truncated_bytes(rule.truncate) if rule.truncate else None
-    chosen = select_blocks(context, rule.select, rule.keep, of, marker, limits, gain, left_of_each)
-    before = sum(chosen.tokens)
+    remaining_bytes = count_truncated_bytes(rule.truncate) if rule.truncate else None
+    selection = select_blocks(context, rule.select, rule.keep, of, marker, limits, gain, remaining_bytes)
+    before = sum(selection.tokens)
     if rule.truncate:
-        found = _build_truncated(name, rule.truncate, chosen.rows, before)
+        body_changes = _build_truncated(name, rule.truncate, selection.rows, before)
     else:
-        found = _build_cleared(name, context, chosen.rows, before, of, marker)
-    if less := _explain_too_little(rule.only_if, before, of) if chosen.rows else "":
-        return build_empty_plan(name, params, context, trigger, f"nothing to {rule.action}: {less}")
+        body_changes = _build_cleared(name, context, selection.rows, before, of, marker)
+    if too_little := _explain_too_little(rule.only_if, before, of) if selection.rows else "":
+        return build_empty_plan(name, params, context, trigger, f"nothing to {rule.action}: {too_little}")
     if rule.clear and rule.clear.inputs:
-        found = _add_call_inputs(name, context, found)
+        body_changes = _add_call_inputs(name, context, body_changes)
 
-    if not found.rows:
-        why = (
+    if not body_changes.rows:
+        explanation = (
             f"none of the older {BODY_KIND_LABELS[of]} qualifies"
-            if chosen.has_older
+            if selection.has_older
             else f"no {BODY_KIND_LABELS[of]} before what is kept"
         )
-        reason = f"nothing to {rule.action}: {why}"
-        return Plan(name, params, context, trigger, reason=reason, keep_reason=chosen.keep_reason, tokens_saved=0)
-    left, count = sums.total - found.saved_tokens, len(chosen.rows)
-    report = {"tokens_before": sums.total, "tokens_after": left, ACTION_PAST_TENSE[rule.action]: count}
+        reason = f"nothing to {rule.action}: {explanation}"
+        return Plan(name, params, context, trigger, reason=reason, keep_reason=selection.keep_reason, tokens_saved=0)
+    tokens_after, count = sums.total - body_changes.saved_tokens, len(selection.rows)
+    report = {"tokens_before": sums.total, "tokens_after": tokens_after, ACTION_PAST_TENSE[rule.action]: count}
     return Plan(
         name,
         params,
         context,
         trigger,
-        found.changes,
+        body_changes.changes,
         report=report,
-        keep_reason=chosen.keep_reason,
-        tokens_saved=found.saved_tokens,
+        keep_reason=selection.keep_reason,
+        tokens_saved=body_changes.saved_tokens,
     )
 
 
 def _explain_too_little(only_if: OnlyIf, freed: int, of: BodyKind) -> str:
     """Why what would be changed, so many tokens, is not enough, in words; empty where it is."""
-    wanted, more = only_if.clear_at_least, only_if.clear_more_than
-    if (wanted and freed < wanted) or (more is not None and freed <= more):
-        least = f"at least {wanted:,}" if wanted else f"more than {more:,}"
-        return f"{freed:,} tokens would be {BODY_ACTION_LABELS[of]}, and {least} are wanted"
+    minimum, exclusive_minimum = only_if.clear_at_least, only_if.clear_more_than
+    if (minimum and freed < minimum) or (exclusive_minimum is not None and freed <= exclusive_minimum):
+        bound = f"at least {minimum:,}" if minimum else f"more than {exclusive_minimum:,}"
+        return f"{freed:,} tokens would be {BODY_ACTION_LABELS[of]}, and {bound} are wanted"
     return ""
 
 
 def _build_cleared(name: str, context: Context, rows: list[int], freed: int, of: BodyKind, marker: str) -> BodyChanges:
-    """Bodies with the marker, or nothing, in their place."""
     if of == "inputs":
         facts = context.facts
-        left = sum(bytes_to_tokens(utf8_len(facts.tool_name(row)) + EMPTY_INPUT_BYTES) for row in rows)
-        return BodyChanges(rows, freed - left, lambda row: Change("clear", build_input_body(facts, row, {}), name))
+        remaining = sum(bytes_to_tokens(utf8_len(facts.tool_name(row)) + EMPTY_INPUT_BYTES) for row in rows)
+        return BodyChanges(rows, freed - remaining, lambda row: Change("clear", build_input_body(facts, row, {}), name))
     change = build_removal(name) if of == "thinking" else build_clear_change(name, marker)
     return BodyChanges(rows, freed - len(rows) * change.body.tokens, change)
 
@@ -131,26 +128,22 @@ def format_marker(marker: str, text: str) -> str:
 
 
 def _add_call_inputs(name: str, context: Context, results: BodyChanges) -> BodyChanges:
-    """Return the results, and the calls that they answer without their inputs."""
     facts, calls = context.facts, find_call_rows(context)
-    answered = dict.fromkeys(facts.call[row] for row in results.rows)
+    answered_calls = dict.fromkeys(facts.call[row] for row in results.rows)
     rows = [
-        row for call in answered for row in calls.get(call, ()) if not is_already_cleared(context, row, "inputs", "")
+        row
+        for call in answered_calls
+        for row in calls.get(call, ())
+        if not is_already_cleared(context, row, "inputs", "")
     ]
-    empty = _build_cleared(name, context, rows, sum(_count_block_tokens(context, row) for row in rows), "inputs", "")
+    inputs = _build_cleared(name, context, rows, sum(count_block_tokens(context, row) for row in rows), "inputs", "")
     use, position = Kind.TOOL_USE, index_context(context).position_of
-    both = sorted((*results.rows, *rows), key=lambda row: (position[facts.block_message[row]], row))
+    all_rows = sorted((*results.rows, *rows), key=lambda row: (position[facts.block_message[row]], row))
     return BodyChanges(
-        both,
-        results.saved_tokens + empty.saved_tokens,
-        lambda row: empty.get_change(row) if facts.kind[row] == use else results.get_change(row),
+        all_rows,
+        results.saved_tokens + inputs.saved_tokens,
+        lambda row: inputs.get_change(row) if facts.kind[row] == use else results.get_change(row),
     )
-
-
-def _count_block_tokens(context: Context, row: int) -> int:
-    """Count the tokens of a block as it stands in the context."""
-    body = context.replacements.get(row)
-    return body.tokens if body else bytes4(context.facts, row)
 
 
 def count_truncated_bytes(cut: Truncate) -> int:
@@ -159,7 +152,6 @@ def count_truncated_bytes(cut: Truncate) -> int:
 
 
 def _build_truncated(name: str, cut: Truncate, rows: list[int], before: int) -> BodyChanges:
-    """Results with their middle cut out, which have so many tokens before."""
     body = Body(None, count_truncated_bytes(cut))
     change = Change("truncate", body, name, lambda content: truncate_text(cut, content))
     return BodyChanges(rows, before - len(rows) * body.tokens, change)
@@ -177,9 +169,9 @@ def _decode_same_length(part: bytes) -> str:
     begin, end = 0, len(part)
     while begin < end and part[begin] & 0xC0 == 0x80:
         begin += 1
-    whole = part[begin:]
-    for back in range(1, min(4, len(whole)) + 1):
-        lead = whole[-back]
+    tail = part[begin:]
+    for back in range(1, min(4, len(tail)) + 1):
+        lead = tail[-back]
         if lead & 0xC0 == 0xC0:
             need = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
             if need > back:

@@ -24,12 +24,11 @@ CutFallback = Literal["pair", "message", "newest_turn", "all", "all_if_answered"
 
 
 class Cut(Part):
-    """Place of the cut: the nearest one ``back`` or ``forward`` of what is kept.
+    """Place of the cut: the nearest one ``back`` or ``forward`` from the protected end.
 
-    With ``newest_turn`` the newest turn is kept whole, where something comes before it. Where no more than ``few``
-    messages would go, everything goes. Where there is no such place,
-    ``otherwise`` says what is tried, in order: another kind of place, the start of the newest turn, everything, or
-    everything if the last message is a reply without calls.
+    With ``newest_turn`` the whole newest turn is kept, if anything comes before it. If at most ``few`` messages would
+    be removed by the cut, everything is removed. If there is no such place, ``otherwise`` lists the fallbacks: another
+    kind of place, the start of the newest turn, everything, or everything if the last message is a reply without calls.
     """
 
     prefix: ClassVar[str] = "cut"
@@ -42,10 +41,10 @@ class Cut(Part):
 
 
 class Head(Part):
-    """Number of messages to remove from the front, where a runtime counts these and not those that it keeps.
+    """Number of messages to remove from the front, for runtimes that count these and not those that they keep.
 
-    ``share`` of the messages; with ``step`` more and more of them, until at most ``until`` of the window is left. With
-    ``even`` an even number.
+    It is a ``share`` of the messages, raised by ``step`` until at most ``until`` of the window remains; with ``even``
+    an even number.
     """
 
     prefix: ClassVar[str] = "head"
@@ -57,9 +56,7 @@ class Head(Part):
 
 
 def find_head_end(context: Context, keep: Keep, cut: Cut) -> int:
-    """Return the position after the messages kept at the beginning, with the results of their calls where the cut goes
-    by pairs.
-    """
+    """Return the position after the kept beginning, including the results of its calls if cut by pairs."""
     first = min(keep.first or 0, len(context))
     if first and cut.at == "pair":
         calls = find_open_calls(context)
@@ -85,7 +82,6 @@ def find_cut(context: Context, keep: Keep, head: Head | None, cut: Cut, first: i
 
 
 def _protects_end(keep: Keep) -> bool:
-    """Return whether anything at the end is to be kept."""
     of_end = (keep.turns, keep.messages, keep.tokens, keep.share, keep.share_of_trigger)
     return any(of_end) or any((keep.share_of_context, keep.share_of_messages))
 
@@ -118,17 +114,17 @@ def _find_cut_place(context: Context, start: int, cut: Cut, first: int) -> int:
     return len(context) if cut.few is not None and at - first <= cut.few else at
 
 
-def _find_fallback_cut(context: Context, start: int, what: CutFallback, first: int) -> int | None:
+def _find_fallback_cut(context: Context, start: int, fallback: CutFallback, first: int) -> int | None:
     length, turns = len(context), index_context(context).turn_starts
-    if what == "newest_turn":
+    if fallback == "newest_turn":
         return turns[-1] if turns and turns[-1] > first else None
-    if what == "all":
+    if fallback == "all":
         return length
-    if what == "all_if_answered":
+    if fallback == "all_if_answered":
         facts, last = context.facts, context.order[-1]
-        answered = facts.role[last] == Role.ASSISTANT and not _has_kind(context, length - 1, Kind.TOOL_USE)
-        return length if answered else None
-    return _find_nearest_cut(context, start, what, "forward", first)
+        is_answered = facts.role[last] == Role.ASSISTANT and not context.has_kind(last, Kind.TOOL_USE)
+        return length if is_answered else None
+    return _find_nearest_cut(context, start, fallback, "forward", first)
 
 
 def _find_nearest_cut(context: Context, start: int, kind: CutPlace, move: str, first: int) -> int | None:
@@ -148,15 +144,6 @@ def _find_nearest_cut(context: Context, start: int, kind: CutPlace, move: str, f
     )
 
 
-def _build_any_test(context: Context) -> Callable[[int], bool]:
-    return lambda at: True
-
-
-def _build_pair_test(context: Context) -> Callable[[int], bool]:
-    calls = find_open_calls(context)
-    return lambda at: calls[at] == at
-
-
 def _build_message_test(context: Context) -> Callable[[int], bool]:
     facts, order = context.facts, context.order
 
@@ -164,29 +151,24 @@ def _build_message_test(context: Context) -> Callable[[int], bool]:
         if at == len(order):
             return False
         typed = facts.flags[order[at]] & MessageFlag.TURN_START
-        return bool(typed) or not _has_kind(context, at, Kind.TOOL_RESULT)
+        return bool(typed) or not context.has_kind(order[at], Kind.TOOL_RESULT)
 
     return fits
 
 
-def _build_assistant_test(context: Context) -> Callable[[int], bool]:
-    facts, order = context.facts, context.order
-    return lambda at: at < len(order) and facts.role[order[at]] == Role.ASSISTANT
+def _build_pair_test(context: Context) -> Callable[[int], bool]:
+    calls = find_open_calls(context)
+    return lambda at: calls[at] == at
 
 
-def _build_after_assistant_test(context: Context) -> Callable[[int], bool]:
-    facts, order = context.facts, context.order
-    return lambda at: at > 0 and facts.role[order[at - 1]] == Role.ASSISTANT
+def _is_assistant(context: Context, at: int) -> bool:
+    return 0 <= at < len(context) and context.facts.role[context.order[at]] == Role.ASSISTANT
 
 
 _CUT_TESTS: dict[str, Callable[[Context], Callable[[int], bool]]] = {
-    "any": _build_any_test,
+    "any": lambda context: lambda at: True,
     "pair": _build_pair_test,
     "message": _build_message_test,
-    "assistant": _build_assistant_test,
-    "after_assistant": _build_after_assistant_test,
+    "assistant": lambda context: lambda at: _is_assistant(context, at),
+    "after_assistant": lambda context: lambda at: _is_assistant(context, at - 1),
 }
-
-
-def _has_kind(context: Context, position: int, kind: Kind) -> bool:
-    return any(context.facts.kind[row] == kind for row in context.blocks_of(context.order[position]))

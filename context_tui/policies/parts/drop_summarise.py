@@ -48,7 +48,7 @@ def plan_message_removal(
 
     if only_if.messages is not None and length < only_if.messages:
         return build_idle_plan(f"{length:,} messages, and {only_if.messages:,} are wanted")
-    if only_if.no_open_call and length and _has_call(context, length - 1):
+    if only_if.no_open_call and length and context.has_kind(context.order[-1], Kind.TOOL_USE):
         return build_idle_plan("the last message has a call without a result")
     cut = find_cut(context, rule.keep, rule.head, rule.cut, first, limits)
     typed = list(_find_typed_messages(context, rule, first, cut)) if rule.keep.keeps_typed_messages() else []
@@ -102,26 +102,24 @@ def _build_inserts(
     def build_insert(note: Note, place: int) -> Insert:
         return Insert(note.role, place, note.text.replace("{messages}", f"{count}"), holds_summary=False)
 
-    where = end if summarise and summarise.at == "end" else at
-    yield from (build_insert(note, where) for note in notes if note.at == "before")
+    position = end if summarise and summarise.at == "end" else at
+    yield from (build_insert(note, position) for note in notes if note.at == "before")
     if summarise:
-        yield Insert(summarise.role, where, summarise.before, summarise.after)
-    yield from (build_insert(note, where) for note in notes if note.at == "after")
+        yield Insert(summarise.role, position, summarise.before, summarise.after)
+    yield from (build_insert(note, position) for note in notes if note.at == "after")
     yield from (build_insert(note, end) for note in notes if note.at == "end")
-
-
-def _has_call(context: Context, position: int) -> bool:
-    return any(context.facts.kind[row] == Kind.TOOL_USE for row in context.blocks_of(context.order[position]))
 
 
 def _find_typed_messages(context: Context, rule: Rule, first: int, cut: int) -> Iterator[tuple[int, int | None]]:
     """Yield the positions of typed messages to keep, newest first, each with its remaining tokens (None: all)."""
-    tokens, most = rule.keep.user_tokens, rule.keep.user_messages
+    tokens, max_messages = rule.keep.user_tokens, rule.keep.user_messages
     count = 0
     for position in reversed(index_context(context).turn_starts):
-        if not first <= position < cut or (size := _count_typed_tokens(context, position)) is None:
+        rows = _find_typed_rows(context, position)
+        if not first <= position < cut or not rows:
             continue
-        if most is not None and count >= most:
+        size = sum(bytes4(context.facts, row) for row in rows)
+        if max_messages is not None and count >= max_messages:
             return
         if tokens is not None:
             if tokens <= 0:
@@ -135,30 +133,23 @@ def _find_typed_messages(context: Context, rule: Rule, first: int, cut: int) -> 
 
 
 def _find_typed_rows(context: Context, position: int) -> list[int]:
-    """Rows of the texts that a person typed in a message."""
     facts = context.facts
     rows = context.blocks_of(context.order[position])
     return [row for row in rows if facts.kind[row] == Kind.TEXT and not facts.block_flags[row] & BlockFlag.INJECTED]
-
-
-def _count_typed_tokens(context: Context, position: int) -> int | None:
-    """Tokens of what was typed in a message; None where that is no text."""
-    rows = _find_typed_rows(context, position)
-    return sum(bytes4(context.facts, row) for row in rows) if rows else None
 
 
 def _strip_kept_messages(
     context: Context, typed: list[tuple[int, int | None]], name: str
 ) -> Iterator[tuple[int, Change]]:
     """Yield the removals within kept messages: all that was not typed, and the middle of one that is too long."""
-    for position, left in typed:
+    for position, tokens in typed:
         texts = _find_typed_rows(context, position)
         for row in context.blocks_of(context.order[position]):
             if row not in texts:
                 yield row, build_removal(name)
-        if left is None:
+        if tokens is None:
             continue
-        budget = left * BYTES_PER_TOKEN
+        budget = tokens * BYTES_PER_TOKEN
         for row in texts:
             size = context.facts.text_bytes[row]
             if size > budget:

@@ -90,32 +90,30 @@ class Keep(Part):
     def find_protected_ends(self, context: Context, limits: SizeLimits) -> list[ProtectedEnd]:
         """Find the parts of the end that are kept."""
         sums, length = index_context(context), len(context)
-        found: list[ProtectedEnd] = []
+        ends: list[ProtectedEnd] = []
         if self.turns is not None:
             starts, turns = sums.turn_starts, self.turns
             start = starts[-turns] if turns <= len(starts) else 0
-            found.append(ProtectedEnd(start, VerdictCode.RECENT_TURN, "within the last {:,} turns", turns))
+            ends.append(ProtectedEnd(start, VerdictCode.RECENT_TURN, "within the last {:,} turns", turns))
         if self.messages is not None:
             start = max(length - self.messages, 0)
-            found.append(
-                ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, "within the last {:,} messages", self.messages)
-            )
+            ends.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, "within the last {:,} messages", self.messages))
         if self.share_of_messages is not None and length >= self.from_messages:
             share = self.share_of_messages
             start = length - ceil(length * share)
-            found.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, "within the last {:.0%} of messages", share))
+            ends.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, "within the last {:.0%} of messages", share))
         if self.share_of_context is not None:
             share = self.share_of_context
             start = bisect_left(sums.prefix, sums.total * (1 - share) - 1e-6)
-            found.append(ProtectedEnd(start, VerdictCode.TAIL, "within the last {:.0%} of the tokens", share))
+            ends.append(ProtectedEnd(start, VerdictCode.TAIL, "within the last {:.0%} of the tokens", share))
         if self.share is not None and self.unknown_window is not None and not limits.is_window_known:
             start = max(length - self.unknown_window, 0)
             last = "within the last {:,} messages, as the window is unknown"
-            found.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, last, self.unknown_window))
+            ends.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, last, self.unknown_window))
         elif (budget := self.compute_tail_budget(limits)) is not None:
             start = self._find_tail_start(sums.prefix, budget, limits)
-            found.append(ProtectedEnd(start, VerdictCode.TAIL, "in the tail of about {:,} tokens", budget))
-        return found
+            ends.append(ProtectedEnd(start, VerdictCode.TAIL, "in the tail of about {:,} tokens", budget))
+        return ends
 
     def compute_tail_budget(self, limits: SizeLimits) -> int | None:
         """Tokens that the end may have; None where it goes by something else."""

@@ -88,9 +88,9 @@ class Summarise(Part):
 class OnlyIf(Part):
     """Conditions without which nothing is done.
 
-    ``clear_at_least`` and ``clear_more_than`` are tokens of the bodies that would be changed; ``messages`` how many
-    there are, ``progress`` the share of them that would go; ``no_open_call`` that the last message has no call without
-    a result.
+    ``clear_at_least`` and ``clear_more_than`` are tokens of the bodies that would be changed, ``messages`` is a number
+    of messages, and ``progress`` the share of them that would be removed; with ``no_open_call`` the last message must
+    have no call without a result.
     """
 
     clear_at_least: int | None = param(
@@ -142,12 +142,10 @@ class Rule(Part):
 
     @property
     def depends_on_turns_only(self) -> bool:
-        """Whether only a new turn adds to what the rule can change: it keeps by turns, and clears or truncates older
-        content.
-        """
-        keep, counted = self.keep.model_fields_set, {"turns", "first", "result_tokens", "every", "count"}
-        counted |= {"results"} if self.keep.count == "eligible" else set()
-        return not self.removes_messages and "turns" in keep and keep <= counted and self.select.older_than is None
+        """Whether only a new turn adds to what the rule can change, as it keeps by turns."""
+        keep, allowed = self.keep.model_fields_set, {"turns", "first", "result_tokens", "every", "count"}
+        allowed |= {"results"} if self.keep.count == "eligible" else set()
+        return not self.removes_messages and "turns" in keep and keep <= allowed and self.select.older_than is None
 
     @property
     def removes_messages(self) -> bool:
@@ -156,7 +154,7 @@ class Rule(Part):
 
 
 class PolicyRule(Part):
-    """A rule that is a policy there is already, with other defaults for some of its parameters."""
+    """Rule that runs an existing policy, with other defaults for some of its parameters."""
 
     policy: str
     params: dict[str, Any] = {}
@@ -167,10 +165,10 @@ def _find_rule_tag(value: Any) -> str:
 
 
 class PolicySpec(Part):
-    """A policy: its name, one line about it, and its rules.
+    """Policy: its name, one line about it, and its rules; without rules it does nothing.
 
-    Without rules it does nothing. ``phases`` say when its runtime looks, ``source`` and ``version`` where its rules are
-    described and of what, ``limits`` what they leave out, a sentence each.
+    ``phases`` are the checkpoints of its runtime, ``source`` and ``version`` the origin of its rules, and ``limits``
+    what they leave out, one sentence each.
     """
 
     name: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Annotated, Literal, NamedTuple
 
@@ -20,7 +21,7 @@ from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import START_LENGTH
 from context_tui.session.values import Kind
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.estimators import count_block_tokens
 
 BodyKind = Literal["results", "inputs", "thinking"]
 """What is changed: bodies of tool results, inputs of calls, thinking."""
@@ -35,12 +36,12 @@ EMPTY_INPUT_BYTES = 2
 
 
 class Select(Part):
-    """Selection among what is not kept; without a limit all of it.
+    """Selection among what is not protected; without a limit, all of it.
 
-    ``tools`` are the only ones, or all but ``except_tools``. ``larger_than`` and ``at_least`` are tokens (``bytes/4``),
-    ``longer_than`` bytes; ``older_than`` seconds before the newest message. Walking back from the newest one,
-    ``stop_at`` ends at a summary or at what has been cleared before. Oldest first, ``until`` ends where so many tokens
-    are freed. With ``paired`` a result whose call is missing stays.
+    Only ``tools`` are selected, or all but ``except_tools``. ``larger_than`` and ``at_least`` are tokens (``bytes/4``),
+    ``longer_than`` bytes, ``older_than`` seconds before the newest message. Walking back from the newest block,
+    ``stop_at`` ends at a summary or at cleared blocks; ``until`` ends, from the oldest on, once so many tokens are
+    freed. With ``paired`` a result whose call is missing stays.
     """
 
     tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
@@ -59,10 +60,10 @@ class Select(Part):
 
 
 class Selection(NamedTuple):
-    """Blocks that a rule changes, and the reason why it leaves the others.
+    """Blocks that a rule changes (``rows``, in prompt order), and their current ``tokens``.
 
-    ``rows`` are rows of blocks in prompt order, ``tokens`` what they have now; ``has_older`` says whether there are any
-    before what is kept, ``keep_reason`` why one of them is not chosen.
+    ``has_older`` states whether any block precedes the protected end; ``keep_reason`` explains why a block is not
+    selected.
     """
 
     rows: list[int]
@@ -72,9 +73,7 @@ class Selection(NamedTuple):
 
 
 def is_already_cleared(context: Context, row: int, of: BodyKind, marker: str) -> bool:
-    """Return whether a block has been cleared before: it is the marker; where facts hold no such text, it has its
-    size.
-    """
+    """Return whether a block is the marker, or has its size if facts hold no such text."""
     body = context.replacements.get(row)
     if body is not None:
         if body.source or body.removed:
@@ -106,21 +105,19 @@ def select_blocks(
     marker_tokens: int = 0,
     longer_than: int | None = None,
 ) -> Selection:
-    """Select the blocks that a rule changes, looking only at candidates and at what is new since the last call.
+    """Select the blocks that a rule changes; only candidates and blocks new since the last call are examined.
 
     Args:
-        gain: tokens that stand in the place of one of them.
-        longer_than: of those that it would choose, only the ones are changed whose text is known and has more bytes.
+        marker_tokens: tokens of the marker in place of a block.
+        longer_than: of the selected blocks, only those are changed whose text is known and has more bytes.
     """
     blocks, end = find_blocks_of_kind(context, _BLOCK_KINDS[of]), keep.find_protected_start(context, limits)
-    found = _find_candidates(context, rule, of, marker, blocks)
+    candidates = _find_candidates(context, rule, of, marker, blocks)
     high = bisect_left(blocks.position, end)
     low = _find_walk_stop(context, rule, of, marker, blocks, high)
     first = max(bisect_left(blocks.position, keep.first), low) if keep.first else low
-    chosen, tokens = (
-        _filter_by_age_and_pairing(context, rule, blocks, found, first, high),
-        _build_token_counter(context, of, blocks),
-    )
+    chosen = _filter_by_age_and_pairing(context, rule, blocks, candidates, first, high)
+    tokens = _build_token_counter(context, of, blocks)
     beyond = len(chosen) if keep.result_tokens is None else _count_beyond_budget(chosen, tokens, keep.result_tokens)
     if keep.results is not None:
         if keep.count == "eligible":
@@ -136,19 +133,11 @@ def select_blocks(
         longer = _find_candidates(context, rule, of, marker, blocks, longer_than)
         chosen = _filter_by_age_and_pairing(context, rule, blocks, longer, chosen[0], chosen[-1] + 1)
     older = bool(blocks.position) and blocks.position[0] < end
-    why = KeepReasons(
-        context,
-        rule,
-        keep,
-        of,
-        marker,
-        limits,
-        marker_tokens,
-        low,
-        freed_enough=enough,
-        truncates=longer_than is not None,
+    truncates = longer_than is not None
+    keep_reason = KeepReasons(context, rule, keep, of, marker, limits, marker_tokens, low, enough, truncates)
+    return Selection(
+        [blocks.block[number] for number in chosen], [tokens(number) for number in chosen], older, keep_reason
     )
-    return Selection([blocks.block[number] for number in chosen], [tokens(number) for number in chosen], older, why)
 
 
 def _find_candidates(
@@ -180,7 +169,6 @@ _NO_LIMITS = ((), (), None, None, None, None)
 def _filter_by_tool_and_size(
     context: Context, rule: Select, of: BodyKind, blocks: BlockColumns, chosen: list[int], longer_than: int | None
 ) -> list[int]:
-    """Filter blocks by tool and size."""
     facts, replaced, block = context.facts, context.replacements, blocks.block
     if rule.tools:
         only = _find_tool_rows(context, rule.tools)
@@ -193,9 +181,9 @@ def _filter_by_tool_and_size(
         tokens = _build_token_counter(context, of, blocks)
         chosen = [number for number in chosen if tokens(number) >= least]
     if rule.longer_than is not None or longer_than is not None:
-        most, text = max(rule.longer_than or 0, longer_than or 0), facts.text_bytes
+        max_bytes, text = max(rule.longer_than or 0, longer_than or 0), facts.text_bytes
         sizes = [(body.size if (body := replaced.get(block[number])) else text[block[number]]) for number in chosen]
-        chosen = [number for number, size in zip(chosen, sizes, strict=True) if size > most]
+        chosen = [number for number, size in zip(chosen, sizes, strict=True) if size > max_bytes]
     if longer_than is not None:
         bodies = [replaced.get(block[number]) for number in chosen]
         chosen = [n for n, body in zip(chosen, bodies, strict=True) if body is None or body.text is not None]
@@ -203,15 +191,14 @@ def _filter_by_tool_and_size(
 
 
 def _find_tool_rows(context: Context, tools: Sequence[str]) -> frozenset[int]:
-    """Rows of these tools."""
     return frozenset(row for row, name in enumerate(context.facts.tools) if name in tools)
 
 
 def _filter_by_age_and_pairing(
-    context: Context, rule: Select, blocks: BlockColumns, found: list[int], first: int, end: int
+    context: Context, rule: Select, blocks: BlockColumns, candidates: list[int], first: int, end: int
 ) -> list[int]:
     """Filter the candidates in a range by what holds now: old enough, and with their calls present."""
-    chosen, facts = slice_between(found, first, end), context.facts
+    chosen, facts = slice_between(candidates, first, end), context.facts
     if rule.older_than is not None:
         chosen = [number for number in chosen if _is_old(context, rule.older_than, blocks.block[number])]
     if rule.paired:
@@ -224,13 +211,7 @@ def _build_token_counter(context: Context, of: BodyKind, blocks: BlockColumns) -
     """Return a function that counts the tokens of a block as it stands in the context, by its number."""
     if of == "results":
         return index_context(context).results.tokens.__getitem__
-    facts, replaced, rows = context.facts, context.replacements, blocks.block
-
-    def tokens(number: int) -> int:
-        body = replaced.get(rows[number])
-        return body.tokens if body else bytes4(facts, rows[number])
-
-    return tokens
+    return lambda number: count_block_tokens(context, blocks.block[number])
 
 
 def _is_old(context: Context, seconds: int, block: int) -> bool:
@@ -239,51 +220,40 @@ def _is_old(context: Context, seconds: int, block: int) -> bool:
     return 0 <= time[context.facts.block_message[block]] < time[context.order[-1]] - seconds * 1_000
 
 
+@dataclass
 class KeepReasons:
     """Why a block is not changed. What that takes is looked up when somebody asks: the context is what it was then."""
 
-    def __init__(
-        self,
-        context: Context,
-        rule: Select,
-        keep: Keep,
-        of: BodyKind,
-        marker: str,
-        limits: SizeLimits,
-        marker_tokens: int,
-        first_number: int,
-        *,
-        freed_enough: bool,
-        truncates: bool,
-    ) -> None:
-        self._context, self._rule, self._keep, self._of, self._marker = context, rule, keep, of, marker
-        self._limits, self._marker_tokens, self._first_number, self._freed_enough, self._truncates = (
-            limits,
-            marker_tokens,
-            first_number,
-            freed_enough,
-            truncates,
-        )
+    context: Context
+    rule: Select
+    keep: Keep
+    of: BodyKind
+    marker: str
+    limits: SizeLimits
+    marker_tokens: int
+    first_number: int
+    freed_enough: bool
+    truncates: bool
 
     @cached_property
     def _protected_ends(self) -> list[ProtectedEnd]:
-        return self._keep.find_protected_ends(self._context, self._limits)
+        return self.keep.find_protected_ends(self.context, self.limits)
 
     @cached_property
     def _unreached_rows(self) -> frozenset[int]:
-        """Rows of what the walk back did not come to."""
-        return frozenset(find_blocks_of_kind(self._context, _BLOCK_KINDS[self._of]).block[: self._first_number])
+        return frozenset(find_blocks_of_kind(self.context, _BLOCK_KINDS[self.of]).block[: self.first_number])
 
     @cached_property
     def _not_shorter_rows(self) -> frozenset[int]:
-        """Rows of what is chosen, and would be no shorter."""
-        if not self._truncates:
+        if not self.truncates:
             return frozenset()
-        of, marker, limits, gain = self._of, self._marker, self._limits, self._marker_tokens
-        return frozenset(select_blocks(self._context, self._rule, self._keep, of, marker, limits, gain).rows)
+        selection = select_blocks(
+            self.context, self.rule, self.keep, self.of, self.marker, self.limits, self.marker_tokens
+        )
+        return frozenset(selection.rows)
 
     def __call__(self, position: int, block: int | None) -> KeepReason:
-        context, rule, keep, of = self._context, self._rule, self._keep, self._of
+        context, rule, keep, of = self.context, self.rule, self.keep, self.of
         for each in self._protected_ends:
             if position >= each.start:
                 return KeepReason(each.code, each.explanation)
@@ -294,15 +264,15 @@ class KeepReasons:
                 VerdictCode.NOT_A_RESULT,
                 f"only {BODY_KIND_LABELS[of]} {'is' if of == 'thinking' else 'are'} {BODY_ACTION_LABELS[of]}",
             )
-        if is_already_cleared(context, block, of, self._marker):
+        if is_already_cleared(context, block, of, self.marker):
             return KeepReason(VerdictCode.ALREADY_CLEARED, "already cleared")
         if block in self._unreached_rows:
             return KeepReason(VerdictCode.KEPT, f"before {' or '.join(_STOP_LABELS[stop] for stop in rule.stop_at)}")
-        if wrong := _explain_tool_or_size(context, rule, block) or _explain_age_or_pairing(context, rule, block):
-            return wrong
+        if reason := _explain_tool_or_size(context, rule, block) or _explain_age_or_pairing(context, rule, block):
+            return reason
         if block in self._not_shorter_rows:
             return KeepReason(VerdictCode.NOT_SHORTER, "truncating would not make it shorter")
-        if self._freed_enough:
+        if self.freed_enough:
             return KeepReason(VerdictCode.KEPT, f"at least {rule.until or 0:,} tokens are freed without it")
         results = f"{keep.results:,} results" if keep.results is not None else ""
         tokens = f"{keep.result_tokens:,} tokens of results" if keep.result_tokens is not None else ""
@@ -315,13 +285,12 @@ BODY_ACTION_LABELS = {"results": "cleared", "inputs": "cleared", "thinking": "dr
 
 
 def _explain_tool_or_size(context: Context, rule: Select, block: int) -> KeepReason | None:
-    """Why a body is not of the right tool or size."""
     facts, body = context.facts, context.replacements.get(block)
     tool = facts.tool_name(block) if rule.tools or rule.except_tools else ""
     if (rule.tools and tool not in rule.tools) or tool in rule.except_tools:
-        what = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
-        return KeepReason(VerdictCode.NOT_COMPACTABLE, what)
-    tokens = body.tokens if body else bytes4(facts, block)
+        explanation = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
+        return KeepReason(VerdictCode.NOT_COMPACTABLE, explanation)
+    tokens = count_block_tokens(context, block)
     if rule.larger_than is not None and tokens <= rule.larger_than:
         return KeepReason(VerdictCode.SMALL, f"{rule.larger_than:,} tokens or fewer")
     if rule.at_least is not None and tokens < rule.at_least:
@@ -332,7 +301,6 @@ def _explain_tool_or_size(context: Context, rule: Select, block: int) -> KeepRea
 
 
 def _explain_age_or_pairing(context: Context, rule: Select, block: int) -> KeepReason | None:
-    """Why a body is not changed at this moment."""
     if rule.paired and context.facts.call[block] not in index_context(context).tool_of_call:
         return KeepReason(VerdictCode.NOT_COMPACTABLE, "its call is missing")
     if rule.older_than is not None and not _is_old(context, rule.older_than, block):
@@ -347,21 +315,19 @@ def _find_walk_stop(context: Context, rule: Select, of: BodyKind, marker: str, b
         low = min(bisect_left(blocks.position, summaries[-1] + 1), high)
     if "cleared" in rule.stop_at:
         block = blocks.block
-        marked = select_block_numbers(
+        cleared = select_block_numbers(
             index_context(context),
             ("marked", of, marker),
             blocks,
             lambda numbers: [number for number in numbers if is_already_cleared(context, block[number], of, marker)],
         )
-        before = bisect_left(marked, high)
-        low = max(low, marked[before - 1] + 1) if before else low
+        before = bisect_left(cleared, high)
+        low = max(low, cleared[before - 1] + 1) if before else low
     return low
 
 
 def _count_cleared(count: int, keep: Keep) -> int:
-    """Return how many of *count* blocks are cleared: in batches, where the first batch counts the task before them as
-    one more.
-    """
+    """Count the blocks of *count* to clear, in batches; the first counts the task as one more."""
     every = keep.every or 1
     return max((count + 1) // every * every - 1 - (keep.results or 0), 0)
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from context_tui.compaction.plan import Trigger
 from context_tui.policies.base import Belief, param
 from context_tui.policies.parts.part import Part
-from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.runtime_state import RuntimeState, check_idle, format_comparison
 from context_tui.session.blocks import BYTES_PER_TOKEN
 
 
@@ -49,14 +49,14 @@ class Size(Part):
             new, reply = state.believed_tokens - recorded.context, 0
             if self.output and recorded.output_trusted:
                 new, reply = new - state.reply_tokens, recorded.output
-            again = state.reasoning_tokens if self.reasoning else 0
-            source = "last recorded + reasoning of ended turns + estimate" if again else "last recorded + estimate"
-            return Belief(recorded.context + reply + again + self._scale_tokens(new), f"{source} since then")
+            reasoning = state.reasoning_tokens if self.reasoning else 0
+            source = "last recorded + reasoning of ended turns + estimate" if reasoning else "last recorded + estimate"
+            return Belief(recorded.context + reply + reasoning + self._scale_tokens(new), f"{source} since then")
         if self.count == "estimate":
             return Belief(self._estimate_context(state), "estimated, as its runtime does")
-        gone = "what was recorded is forgotten when something is cleared"
+        cause = "what was recorded is forgotten when something is cleared"
         return Belief(
-            self._estimate_context(state), f"estimated: {gone if recorded else 'nothing is recorded in this context'}"
+            self._estimate_context(state), f"estimated: {cause if recorded else 'nothing is recorded in this context'}"
         )
 
     def _estimate_context(self, state: RuntimeState) -> int:
@@ -107,11 +107,11 @@ class TriggerCondition(Part):
     @model_validator(mode="after")
     def _validate_single_limit(self) -> TriggerCondition:
         of_window = self.share is not None or self.reserve is not None
-        one = ("tokens", "messages", "tool_uses", "idle_seconds", "always", "never", "any", "all")
-        values = (getattr(self, name) for name in one)
-        given = [value for value in values if value is not None and value is not False and value != ()]
-        if len(given) + of_window != 1:
-            raise ValueError(f"needs one of share, reserve, {', '.join(one)}")
+        names = ("tokens", "messages", "tool_uses", "idle_seconds", "always", "never", "any", "all")
+        values = (getattr(self, name) for name in names)
+        limits = [value for value in values if value is not None and value is not False and value != ()]
+        if len(limits) + of_window != 1:
+            raise ValueError(f"needs one of share, reserve, {', '.join(names)}")
         if not of_window and (self.at_least is not None or self.at_most is not None):
             raise ValueError("at_least and at_most bound a share of the window or what is reserved of it")
         return self
@@ -126,7 +126,7 @@ class TriggerCondition(Part):
     def compute_limit(self, state: RuntimeState) -> int | None:
         """Tokens that the size is held against; the lowest one of several conditions; None where there are none."""
         if self.any or self.all:
-            limits = (when.compute_limit(state) for when in (*self.any, *self.all))
+            limits = (condition.compute_limit(state) for condition in (*self.any, *self.all))
             return min((limit for limit in limits if limit is not None), default=None)
         if self.tokens is not None:
             return self.tokens or None
@@ -149,59 +149,41 @@ class TriggerCondition(Part):
         if self.never or self.tokens == 0:
             return Trigger(False, "it is off until a limit is set", source="the rule")
         if self.idle_seconds is not None:
-            return self._check_idle(state, self.idle_seconds)
+            return check_idle(state, self.idle_seconds, exclusive=self.above)
         if self.messages is not None:
-            return self._compare(
-                state.message_count, self.messages, f"{state.message_count:,} messages", "messages", "counted"
-            )
+            return self._compare(state.message_count, self.messages, "messages", "messages", "counted")
         if self.tool_uses is not None:
-            return self._compare(
-                state.result_count, self.tool_uses, f"{state.result_count:,} tool results", "results", "counted"
-            )
+            return self._compare(state.result_count, self.tool_uses, "tool results", "results", "counted")
         limit = self.compute_limit(state) or 0
         if self.min_window is not None and self.compute_window(state) < self.min_window:
-            words = f"the window is smaller than {self.min_window:,}"
-            return Trigger(False, words, None, limit, "the window")
+            reason = f"the window is smaller than {self.min_window:,}"
+            return Trigger(False, reason, None, limit, "the window")
         tokens, source = size.compute_belief(state)
         if tokens is None:
             return Trigger(False, "no recorded usage, which is all that it looks at", None, limit, "unknown")
-        return self._compare(tokens, limit, f"{tokens:,} tokens", "tokens", source, self._explain_limit(state))
+        return self._compare(tokens, limit, "tokens", "tokens", source, self._explain_limit(state))
 
-    def _compare(self, value: int, limit: int, has: str, unit: str, source: str, what: str = "") -> Trigger:
-        """Compare a number with a limit."""
+    def _compare(self, value: int, limit: int, noun: str, unit: str, source: str, explanation: str = "") -> Trigger:
         fires = value > limit if self.above else value >= limit
-        sign = (">" if fires else "<=") if self.above else (">=" if fires else "<")
-        reason = f"{has} {sign} limit {limit:,}{f' ({what})' if what else ''}"
+        reason = format_comparison(
+            f"{value:,} {noun}", f"{limit:,}", fires=fires, exclusive=self.above, explanation=explanation
+        )
         return Trigger(fires, reason, value, limit, source, unit=unit)
 
     def _explain_limit(self, state: RuntimeState) -> str:
         """Explain where the limit comes from; empty where it is a number of its own."""
         if self.share is None and self.reserve is None:
             return ""
-        guessed = "" if state.window.is_known or self.unknown_window is None else ", assumed as the window is unknown"
-        tokens = self.compute_window(state)
-        window = f"{tokens:,}{guessed}{', the whole window' if tokens > state.window.tokens else ''}"
-        words = window if self.share is None else f"{self.share:.0%} of {window}"
-        words += f" - {self.reserve:,} reserve" if self.reserve else ""
-        least = f"at least {self.at_least:,}" if self.at_least else ""
-        most = f"at most {self.at_most:,}" if self.at_most is not None and self.at_most < tokens else ""
-        return ", ".join(filter(None, (words, least, most)))
-
-    def _check_idle(self, state: RuntimeState, gap: int) -> Trigger:
-        def build_trigger(fires: bool, reason: str, value: int | None, source: str) -> Trigger:
-            return Trigger(fires, reason, value, gap, source, unit="seconds")
-
-        if not state.has_assistant:
-            return build_trigger(False, "no assistant message yet", None, "recorded times")
-        if state.at_end:
-            return build_trigger(True, "the end of the recording counts as idle", None, "end of the recording")
-        if state.idle_seconds is None:
-            return build_trigger(False, "the idle time is not recorded", None, "unknown")
-        idle = int(state.idle_seconds)
-        fires = idle > gap if self.above else idle >= gap
-        return build_trigger(
-            fires, f"idle {idle:,} s {'has reached' if fires else 'is below'} {gap:,} s", idle, "recorded times"
+        assumption = (
+            "" if state.window.is_known or self.unknown_window is None else ", assumed as the window is unknown"
         )
+        tokens = self.compute_window(state)
+        window = f"{tokens:,}{assumption}{', the whole window' if tokens > state.window.tokens else ''}"
+        text = window if self.share is None else f"{self.share:.0%} of {window}"
+        text += f" − {self.reserve:,} reserve" if self.reserve else ""
+        minimum = f"at least {self.at_least:,}" if self.at_least else ""
+        maximum = f"at most {self.at_most:,}" if self.at_most is not None and self.at_most < tokens else ""
+        return ", ".join(filter(None, (text, minimum, maximum)))
 
     def depends_on_size(self) -> bool:
         """Return whether the condition depends on the size of the context."""

@@ -204,7 +204,9 @@ class ParameterPanel(Widget):
         if self._difference:
             paragraphs.append(self._difference)
         if plan:
-            paragraphs.append(MANUAL_KEYS_HELP if plan.trigger.by_hand else format_trigger_variants(plan, first))
+            paragraphs.append(
+                MANUAL_KEYS_HELP if plan.trigger.by_hand else format_trigger_variants(plan, first, ascii=self.ascii)
+            )
         self.outcome.show(paragraphs, self._needed_curve_height)
         if self.rows.current_parameter and self.curve.setting_name == self.selected:
             self.curve.set_current(self.rows.current_parameter.get_effective_value(values[self.selected]))

@@ -18,7 +18,7 @@ from context_tui.session.facts import Compaction, Facts
 from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent, format_tokens
 from context_tui.text.sanitize import make_visible
-from context_tui.tokens.estimators import count_message_tokens
+from context_tui.tokens.estimators import count_block_tokens, count_message_tokens
 from context_tui.tui.comparison import Comparison, Lane, LaneResult
 from context_tui.tui.rendering.formatting import format_difference, format_line, pluralize
 from context_tui.tui.rendering.layout import wrap_text
@@ -322,7 +322,7 @@ def find_largest_items(firing: Firing, count: int = MAX_ITEM_LINES) -> list[Firi
     plan = firing.plan
     facts, order = plan.context.facts, plan.context.order
     found = [
-        FiringItem(plan.count_block_tokens(row), facts.block_message[row], row, ACTION_OUTCOMES[change.action])
+        FiringItem(count_block_tokens(plan.context, row), facts.block_message[row], row, ACTION_OUTCOMES[change.action])
         for row, change in plan.changes.items()
     ]
     asked = {position for span in plan.summarised_ranges or () for position in span}

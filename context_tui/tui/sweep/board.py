@@ -388,7 +388,7 @@ def build_board(comparison: Comparison, row_cache: SweepRowCache | None = None) 
 def build_sweep_options(comparison: Comparison) -> SweepOptions:
     """Build the sweep options from those of a comparison."""
     how = comparison.settings
-    return SweepOptions(how.recorded, how.summary_tokens, how.delay, None, how.shares_prefix, reuse=how.reuse)
+    return SweepOptions(**vars(how))
 
 
 def _quote_assignments(values: Mapping[str, Any]) -> list[str]:

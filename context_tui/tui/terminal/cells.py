@@ -22,13 +22,19 @@ ASCII_GLYPHS = str.maketrans(
         **dict(zip("─━│┃┊┆╎┈╌║", "-=|||||.-|", strict=True)),
         **dict(zip("◀▶▸▼▾▴▲●○◆▪‣◦⭑", "<>>vv^^o.@*>o*", strict=True)),
         **dict(zip("·…⋯←→↑↓↕⌫✓✗×–—−", ".~~<>^v:<+xx---", strict=True)),
-        "±": "~",
+        **dict(zip("±≥≤", "~><", strict=True)),
         **dict(zip("“”Δ•\ufffd\u00a0", "''**? ", strict=True)),
         **dict.fromkeys(("⏎", *map(chr, range(0x2400, 0x2440))), "?"),  # pictures of characters that are not shown
         "🔎": "/ ",
     }
 )
 """Replacement of each glyph by one ASCII character, so that lines keep their widths."""
+
+
+def to_ascii(text: str) -> str:
+    """Replace the glyphs of *text* by ASCII, in as many cells: ``≥`` takes the space behind it for ``>=``."""
+    return text.replace("≥ ", ">=").replace("≤ ", "<=").translate(ASCII_GLYPHS)
+
 
 ASCII_KEY_NAMES = str.maketrans({"⏎": "enter", "⌫": "backspace"})
 """Names of the keys that have a sign."""

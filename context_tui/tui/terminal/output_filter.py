@@ -14,7 +14,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
 
-from context_tui.tui.terminal.cells import ASCII_GLYPHS
+from context_tui.tui.terminal.cells import to_ascii
 from context_tui.tui.terminal.contrast import ContrastAdjuster
 
 _CONTROL_REPLACEMENTS = {
@@ -52,6 +52,6 @@ class OutputFilter(LineFilter):
         if not text.isprintable():
             text = text.translate(_CONTROL_REPLACEMENTS)
         if self._ascii and not text.isascii():
-            text = text.translate(ASCII_GLYPHS)
+            text = to_ascii(text)
         adjusted = self.contrast(style or _NO_STYLE, text, background)
         return segment if text is segment.text and adjusted is style else Segment(text, adjusted)

@@ -9,9 +9,10 @@ from rich.cells import cell_len
 from textual.content import Content
 from textual.widget import Widget
 
+from context_tui.text.numbers import ASCII_SIGNS
 from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.rendering.columns import drop_columns
-from context_tui.tui.terminal.cells import ASCII_GLYPHS, ELLIPSIS, MAX_LINE_SOURCE, find_word_end, shorten
+from context_tui.tui.terminal.cells import ELLIPSIS, MAX_LINE_SOURCE, find_word_end, shorten, to_ascii
 
 Run = tuple[str, str]
 """Text with its style."""
@@ -25,7 +26,9 @@ _WORD_PATTERN = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words toge
 
 def build_content(runs: Iterable[Run], ascii: bool = False) -> Content:
     """Build content from runs; with *ascii*, replace glyphs."""
-    return Content.assemble(*((text.translate(ASCII_GLYPHS) if ascii else text, style) for text, style in runs))
+    return Content.assemble(
+        *((to_ascii(text.translate(ASCII_SIGNS)) if ascii else text, style) for text, style in runs)
+    )
 
 
 def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Content:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,15 +18,16 @@ from context_tui.errors import PlanError
 from context_tui.lab.replay.amounts import (
     MIN_SCALE_RATIO,
     RESULT,
-    SIZE_TOLERANCE,
     TEXT,
     THINKING,
     ZERO_AMOUNT,
     Amount,
     add_amounts,
+    build_amount,
     convert_to_tokens,
     count_block_amount,
     fit_scale,
+    resize_context,
     scale_weights,
     subtract_amounts,
     sum_amounts,
@@ -44,7 +46,7 @@ from context_tui.session.facts import Usage
 from context_tui.session.session import Message, Session
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.running_sizes import count_past_reasoning
-from tests.formats import recordings
+from tests.formats import recordings, rollouts
 from tests.formats.recordings import call, conversations, reasoning, result, text, usage
 
 fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
@@ -136,6 +138,12 @@ def held(messages: list[Message]) -> Amount:
     return sum_amounts(count_block_amount(facts, row) for row in range(len(facts.kind)))
 
 
+def identify(message: Message) -> str:
+    """Return what stays the same of a message while calls and results in it are cleared."""
+    parts = [block.get("id") or block.get("text") or block.get("tool_use_id") for block in message["content"]]
+    return f"{message['role']} {parts}"
+
+
 def naive(
     session: Session, name: str | Policy, **given: Any
 ) -> tuple[list[int], list[tuple[int, int, int]], list[Message]]:
@@ -171,8 +179,14 @@ def naive(
         if message in guessed:
 
             def of(these: list[Message], at: int, call: int = message) -> int:
-                plain = held([session.message(each) for each in range(at)])
-                return max(guessed[call] + convert_to_tokens(subtract_amounts(held(these), plain), weights_of()), 0)
+                recorded = [session.message(each) for each in range(at)]
+                replies = [session.message(each) for each in usages if each < at]
+                stay = sum((Counter(map(identify, these)) & Counter(map(identify, replies))).values())
+                content, outside = convert_to_tokens(held(recorded), weights_of()), recording.tokens_outside_file
+                unaccounted = guessed[call] - min(outside, guessed[call]) - content
+                removed = round(unaccounted * (1 - stay / len(replies))) if stay < len(replies) else 0
+                change = convert_to_tokens(subtract_amounts(held(these), held(recorded)), weights_of())
+                return max(guessed[call] + change - removed, min(outside, guessed[call]))
 
             sizes.append(of(messages, message))
             firings += [(at, of(before, at), of(after, at)) for at, before, after in pending]
@@ -455,7 +469,9 @@ def test_no_more_is_taken_out_than_was_recorded(tmp_path: Path, recorded: int, s
     session = made.open(tmp_path).with_window(recorded + 12_000)
     assert bool(Recording(session).scales) == scaled
     found = replay(session, "defect-compact", delay=0)
-    assert found.firings and min(found.sizes) >= Recording(session).summary_tokens - SIZE_TOLERANCE
+    recording = Recording(session)
+    summary = convert_to_tokens(build_amount(TEXT, recording.summary_tokens), recording.get_weights(0))
+    assert found.firings and min(found.sizes) >= recording.tokens_outside_file + summary
 
 
 @pytest.mark.parametrize(
@@ -487,3 +503,52 @@ def test_a_system_prompt_in_the_file_counts_where_no_size_is_recorded(tmp_path: 
         assert made.recorded_sizes == [None]
         sizes.append(made.sizes[0])
     assert 9_000 < sizes[1] - sizes[0] < 14_000
+
+
+SAMPLES = ["coding-session.jsonl", "compacted-session.jsonl", "images-and-languages.jsonl", "agent-sdk-request.json"]
+amounts = st.tuples(*[st.integers(0, 50_000)] * 7)
+
+
+@given(size=st.integers(0, 200_000), outside=st.integers(0, 60_000), before=amounts, after=amounts)
+def test_a_resized_context_keeps_what_is_outside_its_messages(
+    size: int, outside: int, before: Amount, after: Amount
+) -> None:
+    assert resize_context(size, outside, before, before, weights_of()) == size
+    assert resize_context(size, outside, before, after, weights_of()) >= min(size, outside)
+
+
+def test_tokens_of_no_message_go_with_the_requests_that_brought_them() -> None:
+    """2,000 of 10,000 tokens are outside, 6,000 in messages; the other 2,000 came with four requests."""
+    weights = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
+    before = (6_000, 0, 0, 0, 0, 0, 4)
+    assert resize_context(10_000, 2_000, before, (3_000, 0, 0, 0, 0, 0, 4), weights) == 7_000
+    assert resize_context(10_000, 2_000, before, (3_000, 0, 0, 0, 0, 0, 1), weights) == 5_500
+    assert resize_context(10_000, 2_000, before, (500, 0, 0, 0, 0, 0, 0), weights) == 2_500
+
+
+@pytest.mark.parametrize("recorded", ["keep", "ignore"])
+@pytest.mark.parametrize("spec", SAMPLES)
+def test_no_replay_removes_what_no_policy_can(spec: str, recorded: CompactionHandling) -> None:
+    recording = Recording(ct.open_session(Path(__file__).parents[1] / "sample_sessions" / spec))
+    for name, policy in POLICIES.items():
+        if not policy.phases:
+            continue
+        made = replay_recording(recording, policy, build_params(policy, {}), recorded=recorded)
+        floors = [min(recording.tokens_outside_file, size) for size in made.baseline]
+        assert all(size >= floor for size, floor in zip(made.sizes, floors, strict=True)), name
+        assert all(min(each.dropped, each.summarised, each.after) >= 0 for each in made.firings), name
+
+
+def test_instructions_before_the_first_typed_message_stay(tmp_path: Path) -> None:
+    """Codex inserts its instructions (about 4,000 tokens here) anew into every context, also after a compaction."""
+    rollout = rollouts.Rollout()
+    rollout.meta()
+    rollout.items(rollouts.said("user", "<user_instructions>" + "Be careful. " * 1_300 + "</user_instructions>"))
+    rollout.turn()
+    rollout.typed("go on")
+    for number in range(16):
+        rollout.items(rollouts.asked(f"c{number}"), rollouts.answered(f"c{number}", "line\n" * 1_600))
+        rollout.count(9_000 + 2_100 * number)
+    session = ct.open_session(rollout.write(tmp_path / "rollout.jsonl")).with_window(30_000)
+    made = replay(session, "defect-compact", delay=0)
+    assert made.firings and min(each.after for each in made.firings) > 8_000

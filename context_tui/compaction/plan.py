@@ -228,6 +228,12 @@ class Plan:
         return sum(map(len, self.dropped_ranges))
 
     @property
+    def messages_summarised(self) -> int:
+        """Number of messages dropped that the summary stands for; it may cover messages that stay, too."""
+        summarised = set(chain.from_iterable(self.summarised_ranges or ()))
+        return sum(len(summarised.intersection(each)) for each in self.dropped_ranges)
+
+    @property
     def tokens_before(self) -> int:
         """Estimated tokens of the context (``bytes/4``)."""
         return index_context(self.context).total

@@ -9,7 +9,7 @@ from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context, context_at, memoize
 from context_tui.session.facts import Facts, Usage
 from context_tui.session.memory import build_facts
-from context_tui.session.values import MessageFlag, Role
+from context_tui.session.values import BlockFlag, MessageFlag, Role
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import Estimator, bytes4, count_message_tokens
 
@@ -37,6 +37,24 @@ def find_last_usage(context: Context) -> Usage | None:
 def estimate_prompt(facts: Facts) -> int:
     """Estimate the tokens of the system prompt and the tool schemas, as far as they are in the file."""
     return bytes_to_tokens(facts.system_bytes) + bytes_to_tokens(facts.tools_bytes)
+
+
+def find_standing_blocks(facts: Facts) -> list[int]:
+    """Return the rows of the blocks that the agent inserted before anything was typed.
+
+    Instructions, project files and the environment: an agent inserts them anew into every context, so that no policy
+    can remove them.
+    """
+    blocks = list[int]()
+    for message in range(len(facts)):
+        rows = [*facts.blocks_of(message)]
+        injected = [row for row in rows if facts.block_flags[row] & BlockFlag.INJECTED]
+        if facts.role[message] == Role.ASSISTANT:
+            break
+        blocks += injected
+        if len(injected) < len(rows):
+            break
+    return blocks
 
 
 @memoize

@@ -115,6 +115,20 @@ def convert_to_tokens(amount: Amount, kind_weights: tuple[float, ...]) -> int:
     return round(text * a + thinking * b + signatures * c + calls * d + results * e + images * f + requests * g)
 
 
+def resize_context(size: int, outside: int, before: Amount, after: Amount, kind_weights: tuple[float, ...]) -> int:
+    """Return the tokens of a context of *size* tokens whose content changes from *before* to *after*.
+
+    The *outside* tokens, which are in no message (system prompt, tool schemas), always stay. Tokens that neither they
+    nor the content account for came with requests, and are removed with these.
+    """
+    outside = min(outside, size)
+    resized = size + convert_to_tokens(subtract_amounts(after, before), kind_weights)
+    if after[REQUESTS] < before[REQUESTS]:
+        unaccounted = size - outside - convert_to_tokens(before, kind_weights)
+        resized -= round(unaccounted * (1 - after[REQUESTS] / before[REQUESTS]))
+    return max(resized, outside)
+
+
 SIZE_TOLERANCE = 1_000
 """Tokens by which a recorded prompt may be smaller than its content."""
 OUTLIER_SHARE = 0.05

@@ -368,11 +368,16 @@ class History:
         self.estimate = self._estimate_tokens()
         return first
 
+    @property
+    def amount(self) -> Amount:
+        """Amount of its content."""
+        return add_amounts(self._appended.amounts[self.end_message], self._non_appended)
+
     def split_amount(self, position: int) -> tuple[Amount, Amount]:
         """Split the amount before and from a position on."""
         key = self.generation, len(self.order), position
         if self._split_cache[0] != key:
-            total = add_amounts(self._appended.amounts[self.end_message], self._non_appended)
+            total = self.amount
             if position > len(self.order) // 2:
                 after = self._sum_span(position, len(self.order))
                 before = subtract_amounts(total, after)

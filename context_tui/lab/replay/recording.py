@@ -30,13 +30,13 @@ from context_tui.lab.replay.amounts import (
 )
 from context_tui.lab.replay.result import CompactionHandling, ModelCall
 from context_tui.policies.trigger_points import find_phases
-from context_tui.session.blocks import BYTES_PER_TOKEN
-from context_tui.session.context import CLEARED_BODIES, Body
+from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
+from context_tui.session.context import CLEARED_BODIES, REMOVED_BODY, Body
 from context_tui.session.facts import order_at
 from context_tui.session.session import Content, ContentOverlay, Session
 from context_tui.session.values import Kind, MessageFlag, Role
 from context_tui.session.window import Window
-from context_tui.tokens.accounting import estimate_prompt
+from context_tui.tokens.accounting import estimate_prompt, find_standing_blocks
 from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.estimators import count_message_tokens
 
@@ -131,12 +131,16 @@ class Recording:
         self.content = _SummaryContent(session.content)
         self._replies = frozenset(facts.request_message)
         self._amounts: dict[int, Amount] = {}
+        standing_blocks = find_standing_blocks(facts)
+        self._standing_bodies = dict.fromkeys(standing_blocks, REMOVED_BODY)
+        self._standing_messages = frozenset(facts.block_message[row] for row in standing_blocks)
         self._appended: dict[CompactionHandling, AppendedContent] = {}
         self._inserted: dict[tuple[Insert, int], list[int]] = {}
         usages = (facts.requests[call.request] if call.request >= 0 else None for call in self.calls)
         self.recorded_sizes = [usage.context or None if usage else None for usage in usages]
         by_model = {each.model: compute_weights(each.factors) for each in self.calibrations}
         self._set_weights(by_model)
+        self.tokens_outside_file = self._count_tokens_outside_file()
         self.scales = self._compute_scales()
         self._set_weights(
             {model: scale_weights(by, *self.scales.get(model, (1.0, 1.0))) for model, by in by_model.items()}
@@ -170,19 +174,22 @@ class Recording:
                 thinking = convert_to_tokens(amount, self.get_weights(call.request)) - without_thinking
                 model = models[call.request]
                 calls.setdefault(self.facts.models[model] if model >= 0 else "", []).append(
-                    (size, without_thinking, thinking)
+                    (max(size - self.tokens_outside_file, 0), without_thinking, thinking)
                 )
         scales = {model: fit_scale(sizes) for model, sizes in calls.items()}
         return {model: scale for model, scale in scales.items() if scale != (1.0, 1.0)}
 
     def _count_tokens_outside_file(self) -> int:
-        """System prompt, tools and what else the first recorded request had besides its messages.
+        """Count the tokens of a request that belong to no message, which no policy can remove.
 
-        Where no request is recorded, it is what of these the file holds.
+        These are the system prompt, tool schemas, and content that the agent inserts anew into every context: the size
+        of the first recorded request less its messages. Where no request is recorded, it is what the file holds of
+        these.
         """
         facts = self.session.facts
         if not facts.requests:
-            return convert_to_tokens(build_amount(TEXT, estimate_prompt(facts)), self._default_weights)
+            standing = sum(bytes_to_tokens(facts.size[row]) for row in self._standing_bodies)
+            return convert_to_tokens(build_amount(TEXT, estimate_prompt(facts) + standing), self._default_weights)
         context = self.session.context_at(facts.request_message[0])
         tokens = convert_to_tokens(self.compute_amount(context.order, context.replacements), self.get_weights(0))
         return max(facts.requests[0].context - tokens, 0)
@@ -259,6 +266,8 @@ class Recording:
 
     def compute_message_amount(self, message: int, replaced: Mapping[int, Body]) -> Amount:
         """Return the amount of a message with other bodies in place of some blocks."""
+        if message in self._standing_messages:
+            replaced = {**replaced, **self._standing_bodies}
         counts = count_message_amount(self.facts, message, replaced)
         counts[REQUESTS] += message in self._replies  # a request takes room of its own
         return tuple(counts)  # type: ignore[return-value]

@@ -24,6 +24,7 @@ from context_tui.lab.replay.amounts import (
     add_amounts,
     build_amount,
     convert_to_tokens,
+    resize_context,
     subtract_amounts,
 )
 from context_tui.lab.replay.history import History
@@ -377,15 +378,18 @@ class Walk:
             self.last_reported = call.message, usage_reported
         self.call += 1
 
-    def _compute_size(self, more: Amount, weights: tuple[float, ...]) -> int:
-        """Return the tokens of the next call, given the excess over the recorded context."""
+    def _compute_size(self, excess: Amount, weights: tuple[float, ...]) -> int:
+        """Return the tokens of the next call, given the excess of the history over the recorded context."""
         size, baseline_excess = self.baseline.sizes[self.call], self.baseline.excess[self.call]
-        return max(
-            size
-            + convert_to_tokens(
-                more if baseline_excess is ZERO_AMOUNT else subtract_amounts(more, baseline_excess), weights
-            ),
-            0,
+        if excess == baseline_excess:
+            return size
+        recorded = subtract_amounts(self.history.amount, self.history.excess)
+        return resize_context(
+            size,
+            self.recording.tokens_outside_file,
+            add_amounts(recorded, baseline_excess),
+            add_amounts(recorded, excess),
+            weights,
         )
 
     def _compute_unchanged_prefix(self, size: int, weights: tuple[float, ...]) -> int:
@@ -419,7 +423,7 @@ class Walk:
         after = size if is_last else self._compute_size(change.after, weights)
         summarised = summarizer_input = summarizer_output = 0
         if change.head is not None:
-            summarised, summarizer_input = len(plan.summarised_message_numbers), convert_to_tokens(change.head, weights)
+            summarised, summarizer_input = plan.messages_summarised, convert_to_tokens(change.head, weights)
             summarizer_output = convert_to_tokens(build_amount(TEXT, self.summary_tokens), weights)
         cleared, truncated = count_actions(plan.changes)
         unchanged_prefix = self._compute_prefix_before(

@@ -228,7 +228,8 @@ class SweepTrack:
         )
         end = int(self.calls_before[segment.end]) if segment.end < len(self.checkpoints) else len(self.recorded_sizes)
         calls = slice(int(self.calls_before[segment.begin]), end)
-        self.lowest_sizes[calls] = np.minimum.accumulate(self.recorded_sizes[calls][::-1])[::-1]
+        in_file = np.maximum(self.recorded_sizes[calls] - self.recording.tokens_outside_file, 0)
+        self.lowest_sizes[calls] = np.minimum.accumulate(in_file[::-1])[::-1]
 
     def _assign_weight_classes(self, call_messages: Ints) -> None:
         recording, classes = self.recording, dict[Any, int]()
@@ -320,7 +321,7 @@ class _KernelRun:
                 self.cleared_turns[:] = self.fired_at[:] = -1
             elif track.has_report[segment.begin]:
                 self.is_known &= self.fired_at <= track.reported_reply[segment.begin]
-            for more in self.more:  # calibrated sizes could become negative
+            for more in self.more:  # more could go than the file accounts for
                 self.is_known &= track.lowest_sizes[track.calls_before[segment.begin]] + more >= 0
         self.sums = _build_result_sums(segment, self.mins, self.track.placeholder.tokens)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -185,7 +186,7 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
             return
         self._writing = True
         self._set_status("Writing…")
-        self._export(Path(name).expanduser(), force)
+        self._export(Path(os.path.expanduser(name)), force)
 
     def show_work_error(self, message: str, group: str) -> None:
         """Show the error of a worker in the status line."""

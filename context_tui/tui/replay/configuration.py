@@ -18,7 +18,6 @@ from context_tui.tui.saving import save_and_notify
 from context_tui.tui.widgets.text_screen import TextScreen
 
 SOURCES_NOTE = "As of November 2026, from documentation, source code and user reports. Showing it changes nothing."
-UNKNOWN_NOTE = "no agent configuration is known for this policy"
 
 
 def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
@@ -46,13 +45,11 @@ def format_configuration(lane: Lane) -> str:
         return f"# {error}\n"
     for label, own in configurations:
         lines.append(f"# {label}")
-        if own is None:
-            lines.append(f"# {UNKNOWN_NOTE}")
-        elif own.settings:
+        if own and own.settings:
             lines.append(f"#   for a window of {window.tokens:,} tokens ({window.source})")
-        else:
+        elif own:
             lines.append("#   nothing is configurable: these values are hard-coded in the agent")
-        lines += [format_agent_settings(own), ""] if own else [""]
+        lines += [format_agent_settings(own), ""]
     return "\n".join([*lines, f"# {SOURCES_NOTE}"]) + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import ClassVar
 
 from textual import events, on
@@ -20,16 +21,17 @@ from context_tui.compaction.recorded_compactions import RecordedCompaction, find
 from context_tui.lab.regret.cases import ReusedBlock, find_reused_blocks
 from context_tui.lab.regret.index import build_use_index
 from context_tui.session.session import Session
-from context_tui.text.sanitize import make_visible
 from context_tui.tui.compactions import comparison as texts
 from context_tui.tui.compactions.comparison import CompactionComparison
 from context_tui.tui.controller import Controller
 from context_tui.tui.rendering.formatting import MessageReader, format_block
 from context_tui.tui.rendering.layout import TextPart, pair_columns
+from context_tui.tui.saving import notify_briefly
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.timeline.rows import Location
 from context_tui.tui.widgets.bindings import build_binding
+from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.reading_pane import ReadingPane
@@ -48,46 +50,16 @@ HELP_NOTES = (
 
 @dataclass
 class CompactionsFound(Message):
-    """The compactions are found."""
+    """Posted when the compactions are found."""
 
     compactions: Sequence[RecordedCompaction]
 
 
 @dataclass
 class ReusedBlocksFound(Message):
-    """The later uses are found, by compaction."""
+    """Posted when the later uses are found, by compaction."""
 
     reused_blocks: Sequence[Sequence[ReusedBlock]]
-
-
-class RowsView(LinesPane, can_focus=True):
-    """Rows before and after; a click selects one, the wheel moves the cursor."""
-
-    BINDING_GROUP_TITLE = "Both sides"
-
-    @dataclass
-    class Clicked(Message):
-        """A line was clicked, counted from the first visible one."""
-
-        line: int
-
-    def on_click(self, event: events.Click) -> None:
-        """Post the clicked line."""
-        self.post_message(self.Clicked(event.y - self.gutter.top))
-
-    def on_mouse_scroll_down(self, _: events.MouseScrollDown) -> None:
-        """Move the cursor down by three rows."""
-        self.post_message(self.Wheeled(3))
-
-    def on_mouse_scroll_up(self, _: events.MouseScrollUp) -> None:
-        """Move the cursor up by three rows."""
-        self.post_message(self.Wheeled(-3))
-
-    @dataclass
-    class Wheeled(Message):
-        """The wheel was turned by so many rows."""
-
-        step: int
 
 
 _build_binding = partial(build_binding, prefix="cuts-")
@@ -97,7 +69,7 @@ class CompactionsScreen(Screen[Command | None]):
     """Compactions of a recording, one at a time."""
 
     CSS_PATH = "compactions.tcss"
-    AUTO_FOCUS = "RowsView"
+    AUTO_FOCUS = "ClickableLines"
     BINDING_GROUP_TITLE = "Before and after"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-high")]
@@ -159,7 +131,7 @@ class CompactionsScreen(Screen[Command | None]):
         with Horizontal(id="cuts-top"):
             with Vertical(id="cuts-both"):
                 yield LinesPane(lambda width, _: [texts.format_column_heads(width)], ascii=plain, id="cuts-heads")
-                yield RowsView(self._format_rows, ascii=plain, id="cuts-rows")
+                yield ClickableLines(self._format_rows, ascii=plain, id="cuts-rows")
             yield LinesPane(self._format_categories, ascii=plain, id="cuts-categories")
         yield ReadingPane(id="cuts-text")
         yield KeyFooter()
@@ -185,10 +157,10 @@ class CompactionsScreen(Screen[Command | None]):
         """Find the compactions, then the later uses."""
 
         def work(job: ThreadJob) -> None:
-            found = find_recorded_compactions(self.session)
-            self.post_message(CompactionsFound(found))
+            compactions = find_recorded_compactions(self.session)
+            self.post_message(CompactionsFound(compactions))
             uses = build_use_index(self.session, job.checkpoint)
-            self.post_message(ReusedBlocksFound([find_reused_blocks(each, uses) for each in found]))
+            self.post_message(ReusedBlocksFound([find_reused_blocks(each, uses) for each in compactions]))
 
         start_work(self, "compactions", "read the compactions", work)
 
@@ -202,30 +174,29 @@ class CompactionsScreen(Screen[Command | None]):
     def _handle_compactions_found(self, event: CompactionsFound) -> None:
         count = len(event.compactions)
         self.comparisons = [CompactionComparison(each, number, count) for number, each in enumerate(event.compactions)]
-        here = self.controller.view.cursor.message
-        self.current_number = max(
-            (number for number, each in enumerate(event.compactions) if each.message <= here), default=0
-        )
-        later, self._pending_actions = self._pending_actions, []
-        for act in later:
-            act()
+        selected = self.controller.view.cursor.message
+        numbers = (number for number, each in enumerate(event.compactions) if each.message <= selected)
+        self.current_number = max(numbers, default=0)
+        actions, self._pending_actions = self._pending_actions, []
+        for action in actions:
+            action()
         self.draw()
 
     @on(ReusedBlocksFound)
     def _handle_reused_blocks(self, event: ReusedBlocksFound) -> None:
-        for each, back in zip(self.comparisons, event.reused_blocks, strict=True):
-            each.set_reused_blocks(back)
+        for each, reused_blocks in zip(self.comparisons, event.reused_blocks, strict=True):
+            each.set_reused_blocks(reused_blocks)
         self.draw()
 
     @on(Worker.StateChanged)
     def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        if words := format_worker_error(event):
-            self.show_notification(words, warn=True)
+        if message := format_worker_error(event):
+            notify_briefly(self, message, warn=True)
 
     def draw(self) -> None:
         """Draw the compaction."""
-        words = self.query_one("#cuts-words")
-        words.styles.height = len(self._format_summary(words.content_size.width or self.size.width - 2, 0))
+        summary = self.query_one("#cuts-words")
+        summary.styles.height = len(self._format_summary(summary.content_size.width or self.size.width - 2, 0))
         for each in self.query(LinesPane):
             each.refresh()
         if self.comparisons and self._shown_position != (self.current_number, self.comparison.cursor):
@@ -234,44 +205,35 @@ class CompactionsScreen(Screen[Command | None]):
 
     def _build_text_parts(self) -> Iterator[TextPart]:
         """Build the message under the cursor, and beside it the summary that replaced it."""
-        sides, summary = self.comparison, self.comparison.compaction.summary_message
-        if sides.message < 0:
+        message, summary = self.comparison.message, self.comparison.compaction.summary_message
+        if message < 0:
             return iter([TextPart("The context before this compaction is not in the file.", "muted")])
-        own = self._build_message_parts(sides.message)
-        if summary is None or summary == sides.message:
-            return own
-        if self.size.width >= 100:
-            return pair_columns(own, self._build_message_parts(summary))
-        return (each for parts in (own, self._build_message_parts(summary)) for each in parts)
+        parts = self._build_message_parts(message)
+        if summary is None or summary == message:
+            return parts
+        join = pair_columns if self.size.width >= 100 else chain
+        return join(parts, self._build_message_parts(summary))
 
     def _build_message_parts(self, message: int) -> Iterator[TextPart]:
-        facts, sides = self.session.facts, self.comparison
-        lost = set(sides.compaction.removed_blocks)
-        yield TextPart(
-            shorten_at_word(
-                f"#{message:,} " + " ".join(texts.describe_message(facts, message, self.reader.format_preview)),
-                200,
-            ),
-            "heading",
-        )
-        for back in sides.reused_by_message.get(message, ()):
-            had = ", ".join(f"#{facts.block_message[row]:,}" for row in back.row_copies)
-            where = f", still in the context in {had}" if had else ""
-            yield TextPart(f"used at #{back.use.message:,} ({back.use.tier}){where}: {back.use.evidence}", "muted")
+        facts, comparison = self.session.facts, self.comparison
+        removed_blocks = set(comparison.compaction.removed_blocks)
+        kind, text = texts.describe_message(facts, message, self.reader.format_preview)
+        yield TextPart(shorten_at_word(f"#{message:,} {kind} {text}", 200), "heading")
+        for reused in comparison.reused_by_message.get(message, ()):
+            messages = ", ".join(f"#{facts.block_message[row]:,}" for row in reused.row_copies)
+            copies = f", still in the context in {messages}" if messages else ""
+            use = reused.use
+            yield TextPart(f"used at #{use.message:,} ({use.tier}){copies}: {use.evidence}", "muted")
         if self.reader.is_huge(message):
             yield TextPart("(a large message; press enter to read it in the inspector)", "muted")
             return
         for row, block in zip(facts.blocks_of(message), self.reader.read_blocks(message), strict=False):
-            if row in lost:
-                yield TextPart(f"lost, {sides.compaction.count_block_tokens(row):,} est. tokens", "muted")
+            if row in removed_blocks:
+                yield TextPart(f"lost, {comparison.compaction.count_block_tokens(row):,} est. tokens", "muted")
             text = format_block(block)
-            more = f"\n… {len(text) - MAX_SHOWN_CHARS:,} more characters" if len(text) > MAX_SHOWN_CHARS else ""
-            yield TextPart(text[:MAX_SHOWN_CHARS] + more + "\n")
-
-    def show_notification(self, text: str, *, warn: bool = False) -> None:
-        """Show a notification."""
-        self.app.clear_notifications()
-        self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
+            if len(text) > MAX_SHOWN_CHARS:
+                text = f"{text[:MAX_SHOWN_CHARS]}\n… {len(text) - MAX_SHOWN_CHARS:,} more characters"
+            yield TextPart(f"{text}\n")
 
     # Keys
 
@@ -300,10 +262,11 @@ class CompactionsScreen(Screen[Command | None]):
         if 0 <= number < len(self.comparisons):
             self.current_number = number
         else:
-            self.show_notification(
+            notify_briefly(
+                self,
                 "The session has only one compaction"
                 if len(self.comparisons) == 1
-                else f"No compaction {'after' if step > 0 else 'before'} this one"
+                else f"No compaction {'after' if step > 0 else 'before'} this one",
             )
 
     def action_returned(self, step: int) -> None:
@@ -312,22 +275,21 @@ class CompactionsScreen(Screen[Command | None]):
 
     def _move_to_reused(self, step: int) -> None:
         if not self.comparison.is_reuse_known:
-            self.show_notification("Still looking for what was used later")
+            notify_briefly(self, "Still looking for what was used later")
         elif not self.comparison.move_to_reused(step):
-            self.show_notification("Nothing that this compaction removed was used later, as far as the recording shows")
+            notify_briefly(self, "Nothing that this compaction removed was used later, as far as the recording shows")
 
-    @on(RowsView.Clicked)
-    def _handle_click(self, event: RowsView.Clicked) -> None:
+    @on(ClickableLines.Clicked)
+    def _handle_click(self, event: ClickableLines.Clicked) -> None:
         if self.comparisons:
-            height = self.query_one(RowsView).content_size.height
-            top = min(max(self.comparison.cursor - height // 2, 0), max(len(self.comparison.rows) - height, 0))
-            if 0 <= event.line < min(height, len(self.comparison.rows)):
-                self.comparison.cursor = top + event.line
+            height, count = event.pane.content_size.height, len(self.comparison.rows)
+            if 0 <= event.line < min(height, count):
+                self.comparison.cursor = self.comparison.compute_first_row(height) + event.line
                 self.draw()
 
-    @on(RowsView.Wheeled)
-    def _handle_wheel(self, event: RowsView.Wheeled) -> None:
-        self.action_move(event.step)
+    @on(ClickableLines.Scrolled)
+    def _handle_wheel(self, event: ClickableLines.Scrolled) -> None:
+        self.action_move(event.lines)
 
     def action_inspect(self) -> None:
         """Close, and select the message in the inspector as of the compaction."""
@@ -340,11 +302,11 @@ class CompactionsScreen(Screen[Command | None]):
         self._run_once_found(self._close_at_use)
 
     def _close_at_use(self) -> None:
-        back = self.comparison.reused_by_message.get(self.comparison.message)
-        if not back:
-            self.show_notification("This message was not used later, as far as the recording shows")
+        reused_blocks = self.comparison.reused_by_message.get(self.comparison.message)
+        if not reused_blocks:
+            notify_briefly(self, "This message was not used later, as far as the recording shows")
         else:
-            self._close_at_message(back[0].use.message, back[0].use.message)
+            self._close_at_message(reused_blocks[0].use.message, reused_blocks[0].use.message)
 
     def _close_at_message(self, message: int, at: int) -> None:
         def go() -> str:

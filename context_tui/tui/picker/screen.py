@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
 from textual.content import Content
-from textual.events import Click
+from textual.events import Paste
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Label
+from textual.widgets import Input, Label
 from textual.worker import Worker
 
 from context_tui.errors import Error, SeveralSessions
@@ -53,7 +55,7 @@ No sessions found on this machine.
 To open one by its path:  context-tui SESSION
 To open a sample:         context-tui demo"""
 NO_MATCH_TEXT = "No session matches. Press esc to clear the filter."
-FILTER_PLACEHOLDER = "/ filters by name, title, project or agent"
+FILTER_PLACEHOLDER = "filters by name, title, project or agent"
 
 
 class PickerExit(Enum):
@@ -61,6 +63,25 @@ class PickerExit(Enum):
 
     BACK = "back"
     QUIT = "quit"
+
+
+class FilterInput(Input):
+    """Input for the filter; keys that move the cursor over the sessions work here too."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "to the list", id="picker-filter-submit", tooltip="Go to the filtered sessions"),
+        Binding(
+            "escape", "screen.leave", "clear", key_display="esc", id="picker-filter-clear", tooltip="Clear the filter"
+        ),
+        Binding(
+            "up", "screen.move(-1)", "session", key_display="↑↓", id="picker-filter-up", tooltip="Previous session"
+        ),
+        Binding("down", "screen.move(1)", "down", show=False, id="picker-filter-down", tooltip="Next session"),
+        Binding("pageup", "screen.page(-1)", "page up", show=False, id="picker-filter-page-up", tooltip="One page up"),
+        Binding(
+            "pagedown", "screen.page(1)", "page down", show=False, id="picker-filter-page-down", tooltip="One page down"
+        ),
+    ]
 
 
 class PickerScreen(Screen[SessionInfo | PickerExit]):
@@ -71,8 +92,8 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
         find: finds the other sessions after the first paint; yields all that are known, again and again.
         heading: title line.
         current: session that ``esc`` returns to; the cursor begins on it.
-        known: its overview.
-        titles: finds the title of a session without one.
+        overview: overview of the current session.
+        read_title: reads the title of a session without one.
         now: time from which ages are counted.
     """
 
@@ -84,36 +105,33 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
         Binding("q", "quit", "quit", id="picker-quit", tooltip="Quit without opening a session"),
     ]
 
+    @dataclass
     class TitlesRead(Message):
-        """Titles are read."""
+        """Posted when titles are read."""
 
-        def __init__(self, titles: dict[SessionKey, str]) -> None:
-            super().__init__()
-            self.titles = titles
+        titles: dict[SessionKey, str]
 
+    @dataclass
     class SessionsFound(Message):
-        """More sessions are found; the last ones are marked by ``are_all``."""
+        """Posted with all sessions found so far, or in the end with ``are_all``."""
 
-        def __init__(self, entries: list[SessionEntry], *, are_all: bool) -> None:
-            super().__init__()
-            self.entries, self.are_all = entries, are_all
+        entries: list[SessionEntry]
+        are_all: bool
 
     class AllFound(Message):
-        """All sessions are found: slow work may begin."""
+        """Posted when all sessions are found: slow work may begin."""
 
+    @dataclass
     class DatabasesListed(Message):
-        """The sessions of databases are listed."""
+        """Posted when the sessions of databases are listed."""
 
-        def __init__(self, sessions: dict[SessionKey, list[SessionEntry]]) -> None:
-            super().__init__()
-            self.sessions = sessions
+        sessions: dict[SessionKey, list[SessionEntry]]
 
+    @dataclass
     class OverviewsRead(Message):
-        """Visible sessions are read."""
+        """Posted when visible sessions are read."""
 
-        def __init__(self, overviews: dict[SessionKey, SessionOverview]) -> None:
-            super().__init__()
-            self.overviews = overviews
+        overviews: dict[SessionKey, SessionOverview]
 
     def __init__(
         self,
@@ -131,10 +149,10 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
         self._heading, self._read_title, self._current = heading, read_title or self._reader.read_title, current
         self._now = time.time() if now is None else now
         self._find = find
-        plain = [each for each in entries if isinstance(each, SessionInfo)]
-        found = [*(each for each in entries if isinstance(each, SessionEntry)), *build_entries(plain)]
+        infos = [each for each in entries if isinstance(each, SessionInfo)]
+        listed = [*(each for each in entries if isinstance(each, SessionEntry)), *build_entries(infos)]
         home = build_session_key(current) if current else None
-        self.listing = SessionListing([*found, *(overview.children if overview else ())], home)
+        self.listing = SessionListing([*listed, *(overview.children if overview else ())], home)
         if home and overview:
             self.listing.update_summaries({home: overview})
         self._read_keys: set[SessionKey] = set()
@@ -145,7 +163,9 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
     def compose(self) -> ComposeResult:
         """Yield the filter, column headings, the list, and a line for problems."""
         yield Label(self._heading, id="picker-heading", markup=False)
-        yield Label("", id="picker-words", markup=False)
+        with Horizontal(id="picker-filter"):
+            yield Label("/ ", id="picker-prompt", markup=False)
+            yield FilterInput(placeholder=FILTER_PLACEHOLDER, compact=True, select_on_focus=False)
         yield Label("", id="picker-heads", markup=False)
         yield PickerList(self.listing, self._now, id="picker-list")
         yield Label(EMPTY_TEXT, id="picker-empty", markup=False)
@@ -173,35 +193,30 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
 
     @on(PickerList.Changed)
     def _show(self) -> None:
-        """Show how many sessions are listed by which filter; read the visible ones after a pause."""
+        """Show the number and order of the listed sessions; read the visible ones after a pause."""
         listing, rows = self.listing, self.rows
-        words = listing.filter_text
-        all_, noun = len(listing.items), "session" if len(listing.items) == 1 else "sessions"
-        count = f"{listing.session_count:,} of {all_:,}" if words.strip() else f"{all_:,}"
+        count, noun = len(listing.items), "session" if len(listing.items) == 1 else "sessions"
+        counts = f"{listing.session_count:,} of {count:,}" if listing.filter_text.strip() else f"{count:,}"
         order = "" if listing.order is SessionOrder.AS_FOUND else f", {listing.order.value}"
         order += ", looking for more…" if self.is_finding and listing.items else ""
-        told = f" · {count} {noun}{order}" if listing.items or not self.is_finding else ""
-        self._update_label("heading", self._heading + told)
-        label = self._update_label(
-            "words", f"/ {sanitize_line(words)}▏" if rows.is_filtering or words else FILTER_PLACEHOLDER
-        )
-        label.set_class(rows.is_filtering or bool(words), "-typed")
+        total = f" · {counts} {noun}{order}" if listing.items or not self.is_finding else ""
+        self._update_label("heading", self._heading + total)
         self._update_label("heads", rows.columns.format_heads())
         empty = self._update_label(
             "empty", NO_MATCH_TEXT if listing.items else FINDING_TEXT if self.is_finding else EMPTY_TEXT
         )
         empty.display = not listing.lines
-        # The list stays where it is when it is empty: it takes the keys.
+        # An empty list takes no room, but keeps the focus.
         rows.set_class(not listing.lines, "-empty")
         if self._timer is not None:
             self._timer.stop()
         self._timer = self.set_timer(OVERVIEW_DELAY_S, self._read_overviews)
 
-    def _update_label(self, where: str, text: str) -> Label:
+    def _update_label(self, name: str, text: str) -> Label:
         """Update a line of the screen if its text has changed."""
-        label = self.query_one(f"#picker-{where}", Label)
-        if self._label_texts.get(where) != text:
-            self._label_texts[where] = text
+        label = self.query_one(f"#picker-{name}", Label)
+        if self._label_texts.get(name) != text:
+            self._label_texts[name] = text
             label.update(Content(text))
         return label
 
@@ -228,12 +243,12 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
 
     def _read_titles(self, job: ThreadJob) -> None:
         databases = [item.entry for item in self.listing.items if is_database(item.entry.info.path)]
-        if found := {
+        if sessions := {
             entry.key: list_database_sessions(entry)
             for entry in databases
             if not entry.info.id and entry.group in LOCAL_GROUPS
         }:
-            self.post_message(self.DatabasesListed(found))
+            self.post_message(self.DatabasesListed(sessions))
         for item in self.listing.items:
             item.get_search_text()
             job.checkpoint()
@@ -241,44 +256,44 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
         self._reader.flush()
 
     def _read_titles_of(self, items: Iterable[SessionItem], job: ThreadJob) -> None:
-        found, told = dict[SessionKey, str](), time.monotonic()
+        titles, posted_at = dict[SessionKey, str](), time.monotonic()
         for item in items:
             job.checkpoint()
             if not item.title and (title := self._read_title(item.entry.info)):
-                found[item.key] = title
-            if found and time.monotonic() - told > UPDATE_INTERVAL_S:
-                self.post_message(self.TitlesRead(found))
-                found, told = {}, time.monotonic()
-        if found:
-            self.post_message(self.TitlesRead(found))
+                titles[item.key] = title
+            if titles and time.monotonic() - posted_at > UPDATE_INTERVAL_S:
+                self.post_message(self.TitlesRead(titles))
+                titles, posted_at = {}, time.monotonic()
+        if titles:
+            self.post_message(self.TitlesRead(titles))
 
     def _read_overviews(self) -> None:
         """Read the visible sessions that are not read yet."""
-        wanted = [item for item in self.rows.get_visible_sessions() if item.key not in self._read_keys]
-        if not wanted:
+        items = [item for item in self.rows.get_visible_sessions() if item.key not in self._read_keys]
+        if not items:
             return
 
         def work(job: ThreadJob) -> None:
-            self._read_titles_of(wanted, job)
-            found, told = dict[SessionKey, SessionOverview](), time.monotonic()
+            self._read_titles_of(items, job)
+            overviews, posted_at = dict[SessionKey, SessionOverview](), time.monotonic()
             try:
-                for item in wanted:
-                    found[item.key] = self._reader.read_overview(item.entry, job.checkpoint)
-                    if time.monotonic() - told > UPDATE_INTERVAL_S:
-                        self.post_message(self.OverviewsRead(found))
-                        found, told = {}, time.monotonic()
+                for item in items:
+                    overviews[item.key] = self._reader.read_overview(item.entry, job.checkpoint)
+                    if time.monotonic() - posted_at > UPDATE_INTERVAL_S:
+                        self.post_message(self.OverviewsRead(overviews))
+                        overviews, posted_at = {}, time.monotonic()
                     job.checkpoint()
             finally:  # also those read before the cancellation
-                self.post_message(self.OverviewsRead(found))
+                self.post_message(self.OverviewsRead(overviews))
             self._reader.flush()
 
-        start_work(self, "looks", "read the visible sessions", work)
+        start_work(self, "overviews", "read the visible sessions", work)
 
     @on(Worker.StateChanged)
     def _handle_worker_state(self, event: Worker.StateChanged) -> None:
         """Report a defect in a worker; the sessions found so far can be opened."""
-        if words := format_worker_error(event):
-            self._worker_error = words
+        if message := format_worker_error(event):
+            self._worker_error = message
             self._show_problem()
             if self.is_finding and event.worker.group == "titles":
                 self.post_message(self.SessionsFound([], are_all=True))
@@ -318,21 +333,52 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
 
     # Keys
 
-    @on(Click, "#picker-words")
-    def _handle_text_click(self) -> None:
-        self.rows.action_filter()
+    @on(Input.Changed)
+    def _filter_sessions(self, event: Input.Changed) -> None:
+        event.stop()
+        self.listing.filter(event.value)
+        self.rows.refresh_listing()
+
+    @on(Input.Submitted)
+    def _focus_list(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.set_focus(self.rows)
+
+    def on_paste(self, event: Paste) -> None:
+        """Add pasted text to the filter."""
+        event.stop()
+        self.query_one(Input).value += sanitize_line(" ".join(event.text.split()))
+        self.action_filter()
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        filter_input = self.query_one(Input)
+        self.set_focus(filter_input)
+        filter_input.cursor_position = len(filter_input.value)
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor over the sessions."""
+        self.rows.action_move(rows)
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by pages."""
+        self.rows.action_page(pages)
 
     def action_leave(self) -> None:
-        """Clear the filter; without one, leave."""
-        if not self.rows.clear_filter():
+        """Clear the filter and go to the list; leave if there is no filter."""
+        filter_input = self.query_one(Input)
+        if not filter_input.value and not filter_input.has_focus:
             self.dismiss(PickerExit.BACK)
+        else:
+            filter_input.value = ""
+            self.set_focus(self.rows)
 
     def action_return(self) -> None:
         """Go back to the session that the picker was opened from."""
         self.dismiss(PickerExit.BACK)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the way back only if there is a session."""
+        """Offer the way back only if there is a session to go back to."""
         return action != "return" or self._current is not None
 
     def action_quit(self) -> None:

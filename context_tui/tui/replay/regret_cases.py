@@ -85,33 +85,24 @@ def select_cases(study: Study, call: int | None = None) -> CaseSelection:
 # The two sides
 
 
-def find_dropped_side(selection: CaseSelection, index: int) -> CaseSide:
-    """Return the side of the dropped block."""
+def find_side(selection: CaseSelection, index: int, name: str) -> CaseSide:
+    """Return the ``dropped`` side of a case, its block, or the ``used`` side, its later use."""
     case, facts = selection.cases[index], selection.study.replay.session.facts
-    return CaseSide(
-        _locate_block(selection, case.row), case.row, selection.get_firing(index)[1].decided, bytes4(facts, case.row)
-    )
+    if name == "used":
+        row, point = list(facts.blocks_of(case.later))[case.later_block], case.later
+    else:
+        row, point = case.row, selection.get_firing(index)[1].decided
+    # A result has its own row in the timeline, any other block that of its message.
+    location = Location(facts.block_message[row], row if facts.kind[row] == Kind.TOOL_RESULT else -1)
+    return CaseSide(location, row, point, bytes4(facts, row))
 
 
-def find_used_side(selection: CaseSelection, index: int) -> CaseSide:
-    """Return the side of its later use."""
-    case, facts = selection.cases[index], selection.study.replay.session.facts
-    row = list(facts.blocks_of(case.later))[case.later_block]
-    return CaseSide(_locate_block(selection, row), row, case.later, bytes4(facts, row))
-
-
-def _locate_block(selection: CaseSelection, row: int) -> Location:
-    """Return the timeline location of a block: a result has its own row, anything else that of its message."""
-    facts = selection.study.replay.session.facts
-    return Location(facts.block_message[row], row if facts.kind[row] == Kind.TOOL_RESULT else -1)
-
-
-def choose_needle(case: RegretCase, block: Mapping[str, Any], *, is_use: bool) -> str:
-    """Choose the text to highlight on one side: the needed text or, in a call that fetches again, its argument.
+def choose_needle(case: RegretCase, block: Mapping[str, Any], name: str) -> str:
+    """Choose the text to highlight on a side: the needed text or, in a call that fetches again, its argument.
 
     Empty if the block does not contain it, for example because it cannot be read any more.
     """
-    if is_use and case.tier == "re-fetch":
+    if name == "used" and case.tier == "re-fetch":
         return _find_fetch_argument(block)
     text = get_searchable_text(dict(block))
     forms = (case.needle, json.dumps(case.needle, ensure_ascii=False)[1:-1])
@@ -217,10 +208,10 @@ def format_evidence(selection: CaseSelection, index: int, width: int) -> list[li
     ]
 
 
-def format_side_title(selection: CaseSelection, index: int, preview: str, *, is_use: bool) -> str:
+def format_side_title(selection: CaseSelection, index: int, name: str, preview: str) -> str:
     """Format the title of one of the two sides, the most important part first."""
-    side = (find_used_side if is_use else find_dropped_side)(selection, index)
-    event = "needed later" if is_use else f"dropped at #{selection.cases[index].dropped:,}"
+    side = find_side(selection, index, name)
+    event = "needed later" if name == "used" else f"dropped at #{selection.cases[index].dropped:,}"
     return f"{event}: #{side.location.message:,}, est. {pluralize(side.tokens, 'token')}: {format_line(preview)}"
 
 

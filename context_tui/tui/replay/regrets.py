@@ -25,7 +25,7 @@ from context_tui.tui.reader.detail import Detail
 from context_tui.tui.reader.document import DocumentSource
 from context_tui.tui.rendering.formatting import format_row_kind
 from context_tui.tui.replay import regret_cases
-from context_tui.tui.replay.regret_cases import CaseSelection, CaseSide
+from context_tui.tui.replay.regret_cases import CaseSelection
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.timeline.marks import NO_MARK
@@ -110,7 +110,6 @@ class RegretsScreen(Screen[InspectorCommand | None]):
 
     @property
     def _study(self) -> Study | None:
-        """Study of the selected policy at its current settings; None until known."""
         result = self.comparison.selected_lane.result
         return result.study if result and not self.comparison.is_pending else None
 
@@ -123,8 +122,8 @@ class RegretsScreen(Screen[InspectorCommand | None]):
         self.set_class(not selection, "-nothing")
         self.set_class(self.side == "used", "-used")
         if selection:
-            self._show_block("dropped", regret_cases.find_dropped_side(selection, self.case_index))
-            self._show_block("used", regret_cases.find_used_side(selection, self.case_index))
+            for name in SIDES:
+                self._show_block(selection, name)
             self.call_after_refresh(self._scroll_to_evidence)  # the layout may change the size of the two sides
 
     @property
@@ -144,7 +143,6 @@ class RegretsScreen(Screen[InspectorCommand | None]):
             detail.set_search_text(needle)
 
     def _select_side(self, side: str) -> None:
-        """Go to one of the two sides."""
         self.side = side
         self.set_class(side == "used", "-used")
         if not self.query_one(f"#regrets-{side}").size:
@@ -183,16 +181,13 @@ class RegretsScreen(Screen[InspectorCommand | None]):
         selection = self.case_selection
         return regret_cases.format_evidence(selection, self.case_index, width) if selection else []
 
-    def _show_block(self, name: str, side: CaseSide) -> None:
-        """Show one side, scrolled to the evidence."""
-        selection, reader, is_use = self.case_selection, self.controller.reader, name == "used"
-        if selection is None:
-            return
+    def _show_block(self, selection: CaseSelection, name: str) -> None:
+        side, reader = regret_cases.find_side(selection, self.case_index, name), self.controller.reader
         detail, session, message = self.query_one(f"#regrets-{name}", Detail), self.comparison.session, side.location[0]
         is_large = reader.is_huge(message) and not reader.is_cached(message)
         preview = "" if is_large else reader.format_preview(*side.location)
         label = f"{format_row_kind(session.facts, *side.location)} {preview}"
-        title = Content(regret_cases.format_side_title(selection, self.case_index, label, is_use=is_use))
+        title = Content(regret_cases.format_side_title(selection, self.case_index, name, label))
         if is_large:
             detail.show_loading(title, "reading the message…")
             start_work(self, f"read-{name}", "read a large message", partial(self._read_large_message, message))
@@ -200,7 +195,7 @@ class RegretsScreen(Screen[InspectorCommand | None]):
         case, block = selection.cases[self.case_index], reader.read_block(side.row)
         source = DocumentSource(session, side.location, reader.read_blocks(message), NO_MARK)
         detail.show_document(source, title, Content())
-        detail.set_search_text(regret_cases.choose_needle(case, block, is_use=is_use))
+        detail.set_search_text(regret_cases.choose_needle(case, block, name))
 
     def _read_large_message(self, message: int, _: ThreadJob) -> None:
         self.controller.reader.read_blocks(message)
@@ -306,7 +301,6 @@ class RegretsScreen(Screen[InspectorCommand | None]):
         selection, comparison = self.case_selection, self.comparison
         if not selection:
             return
-        find_side = regret_cases.find_used_side if self.side == "used" else regret_cases.find_dropped_side
-        side = find_side(selection, self.case_index)
+        side = regret_cases.find_side(selection, self.case_index, self.side)
         policy, params = comparison.selected_lane.policy, comparison.policy_params
         self.dismiss(partial(self.controller.adopt_settings, policy, params, side.point, side.location))

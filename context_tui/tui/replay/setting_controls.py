@@ -108,14 +108,6 @@ class ThresholdHandle(NamedTuple):
     step: int
 
 
-class _ControlRank(NamedTuple):
-    """Rank of a parameter: the number of directions in which it moves a threshold, is it set, is it a share."""
-
-    direction_count: int
-    is_set: bool
-    is_share: bool
-
-
 class ThresholdDrag:
     """Thresholds of a policy, which can be dragged.
 
@@ -138,8 +130,8 @@ class ThresholdDrag:
             return None
         step = min(distances)[1]
         ranks = [(self._rank_control(each, step), each) for each in self._controls]
-        best = max(ranks, key=lambda pair: pair[0], default=None)
-        return ThresholdHandle(best[1], step) if best and best[0].direction_count else None
+        (direction_count, *_), control = max(ranks, key=lambda pair: pair[0], default=((0, False, False), None))
+        return ThresholdHandle(control, step) if control and direction_count else None
 
     def compute_value(self, handle: ThresholdHandle, tokens: int) -> Number:
         """Return the value that moves the threshold nearest to a size: a round one within the parameter's range."""
@@ -160,8 +152,8 @@ class ThresholdDrag:
         best = min(candidates, key=lambda place: abs(compute_threshold(place) - tokens))
         return scale.clamp(round((first + best) * grain, 2))
 
-    def _rank_control(self, control: Parameter, step: int) -> _ControlRank:
-        """Rank how well a parameter moves a threshold."""
+    def _rank_control(self, control: Parameter, step: int) -> tuple[int, bool, bool]:
+        """Rank a parameter: the number of directions in which it moves a threshold, whether it is set or a share."""
         value = get_value(self._policy, self._params, control.name)
         threshold, scale = self._compute_threshold(control, value, step), control.scale
         neighbors = []
@@ -170,7 +162,7 @@ class ThresholdDrag:
             start = scale.low if effective_value is None else effective_value
             neighbors = [scale.step_value(start, direction) for direction in (-1, 1)]
         direction_count = sum(self._compute_threshold(control, each, step) not in (threshold, -1) for each in neighbors)
-        return _ControlRank(direction_count, value is not None, control.unit != "tokens")
+        return direction_count, value is not None, control.unit != "tokens"
 
     def _compute_threshold(self, control: Parameter, value: Number | None, step: int) -> int:
         """Return the threshold of a step with another value of a parameter; -1 if there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import hypot
 from typing import NamedTuple
 
 from context_tui.lab.sweep.frontier import ParetoPoint
@@ -34,15 +35,10 @@ class PlotFrame(NamedTuple):
     width: int
     height: int
 
-    def compute_position(self, point: ParetoPoint) -> tuple[float, float]:
-        """Return the position of a point, in cells from the upper left of the plot."""
+    def compute_cell(self, point: ParetoPoint) -> tuple[int, int]:
+        """Return the cell of a point, from the upper left of the plot."""
         x = (point.regret - self.left) / (self.right - self.left) * (self.width - 1)
         y = (self.top - point.saved) / (self.top - self.bottom) * (self.height - 1)
-        return x, y
-
-    def compute_cell(self, point: ParetoPoint) -> tuple[int, int]:
-        """Return the cell of a point."""
-        x, y = self.compute_position(point)
         return round(x), round(y)
 
 
@@ -65,11 +61,8 @@ class Scatter:
 
     def find_nearest(self, x: int, y: int) -> str | None:
         """Return the setting in the nearest cell; None if there are no points."""
-        return min(self.cells.values(), key=lambda name: self._compute_distance(name, x, y), default=None)
-
-    def _compute_distance(self, name: str, x: int, y: int) -> float:
-        column, row = self.frame.compute_cell(self.points[name])
-        return (column - x) ** 2 + (CELL_ASPECT * (row - y)) ** 2
+        distances = {cell: hypot(cell[0] - x, CELL_ASPECT * (cell[1] - y)) for cell in self.cells}
+        return self.cells[min(distances, key=distances.__getitem__)] if distances else None
 
 
 def build_scatter(
@@ -110,7 +103,6 @@ def draw_plot(scatter: Scatter, current: str, cursor: str, format_saving: Callab
 
 
 def _draw_crosshair(canvas: Canvas, x: int, y: int, height: int) -> None:
-    """Draw lines from the cursor to both axes."""
     for column in range(x):
         canvas.write(GUTTER + column, y, CURSOR_ROW, MUTED)
     canvas.fill_column(GUTTER + x, y + 1, height - 1, CURSOR_COLUMN, MUTED)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
+from typing import NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -56,6 +57,15 @@ class RowsMeasured(Message):
     run_number: int
     is_done: bool = False
     error: str = ""
+
+
+class MeasuringRun(NamedTuple):
+    """Settings to measure, a sweep with all settings, and the rows so far by setting."""
+
+    number: int
+    settings: Sequence[SweepSetting]
+    like: Sweep
+    rows: dict[str, SweepRow]
 
 
 class SweepScreen(Screen[InspectorCommand | None]):
@@ -199,39 +209,25 @@ class SweepScreen(Screen[InspectorCommand | None]):
 
     def _start_measuring(self) -> None:
         """Measure the missing settings, in place of what is being measured."""
-        board, missing = self.board, self.board.missing_settings
+        cache, missing = self.board.row_cache, self.board.missing_settings
         self._run_number += 1
         self.is_measuring = bool(missing) and not self.is_stopped
-        if self.is_measuring and board.row_cache is not None:
-            work = partial(
-                self._measure_settings,
-                board.row_cache,
-                dict(board.row_cache.rows),
-                board.sweep,
-                missing,
-                self._run_number,
-            )
-            start_work(self, "sweep", "sweep the settings", work)
+        if self.is_measuring and cache is not None:
+            # The rows are copied, as the cache is updated while they are extended.
+            run = MeasuringRun(self._run_number, missing, self.board.sweep, dict(cache.rows))
+            start_work(self, "sweep", "sweep the settings", partial(self._measure_settings, cache, run))
 
-    def _measure_settings(
-        self,
-        cache: SweepRowCache,
-        rows: dict[str, SweepRow],
-        like: Sweep,
-        settings: Sequence[SweepSetting],
-        run: int,
-        job: ThreadJob,
-    ) -> None:
+    def _measure_settings(self, cache: SweepRowCache, run: MeasuringRun, job: ThreadJob) -> None:
         """Measure settings; the totals and the dominance are computed here too, as there may be thousands of rows."""
         new_rows = list[SweepRow]()
 
         def post_rows(*, is_done: bool = False, error: str = "") -> None:
             nonlocal new_rows
-            rows.update((row.setting, row) for row in new_rows)
-            sweep = build_partial_sweep(like.settings, rows, like)
+            run.rows.update((row.setting, row) for row in new_rows)
+            sweep = build_partial_sweep(run.like.settings, run.rows, run.like)
             _ = sweep.totals, sweep.dominance
             job.checkpoint()
-            self.post_message(RowsMeasured(new_rows, sweep, run, is_done, error))
+            self.post_message(RowsMeasured(new_rows, sweep, run.number, is_done, error))
             new_rows = []
 
         info = cache.session.info
@@ -241,7 +237,7 @@ class SweepScreen(Screen[InspectorCommand | None]):
                     name = f"{info.path}#{info.id}" if info.id else info.path
                     cache.session_sweep = SessionSweep(cache.session, name, cache.options)
                 posted_at, interval = time.monotonic(), UPDATE_INTERVAL_S
-                for row in sweep_settings(cache.session_sweep, settings, job.checkpoint):
+                for row in sweep_settings(cache.session_sweep, run.settings, job.checkpoint):
                     new_rows.append(row)
                     if (start := time.monotonic()) - posted_at > interval:
                         post_rows()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from context_tui.library.discovery import (
@@ -30,31 +30,25 @@ class SessionOrder(Enum):
     PROJECT = "by project"
 
 
+@dataclass(eq=False, slots=True)
 class SessionItem:
     """Session of a listing with its overview and title; ``children`` are its subagents and branches.
 
     ``is_unfolded`` is whether they are unfolded, ``shows_children`` whether any of them is listed under the filter.
     """
 
-    __slots__ = (
-        "children",
-        "entry",
-        "is_unfolded",
-        "key",
-        "parent",
-        "read_title",
-        "search_text",
-        "shows_children",
-        "summary",
-    )
+    entry: SessionEntry
+    parent: SessionItem | None = None
+    children: tuple[SessionItem, ...] = ()
+    is_unfolded: bool = False
+    shows_children: bool = False
+    summary: SessionOverview | None = None
+    read_title: str = ""
+    search_text: str = ""
+    key: SessionKey = field(init=False)
 
-    def __init__(self, entry: SessionEntry, parent: SessionItem | None = None) -> None:
-        self.entry, self.key, self.parent = entry, entry.key, parent
-        self.children: tuple[SessionItem, ...] = ()
-        self.is_unfolded = self.shows_children = False
-        self.summary: SessionOverview | None = None
-        self.read_title = ""
-        self.search_text = ""
+    def __post_init__(self) -> None:
+        self.key = self.entry.key
 
     @property
     def title(self) -> str:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.events import Paste
@@ -36,7 +36,7 @@ from context_tui.library.overview import SAME_FILE, OverviewReader, SessionOverv
 from context_tui.session.session import SessionInfo
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
-from context_tui.tui.picker.session_list import PickerList
+from context_tui.tui.picker.session_list import PickerList, build_picker_binding
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.widgets.footer import KeyFooter
 
@@ -69,18 +69,14 @@ class FilterInput(Input):
     """Input for the filter; keys that move the cursor over the sessions work here too."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "to the list", id="picker-filter-submit", tooltip="Go to the filtered sessions"),
-        Binding(
-            "escape", "screen.leave", "clear", key_display="esc", id="picker-filter-clear", tooltip="Clear the filter"
+        build_picker_binding(
+            "enter", "submit", "to the list", "filter-submit", "Go to the filtered sessions", show=True
         ),
-        Binding(
-            "up", "screen.move(-1)", "session", key_display="↑↓", id="picker-filter-up", tooltip="Previous session"
-        ),
-        Binding("down", "screen.move(1)", "down", show=False, id="picker-filter-down", tooltip="Next session"),
-        Binding("pageup", "screen.page(-1)", "page up", show=False, id="picker-filter-page-up", tooltip="One page up"),
-        Binding(
-            "pagedown", "screen.page(1)", "page down", show=False, id="picker-filter-page-down", tooltip="One page down"
-        ),
+        build_picker_binding("up", "screen.move(-1)", "session", "filter-up", "Previous session", "↑↓"),
+        build_picker_binding("down", "screen.move(1)", "down", "filter-down", "Next session"),
+        build_picker_binding("pageup", "screen.page(-1)", "page up", "filter-page-up", "One page up"),
+        build_picker_binding("pagedown", "screen.page(1)", "page down", "filter-page-down", "One page down"),
+        build_picker_binding("escape", "screen.leave", "clear", "filter-clear", "Clear the filter", "esc"),
     ]
 
 
@@ -100,9 +96,9 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
     AUTO_FOCUS = "PickerList"
     CSS_PATH = "picker.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "back", show=False, id="picker-leave", tooltip="Clear the filter, or leave"),
-        Binding("ctrl+o", "return", "session", id="picker-return", tooltip="Back to the session as it was"),
-        Binding("q", "quit", "quit", id="picker-quit", tooltip="Quit without opening a session"),
+        build_picker_binding("escape", "leave", "back", "leave", "Clear the filter, or leave"),
+        build_picker_binding("ctrl+o", "return", "session", "return", "Back to the session as it was", show=True),
+        build_picker_binding("q", "quit", "quit", "quit", "Quit without opening a session", show=True),
     ]
 
     @dataclass
@@ -268,7 +264,6 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
             self.post_message(self.TitlesRead(titles))
 
     def _read_overviews(self) -> None:
-        """Read the visible sessions that are not read yet."""
         items = [item for item in self.rows.get_visible_sessions() if item.key not in self._read_keys]
         if not items:
             return

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click
 from textual.geometry import Size
 from textual.message import Message
@@ -26,6 +26,9 @@ from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
 from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.terminal.cells import clip_to_width, shorten_middle
+from context_tui.tui.widgets.bindings import build_binding
+
+build_picker_binding = partial(build_binding, prefix="picker-")
 
 _UUID_PATTERN = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FOLDED_GLYPH, OPEN_GLYPH, CHILD_GLYPH = "▸", "▾", "└"
@@ -103,34 +106,18 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         f"picker-list--{part}" for part in ("name", "title", "muted", "full", "heading", "cursor")
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "open", id="picker-open", tooltip="Open the selected session"),
-        Binding(
-            "slash",
-            "screen.filter",
-            "filter",
-            key_display="/",
-            id="picker-filter",
-            tooltip="Filter by name, title or project",
-        ),
-        Binding(
-            "right,l",
-            "fold(True)",
-            "unfold",
-            key_display="→",
-            id="picker-unfold",
-            tooltip="Show subagents and branches",
-        ),
-        Binding("left,h", "fold(False)", "fold", show=False, id="picker-fold", tooltip="Hide subagents and branches"),
-        Binding("s", "sort", "sort", id="picker-sort", tooltip="Sort by time, size, fill, project"),
-        Binding(
-            "z", "fold", "fold", show=False, id="picker-fold-toggle", tooltip="Show or hide subagents and branches"
-        ),
-        Binding("down,j", "move(1)", "down", show=False, id="picker-down", tooltip="Next session"),
-        Binding("up,k", "move(-1)", "up", show=False, id="picker-up", tooltip="Previous session"),
-        Binding("pagedown", "page(1)", "page down", show=False, id="picker-page-down", tooltip="One page down"),
-        Binding("pageup", "page(-1)", "page up", show=False, id="picker-page-up", tooltip="One page up"),
-        Binding("home,g", "ends(False)", "first", show=False, id="picker-first", tooltip="First session"),
-        Binding("end,G", "ends(True)", "last", show=False, id="picker-last", tooltip="Last session"),
+        build_picker_binding("enter", "choose", "open", "open", "Open the selected session", show=True),
+        build_picker_binding("slash", "screen.filter", "filter", "filter", "Filter by name, title or project", "/"),
+        build_picker_binding("right,l", "fold(True)", "unfold", "unfold", "Show subagents and branches", "→"),
+        build_picker_binding("left,h", "fold(False)", "fold", "fold", "Hide subagents and branches"),
+        build_picker_binding("s", "sort", "sort", "sort", "Sort by time, size, fill, project", show=True),
+        build_picker_binding("z", "fold", "fold", "fold-toggle", "Show or hide subagents and branches"),
+        build_picker_binding("down,j", "move(1)", "down", "down", "Next session"),
+        build_picker_binding("up,k", "move(-1)", "up", "up", "Previous session"),
+        build_picker_binding("pagedown", "page(1)", "page down", "page-down", "One page down"),
+        build_picker_binding("pageup", "page(-1)", "page up", "page-up", "One page up"),
+        build_picker_binding("home,g", "ends(False)", "first", "first", "First session"),
+        build_picker_binding("end,G", "ends(True)", "last", "last", "Last session"),
     ]
 
     @dataclass

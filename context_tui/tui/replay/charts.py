@@ -14,6 +14,7 @@ from context_tui.tui.replay.sawtooth import (
     GUTTER,
     MIN_CHART_LINES,
     OVERFLOW_SIGN,
+    TRACE,
     ChartScale,
     Sawtooth,
     build_scale,
@@ -60,7 +61,6 @@ class Charts:
     places: Sequence[ChartPlace] = ()
     scale: ChartScale | None = None
     signs: frozenset[str] = frozenset()
-    has_trace: bool = False
     thresholds: Sequence[ThresholdLine] = ()
 
     def find_call(self, x: int) -> int | None:
@@ -165,5 +165,6 @@ def draw_charts(comparison: Comparison, zoom: int, width: int, height: int) -> C
         if any(map(gt, sawtooth.sizes, sawtooth.windows)):
             signs.add(OVERFLOW_SIGN)
     lines.append(draw_axis([call.message for call in recording.calls], scale, cursor))
-    has_trace = any(sawtooth.recorded_sizes for sawtooth in sawtooths.values())
-    return Charts(lines, places, scale, frozenset(signs), has_trace, thresholds)
+    if any(sawtooth.recorded_sizes for sawtooth in sawtooths.values()):
+        signs.add(TRACE)
+    return Charts(lines, places, scale, frozenset(signs), thresholds)

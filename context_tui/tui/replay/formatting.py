@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from math import ceil
@@ -103,18 +103,18 @@ def format_backtest(comparison: Comparison, width: int) -> str:
     return ""
 
 
-def format_legend(signs: Sequence[str], has_trace: bool, width: int) -> list[Run]:
+def format_legend(signs: Collection[str], width: int) -> list[Run]:
     """Format the legend of the charts in *width* cells."""
     labels = {
         "█": ("under the policy", "policy"),
         SHADE: ("without it", "without"),
-        **({TRACE: ("as recorded", "recorded")} if has_trace else {}),
+        TRACE: ("as recorded", "recorded"),
         FIRING_SIGN: ("it fires", "fires"),
         COMPACTION_SIGN: ("recorded compaction", "compacted"),
         CLEARING_SIGN: ("recorded clearing or drop", "cleared"),
         OVERFLOW_SIGN: ("over the window", "over"),
     }
-    visible_signs = [sign for sign in labels if sign in ("█", SHADE, TRACE) or sign in signs]
+    visible_signs = [sign for sign in labels if sign in ("█", SHADE) or sign in signs]
     styles = {"█": BLOCK_STYLE, FIRING_SIGN: f"{BOLD} {WARN}", OVERFLOW_SIGN: f"{BOLD} {BAD}"}
     forms = [[(sign, labels[sign][form]) for sign in visible_signs] for form in (0, 1)]
     entries = next((form for form in forms if sum(len(name) + 4 for _, name in form) + 6 <= width), forms[-1])
@@ -369,7 +369,6 @@ def _format_baseline_cost(result: LaneResult, full: bool) -> str:
 
 
 def _format_regrets(result: LaneResult, full: bool) -> str:
-    """Format the number of dropped blocks that were needed later."""
     if result.study is None:
         return "…"
     regret = result.study.regret

@@ -184,7 +184,6 @@ def format_case_table(selection: CaseSelection, selected: int, width: int, heigh
 
 
 def _align_right(texts: Sequence[str], sizes: Sequence[int]) -> str:
-    """Align all texts but the first in columns."""
     return "".join(f"  {text.rjust(size)}" for text, size in zip(texts[1:], sizes[1:], strict=True))
 
 

@@ -166,7 +166,6 @@ def _draw_rule(canvas: Canvas, tops: Sequence[int], y: int, value: str, name: st
 
 
 def _draw_trace(canvas: Canvas, sawtooth: Sawtooth, scale: ChartScale, rows: int) -> None:
-    """Draw the recorded sizes as dots."""
     if not any(sawtooth.recorded_sizes):
         return
     for x in range(scale.width):

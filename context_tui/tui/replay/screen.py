@@ -131,7 +131,12 @@ class ReplayScreen(Screen[InspectorCommand | None]):
         yield ChartsView(self._draw_charts, ascii=plain, id="replay-charts")
         yield LinesPane(self._draw_call, ascii=plain, id="replay-words")
         with Vertical(id="replay-bottom"):
-            yield ClickableLines(self._draw_table, ascii=plain, is_focusable=False, id="replay-table")
+            yield ClickableLines(
+                partial(formatting.format_policy_table, self.comparison),
+                ascii=plain,
+                is_focusable=False,
+                id="replay-table",
+            )
             with Vertical(id="replay-settings"):
                 yield SettingRows(self._set_param, ascii=plain, id="replay-rows")
         yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=plain, id="replay-limits")
@@ -149,7 +154,7 @@ class ReplayScreen(Screen[InspectorCommand | None]):
             runs = [(shorten_at_word(reason + share, width), ""), (remedy, MUTED)]
             return Charts([*([[]] * (height // 2 - 1)), *([run] for run in runs)])
         charts = draw_charts(comparison, self.zoom, width, height)
-        legend = formatting.format_legend(sorted(charts.signs), charts.has_trace, width - 4)
+        legend = formatting.format_legend(charts.signs, width - 4)
         if legend != self._legend:
             self._legend = legend
             self.query_one(ChartsView).border_title = build_content(legend, self.controller.options.ascii)
@@ -171,9 +176,6 @@ class ReplayScreen(Screen[InspectorCommand | None]):
             lines += firing_lines[:2] if len(firings) > 1 else firing_lines
         lines[2:2] = formatting.format_event_lines(comparison, width)
         return lines[:height]
-
-    def _draw_table(self, width: int, height: int) -> list[list[Run]]:
-        return formatting.format_policy_table(self.comparison, width, height)
 
     def on_mount(self) -> None:
         """Show what is there, and start to compute the rest."""
@@ -256,7 +258,6 @@ class ReplayScreen(Screen[InspectorCommand | None]):
         self._study_timer = self.set_timer(STUDY_DELAY_S, self._start_next_study)
 
     def _start_next_study(self) -> None:
-        """Start a price and a regret if no replay is due."""
         comparison = self.comparison
         if comparison.recording_index is None and comparison.call_count and not self._is_indexing:
             self._is_indexing = True
@@ -361,7 +362,6 @@ class ReplayScreen(Screen[InspectorCommand | None]):
             self._pending_actions.append(action)
 
     def _run_pending_actions(self) -> None:
-        """Run the actions that wait for the selected policy's replay."""
         if self.comparison.replay is not None or self.comparison.selected_lane.error:
             actions, self._pending_actions = self._pending_actions, []
             for action in actions:
@@ -425,7 +425,6 @@ class ReplayScreen(Screen[InspectorCommand | None]):
                 self._set_param(handle.control.name, value)
 
     def _grab_threshold(self, tokens: int) -> None:
-        """Find the parameter that sets the threshold at a size."""
         lane, rows = self.comparison.selected_lane, self.query_one(SettingRows)
         controls = [each for each in rows.parameters if each.owner != setting_controls.COMMON_OWNER]
         drag = ThresholdDrag(POLICIES[lane.policy], lane.values, controls, lane.view.runtime_state)
@@ -573,5 +572,4 @@ class ReplayScreen(Screen[InspectorCommand | None]):
 
 
 def _list_replayable_policies() -> dict[str, Any]:
-    """List the policies that can be replayed."""
     return {name: policy for name, policy in POLICIES.items() if policy.phases}

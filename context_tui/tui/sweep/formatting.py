@@ -209,7 +209,6 @@ def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
 
 
 def _format_changes(board: SweepBoard, setting: SweepSetting, width: int) -> list[Run]:
-    """Format the differences from the current settings."""
     current = board.current_setting
     if setting.policy.name != current.policy.name:
         return [("  ", ""), (f"{setting.policy.name} in place of {current.policy.name}", "")]

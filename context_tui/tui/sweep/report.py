@@ -43,7 +43,6 @@ def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
 
 
 def _build_setting_parts(board: SweepBoard, name: str) -> Iterator[TextPart]:
-    """Yield a setting with its numbers below it."""
     totals, dominator = board.totals[name], board.dominance.dominated_by.get(name)
     mark = (CURRENT_SIGN if name == board.sweep.current else "") + (BEST_SIGN if name in board.findings.best else "")
     yield TextPart(f"{mark:2} {board.format_label(name)}")

@@ -197,7 +197,6 @@ class SweepScreen(Screen[InspectorCommand | None]):
 
     @property
     def _visible_rows(self) -> int:
-        """Number of settings that fit into the table."""
         return max(self._table_pane.content_size.height - 1, 1)
 
     def _reveal_cursor(self) -> None:
@@ -286,7 +285,6 @@ class SweepScreen(Screen[InspectorCommand | None]):
 
     @on(Input.Changed)
     def _clear_grid_error(self, event: Input.Changed) -> None:
-        """Clear the error of the grid while it is edited."""
         event.stop()
         if self.grid_error:
             self.grid_error = ""

@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import Worker
 
@@ -36,6 +35,7 @@ from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
+from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 Command = Callable[[], str]
 MAX_SHOWN_CHARS = 20_000
@@ -65,7 +65,7 @@ class ReusedBlocksFound(Message):
 _build_binding = partial(build_binding, prefix="cuts-")
 
 
-class CompactionsScreen(Screen[Command | None]):
+class CompactionsScreen(WaitingScreen[Command | None]):
     """Compactions of a recording, one at a time."""
 
     CSS_PATH = "compactions.tcss"
@@ -116,7 +116,11 @@ class CompactionsScreen(Screen[Command | None]):
         self.comparisons: list[CompactionComparison] = []
         self.current_number = 0
         self._shown_position: tuple[int, int] | None = None
-        self._pending_actions: list[Callable[[], object]] = []
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the compactions are found."""
+        return bool(self.comparisons)
 
     @property
     def comparison(self) -> CompactionComparison:
@@ -177,9 +181,7 @@ class CompactionsScreen(Screen[Command | None]):
         selected = self.controller.view.cursor.message
         numbers = (number for number, each in enumerate(event.compactions) if each.message <= selected)
         self.current_number = max(numbers, default=0)
-        actions, self._pending_actions = self._pending_actions, []
-        for action in actions:
-            action()
+        self.run_waiting_actions()
         self.draw()
 
     @on(ReusedBlocksFound)
@@ -237,46 +239,36 @@ class CompactionsScreen(Screen[Command | None]):
 
     # Keys
 
-    def _run_once_found(self, action: Callable[[], object]) -> None:
-        """Run an action now, or as soon as the compactions are found."""
-        if self.comparisons:
-            action()
-            self.draw()
-        else:
-            self._pending_actions.append(action)
-
     def action_help(self) -> None:
         """List all keys."""
         self.app.push_screen(HelpScreen([self, self.query_one(ReadingPane)], notes=HELP_NOTES))
 
+    @when_ready
     def action_move(self, step: int) -> None:
         """Move the cursor."""
-        self._run_once_found(lambda: self.comparison.move_cursor(step))
+        self.comparison.move_cursor(step)
+        self.draw()
 
+    @when_ready
     def action_other(self, step: int) -> None:
         """Go to another compaction."""
-        self._run_once_found(partial(self._show_other, step))
-
-    def _show_other(self, step: int) -> None:
-        number = self.current_number + step
+        number, direction = self.current_number + step, "after" if step > 0 else "before"
         if 0 <= number < len(self.comparisons):
             self.current_number = number
+            self.draw()
+        elif len(self.comparisons) == 1:
+            notify_briefly(self, "The session has only one compaction")
         else:
-            notify_briefly(
-                self,
-                "The session has only one compaction"
-                if len(self.comparisons) == 1
-                else f"No compaction {'after' if step > 0 else 'before'} this one",
-            )
+            notify_briefly(self, f"No compaction {direction} this one")
 
+    @when_ready
     def action_returned(self, step: int) -> None:
         """Go to a lost message that was used later."""
-        self._run_once_found(partial(self._move_to_reused, step))
-
-    def _move_to_reused(self, step: int) -> None:
         if not self.comparison.is_reuse_known:
             notify_briefly(self, "Still looking for what was used later")
-        elif not self.comparison.move_to_reused(step):
+        elif self.comparison.move_to_reused(step):
+            self.draw()
+        else:
             notify_briefly(self, "Nothing that this compaction removed was used later, as far as the recording shows")
 
     @on(ClickableLines.Clicked)
@@ -291,17 +283,14 @@ class CompactionsScreen(Screen[Command | None]):
     def _handle_wheel(self, event: ClickableLines.Scrolled) -> None:
         self.action_move(event.lines)
 
+    @when_ready
     def action_inspect(self) -> None:
         """Close, and select the message in the inspector as of the compaction."""
-        self._run_once_found(
-            lambda: self._close_at_message(self.comparison.message, self.comparison.compaction.message)
-        )
+        self._close_at_message(self.comparison.message, self.comparison.compaction.message)
 
+    @when_ready
     def action_use(self) -> None:
         """Close, and select the later use of the message under the cursor."""
-        self._run_once_found(self._close_at_use)
-
-    def _close_at_use(self) -> None:
         reused_blocks = self.comparison.reused_by_message.get(self.comparison.message)
         if not reused_blocks:
             notify_briefly(self, "This message was not used later, as far as the recording shows")

@@ -9,7 +9,12 @@ from textual.binding import Binding, BindingType
 
 from context_tui.errors import PlanError
 from context_tui.lab.replay.result import format_policy_label
-from context_tui.policies.agent_settings import AgentSettings, build_agent_settings, format_agent_settings
+from context_tui.policies.agent_settings import (
+    UNKNOWN_SETTINGS_TEXT,
+    AgentSettings,
+    build_agent_settings,
+    format_agent_settings,
+)
 from context_tui.policies.base import find_nested_field
 from context_tui.policies.registry import POLICIES
 from context_tui.tui.comparison import Lane
@@ -56,7 +61,8 @@ def format_configuration(lane: Lane) -> str:
 def build_configuration_parts(lane: Lane) -> Iterator[TextPart]:
     """Yield the lines of the configuration; comments are muted."""
     for line in format_configuration(lane).splitlines():
-        yield TextPart(line, "muted" if line.startswith("#") else "text")
+        remedy = "; y on the previous screen copies a command" if line.endswith(UNKNOWN_SETTINGS_TEXT) else ""
+        yield TextPart(line + remedy, "muted" if line.startswith("#") else "text")
 
 
 class ConfigurationScreen(TextScreen[None]):

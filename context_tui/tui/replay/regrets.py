@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -13,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.worker import Worker
 
@@ -32,6 +30,7 @@ from context_tui.tui.timeline.marks import NO_MARK
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, LinesPane, Run, justify_runs
+from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 SIDES = ("dropped", "used")
 
@@ -43,7 +42,7 @@ class MessageRead(Message):
     message: int
 
 
-class RegretsScreen(Screen[InspectorCommand | None]):
+class RegretsScreen(WaitingScreen[InspectorCommand | None]):
     """Shows one case at a time. Keys pressed before the regrets are known are handled as soon as they are."""
 
     CSS_PATH = "regrets.tcss"
@@ -76,7 +75,16 @@ class RegretsScreen(Screen[InspectorCommand | None]):
         self.case_selection: CaseSelection | None = None
         self.case_index = 0
         self.side = "dropped"
-        self._pending_actions: list[Callable[[], object]] = []
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the regrets are known."""
+        return self.case_selection is not None
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the policy cannot be replayed."""
+        return bool(self.comparison.selected_lane.error)
 
     # Drawing
 
@@ -103,10 +111,7 @@ class RegretsScreen(Screen[InspectorCommand | None]):
             if not self.case_selection and self.call is not None:
                 self.call, self.case_selection = None, regret_cases.select_cases(study)
         self.draw()
-        if self.case_selection is not None:
-            actions, self._pending_actions = self._pending_actions, []
-            for action in actions:
-                action()
+        self.run_waiting_actions()
 
     @property
     def _study(self) -> Study | None:
@@ -212,15 +217,10 @@ class RegretsScreen(Screen[InspectorCommand | None]):
 
     # Keys
 
-    def _run_when_known(self, action: Callable[[], object]) -> None:
-        if self.case_selection is not None:
-            action()
-        elif not self.comparison.selected_lane.error:
-            self._pending_actions.append(action)
-
+    @when_ready
     def action_case(self, step: int) -> None:
         """Go to the next or previous case."""
-        self._run_when_known(lambda: self._select_case(self.case_index + step))
+        self._select_case(self.case_index + step)
 
     def _select_case(self, index: int) -> None:
         if self.case_selection:
@@ -235,11 +235,9 @@ class RegretsScreen(Screen[InspectorCommand | None]):
             if number < count:
                 self._select_case(number)
 
+    @when_ready
     def action_side(self, step: int) -> None:
         """Focus the dropped block (-1), the later use (+1), or the other one of the two (0)."""
-        self._run_when_known(lambda: self._focus_side(step))
-
-    def _focus_side(self, step: int) -> None:
         if not self.case_selection:
             return
         if step == 0:
@@ -258,11 +256,9 @@ class RegretsScreen(Screen[InspectorCommand | None]):
         if widget.id in ("regrets-dropped", "regrets-used"):
             self._select_side(widget.id.removeprefix("regrets-"))
 
+    @when_ready
     def action_scope(self) -> None:
         """Switch between the cases of one firing and those of all; the selected case stays selected if possible."""
-        self._run_when_known(self._toggle_scope)
-
-    def _toggle_scope(self) -> None:
         selection, study = self.case_selection, self._study
         if selection is None or study is None:
             return
@@ -293,11 +289,9 @@ class RegretsScreen(Screen[InspectorCommand | None]):
     def _inspect_entered(self) -> None:
         self.action_inspect()
 
+    @when_ready
     def action_inspect(self) -> None:
         """Go to the message of the selected side in the inspector, as of the firing or the use."""
-        self._run_when_known(self._inspect_side)
-
-    def _inspect_side(self) -> None:
         selection, comparison = self.case_selection, self.comparison
         if not selection:
             return

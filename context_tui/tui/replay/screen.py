@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +13,6 @@ from textual.binding import BindingsMap
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import Worker
@@ -56,6 +54,7 @@ from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.setting_lines import list_setting_lines
 from context_tui.tui.widgets.setting_rows import SettingRows
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run, build_content
+from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 OUTDATED_GRACE_S = 0.25
 """Seconds for which an outdated replay may go on; its result is shown until that of the current settings is there."""
@@ -98,7 +97,7 @@ class ReplayProgress(Message):
     share: float
 
 
-class ReplayScreen(Screen[InspectorCommand | None]):
+class ReplayScreen(WaitingScreen[InspectorCommand | None]):
     """Draws a comparison and computes its missing results in threads; keys and the mouse change it."""
 
     CSS_PATH = "replay.tcss"
@@ -120,7 +119,18 @@ class ReplayScreen(Screen[InspectorCommand | None]):
         self._fit_key: object = None
         self._legend: list[Run] = []
         self._dragged_threshold: tuple[ThresholdDrag, ThresholdHandle] | None = None
-        self._pending_actions: list[Callable[[], object]] = []
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the selected policy's replay is ready."""
+        return self.comparison.replay is not None
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the selected policy cannot be replayed, or there is no call."""
+        comparison = self.comparison
+        has_no_calls = comparison.recording is not None and not comparison.call_count
+        return bool(comparison.selected_lane.error) or has_no_calls
 
     # Drawing
 
@@ -331,7 +341,7 @@ class ReplayScreen(Screen[InspectorCommand | None]):
         self._running_task = None
         if self.comparison.update(event.task, event.result):
             self.draw_results()
-        self._run_pending_actions()
+        self.run_waiting_actions()
         self._start_next_task()
 
     @on(ReplayProgress)
@@ -352,40 +362,21 @@ class ReplayScreen(Screen[InspectorCommand | None]):
 
     # The cursor
 
-    def _run_when_known(self, action: Callable[[], object]) -> None:
-        """Run an action that needs the selected policy's replay: now, or as soon as it is ready."""
-        if self.comparison.replay is not None:
-            action()
-        elif not self.comparison.selected_lane.error and (
-            self.comparison.recording is None or self.comparison.call_count
-        ):
-            self._pending_actions.append(action)
-
-    def _run_pending_actions(self) -> None:
-        if self.comparison.replay is not None or self.comparison.selected_lane.error:
-            actions, self._pending_actions = self._pending_actions, []
-            for action in actions:
-                self._run_when_known(action)
-
+    @when_ready
     def action_move(self, calls: int) -> None:
         """Move the cursor by so many calls."""
-        self._run_when_known(partial(self._move_cursor, self.comparison.move_cursor, calls))
-
-    def action_go(self, call: int) -> None:
-        """Go to the first call, or to the last (-1)."""
-        self._run_when_known(
-            lambda: self._move_cursor(self.comparison.move_to_call, call if call >= 0 else self.comparison.call_count)
-        )
-
-    def _move_cursor(self, move: Callable[[int], object], number: int) -> None:
-        move(number)
+        self.comparison.move_cursor(calls)
         self.draw_cursor()
 
+    @when_ready
+    def action_go(self, call: int) -> None:
+        """Go to the first call, or to the last (-1)."""
+        self.comparison.move_to_call(call if call >= 0 else self.comparison.call_count)
+        self.draw_cursor()
+
+    @when_ready
     def action_firing(self, step: int) -> None:
         """Go to the next or previous firing."""
-        self._run_when_known(partial(self._move_to_firing, step))
-
-    def _move_to_firing(self, step: int) -> None:
         if self.comparison.move_to_firing(step):
             self.draw_cursor()
         else:
@@ -552,9 +543,10 @@ class ReplayScreen(Screen[InspectorCommand | None]):
         """Save the screen as a picture."""
         save_picture(self, self.comparison.session.info.path, "replay")
 
+    @when_ready
     def action_inspect(self) -> None:
         """Plan in the inspector for the call under the cursor, with this policy and its settings."""
-        self._run_when_known(lambda: self._dismiss_to_inspector(self.comparison.inspector_point))
+        self._dismiss_to_inspector(self.comparison.inspector_point)
 
     def action_back(self) -> None:
         """Back to the inspector, with the selected policy and its settings."""

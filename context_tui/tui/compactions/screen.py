@@ -129,14 +129,14 @@ class CompactionsScreen(WaitingScreen[Command | None]):
 
     def compose(self) -> ComposeResult:
         """Yield header, summary, categories beside the rows, text and footer."""
-        plain = self.controller.options.ascii
-        yield LinesPane(self._format_header, ascii=plain, id="cuts-header")
-        yield LinesPane(self._format_summary, ascii=plain, id="cuts-words")
+        ascii = self.controller.options.ascii
+        yield LinesPane(self._format_header, ascii=ascii, id="cuts-header")
+        yield LinesPane(self._format_summary, ascii=ascii, id="cuts-words")
         with Horizontal(id="cuts-top"):
             with Vertical(id="cuts-both"):
-                yield LinesPane(lambda width, _: [texts.format_column_heads(width)], ascii=plain, id="cuts-heads")
-                yield ClickableLines(self._format_rows, ascii=plain, id="cuts-rows")
-            yield LinesPane(self._format_categories, ascii=plain, id="cuts-categories")
+                yield LinesPane(lambda width, _: [texts.format_column_heads(width)], ascii=ascii, id="cuts-heads")
+                yield ClickableLines(self._format_rows, ascii=ascii, id="cuts-rows")
+            yield LinesPane(self._format_categories, ascii=ascii, id="cuts-categories")
         yield ReadingPane(id="cuts-text")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="cuts-tiny", markup=False)
@@ -297,10 +297,10 @@ class CompactionsScreen(WaitingScreen[Command | None]):
         else:
             self._close_at_message(reused_blocks[0].use.message, reused_blocks[0].use.message)
 
-    def _close_at_message(self, message: int, at: int) -> None:
+    def _close_at_message(self, message: int, point: int) -> None:
         def go() -> str:
-            if at:
-                self.controller.plan_before(at)
+            if point:
+                self.controller.plan_before(point)
             return self.controller.select_location(Location(message, -1)) if message >= 0 else ""
 
         self.dismiss(go)

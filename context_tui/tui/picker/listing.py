@@ -346,9 +346,9 @@ def _find_outermost(key: SessionKey, parents: Mapping[SessionKey, SessionKey]) -
 
 def _find_parent_key(entry: SessionEntry) -> SessionKey | None:
     """Return the key of the parent: the session of a file, or another one of the same file."""
-    parent, own = entry.info.parent, f"{entry.info.path}#"
+    parent, file_prefix = entry.info.parent, f"{entry.info.path}#"
     if not parent:
         return None
-    if parent.startswith(own) and not os.path.exists(parent):
-        return entry.key[0], parent.removeprefix(own)
+    if parent.startswith(file_prefix) and not os.path.exists(parent):
+        return entry.key[0], parent.removeprefix(file_prefix)
     return os.path.abspath(parent), ""

@@ -146,9 +146,9 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
         self._now = time.time() if now is None else now
         self._find = find
         infos = [each for each in entries if isinstance(each, SessionInfo)]
-        listed = [*(each for each in entries if isinstance(each, SessionEntry)), *build_entries(infos)]
+        all_entries = [*(each for each in entries if isinstance(each, SessionEntry)), *build_entries(infos)]
         home = build_session_key(current) if current else None
-        self.listing = SessionListing([*listed, *(overview.children if overview else ())], home)
+        self.listing = SessionListing([*all_entries, *(overview.children if overview else ())], home)
         if home and overview:
             self.listing.update_summaries({home: overview})
         self._read_keys: set[SessionKey] = set()

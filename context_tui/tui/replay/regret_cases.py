@@ -141,20 +141,20 @@ def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list
     study = selection.study
     if not 0 <= call < len(study.bound.everything.droppable):
         return []
-    share, replay = study.bound.everything, study.replay
+    bound, replay = study.bound.everything, study.replay
     message = replay.calls[call].message
     regretted = sum(
         case.tokens
         for case in study.regret.cases
         if case.dropped <= message < replay.removed_by_recording.get(case.row, NEVER_REMOVED)
     )
-    most, dropped = share.droppable[call], share.dropped[call]
+    removable, dropped = bound.droppable[call], bound.dropped[call]
     forms = (
-        f"at #{message:,}, {most:,} tokens were removable without loss; "
+        f"at #{message:,}, {removable:,} tokens were removable without loss; "
         f"this policy had dropped {dropped:,}, {regretted:,} of them needed later",
-        f"at #{message:,}, {most:,} removable without loss; dropped {dropped:,}, {regretted:,} needed later",
-        f"{most:,} removable without loss; dropped {dropped:,}, {regretted:,} needed later",
-        f"{most:,} removable; dropped {dropped:,}, {regretted:,} needed",
+        f"at #{message:,}, {removable:,} removable without loss; dropped {dropped:,}, {regretted:,} needed later",
+        f"{removable:,} removable without loss; dropped {dropped:,}, {regretted:,} needed later",
+        f"{removable:,} removable; dropped {dropped:,}, {regretted:,} needed",
     )
     return [(choose_form(forms, width), MUTED)]
 

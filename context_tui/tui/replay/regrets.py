@@ -70,8 +70,8 @@ class RegretsScreen(WaitingScreen[InspectorCommand | None]):
         """Show the regrets of the selected policy: those of the firing under the cursor, or with *all_firings* all."""
         super().__init__()
         self.controller, self.comparison = controller, comparison
-        here = bool(comparison.get_firings(comparison.call)) and not all_firings
-        self.call = comparison.call if here else None
+        has_firing = bool(comparison.get_firings(comparison.call)) and not all_firings
+        self.call = comparison.call if has_firing else None
         self.case_selection: CaseSelection | None = None
         self.case_index = 0
         self.side = "dropped"
@@ -90,10 +90,10 @@ class RegretsScreen(WaitingScreen[InspectorCommand | None]):
 
     def compose(self) -> ComposeResult:
         """Yield the totals, the cases, the evidence of the selected case, and its two sides."""
-        plain = self.controller.options.ascii
-        yield LinesPane(self._draw_head, ascii=plain, id="regrets-head")
-        yield ClickableLines(self._draw_list, ascii=plain, id="regrets-list")
-        yield LinesPane(self._draw_evidence, ascii=plain, id="regrets-evidence")
+        ascii = self.controller.options.ascii
+        yield LinesPane(self._draw_head, ascii=ascii, id="regrets-head")
+        yield ClickableLines(self._draw_list, ascii=ascii, id="regrets-list")
+        yield LinesPane(self._draw_evidence, ascii=ascii, id="regrets-evidence")
         with Container(id="regrets-sides"):
             for side in SIDES:
                 yield Detail(id=f"regrets-{side}")

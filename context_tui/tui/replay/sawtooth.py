@@ -104,21 +104,23 @@ def draw_chart(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: int =
     rows, width = height - 1, scale.width
     canvas, bottom = Canvas(GUTTER + width, height), rows - 1
     sizes, without = sawtooth.sizes, sawtooth.baseline_sizes
-    here = scale.get_columns(cursor)
+    cursor_columns = scale.get_columns(cursor)
     tops = list[int]()
     for x in range(width):
-        calls = range(cursor, cursor + 1) if x in here else scale.get_calls(x)
+        calls = range(cursor, cursor + 1) if x in cursor_columns else scale.get_calls(x)
         largest = max(calls, key=sizes.__getitem__)
         shade = -(-count_eighths(max(without[call] for call in calls), scale.max_tokens, rows) // 8)
         size = count_eighths(sizes[largest], scale.max_tokens, rows)
         canvas.fill_column(GUTTER + x, rows - shade, bottom, SHADE, MUTED)
-        over = any(sizes[call] > sawtooth.windows[call] for call in calls)
+        is_over = any(sizes[call] > sawtooth.windows[call] for call in calls)
         tops.append(rows - -(-size // 8))
-        canvas.draw_column(GUTTER + x, bottom, size, f"{BOLD} {WARN}" if x in here else BAD if over else BLOCK_STYLE)
+        canvas.draw_column(
+            GUTTER + x, bottom, size, f"{BOLD} {WARN}" if x in cursor_columns else BAD if is_over else BLOCK_STYLE
+        )
     _draw_trace(canvas, sawtooth, scale, rows)
     for value, name in _list_rules(sawtooth, scale):
         _draw_rule(canvas, tops, compute_line(value, scale, rows), format_tokens(value), name)
-    for x in here[:1]:
+    for x in cursor_columns[:1]:
         for y in range(tops[x]):
             if canvas.get_glyph(GUTTER + x, y) in CURSOR_BACKGROUND:
                 canvas.write(GUTTER + x, y, "│", f"{BOLD} {WARN}")
@@ -126,7 +128,7 @@ def draw_chart(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: int =
         canvas.write(0, 0, format_tokens(scale.max_tokens).rjust(GUTTER - 1), MUTED)
     if rows > 1 and canvas.get_glyph(GUTTER - 2, bottom) == " ":
         canvas.write(0, bottom, "0".rjust(GUTTER - 1), MUTED)
-    _draw_signs(canvas, sawtooth, scale, height - 1, here)
+    _draw_signs(canvas, sawtooth, scale, height - 1, cursor_columns)
     return canvas.get_lines()
 
 
@@ -204,13 +206,13 @@ def draw_axis(messages: Sequence[int], scale: ChartScale, cursor: int) -> list[R
     canvas = Canvas(GUTTER + scale.width)
     if not messages or scale.end_call <= scale.first_call:
         return canvas.get_line()
-    here = scale.get_columns(cursor)
-    text = f"#{messages[cursor]:,}" if here else ""
-    at = min(max(here.start - len(text) // 2, 0), scale.width - len(text)) if here else 0
+    cursor_columns = scale.get_columns(cursor)
+    text = f"#{messages[cursor]:,}" if cursor_columns else ""
+    start = min(max(cursor_columns.start - len(text) // 2, 0), scale.width - len(text)) if cursor_columns else 0
     first, last = f"#{messages[scale.first_call]:,}", f"#{messages[scale.end_call - 1]:,}"
-    if not here or (at > len(first) and text != first):
+    if not cursor_columns or (start > len(first) and text != first):
         canvas.write(GUTTER, 0, first, MUTED)
-    if not here or (at + len(text) < scale.width - len(last) and text != last):
+    if not cursor_columns or (start + len(text) < scale.width - len(last) and text != last):
         canvas.write(GUTTER + scale.width - len(last), 0, last, MUTED)
-    canvas.write(GUTTER + at, 0, text, f"{BOLD} {WARN}")
+    canvas.write(GUTTER + start, 0, text, f"{BOLD} {WARN}")
     return canvas.get_line()

@@ -136,20 +136,20 @@ class ReplayScreen(WaitingScreen[InspectorCommand | None]):
 
     def compose(self) -> ComposeResult:
         """Header, charts, the call under the cursor, policies, settings, limits, footer."""
-        plain = self.controller.options.ascii
-        yield LinesPane(self._draw_header, ascii=plain, id="replay-header")
-        yield ChartsView(self._draw_charts, ascii=plain, id="replay-charts")
-        yield LinesPane(self._draw_call, ascii=plain, id="replay-words")
+        ascii = self.controller.options.ascii
+        yield LinesPane(self._draw_header, ascii=ascii, id="replay-header")
+        yield ChartsView(self._draw_charts, ascii=ascii, id="replay-charts")
+        yield LinesPane(self._draw_call, ascii=ascii, id="replay-words")
         with Vertical(id="replay-bottom"):
             yield ClickableLines(
                 partial(formatting.format_policy_table, self.comparison),
-                ascii=plain,
+                ascii=ascii,
                 is_focusable=False,
                 id="replay-table",
             )
             with Vertical(id="replay-settings"):
-                yield SettingRows(self._set_param, ascii=plain, id="replay-rows")
-        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=plain, id="replay-limits")
+                yield SettingRows(self._set_param, ascii=ascii, id="replay-rows")
+        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=ascii, id="replay-limits")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="replay-tiny", markup=False)
 
@@ -214,14 +214,16 @@ class ReplayScreen(WaitingScreen[InspectorCommand | None]):
 
     def _fit_bottom(self) -> None:
         """Fit the height of the table to its lines, or to those of the settings next to it."""
-        lines, wide = len(self.comparison.lanes) + 2, self.has_class("-wide")
+        lines, is_wide = len(self.comparison.lanes) + 2, self.has_class("-wide")
         settings = len(list_setting_lines(self.query_one(SettingRows).parameters)) + SETTING_NOTE_LINES
-        fit_key = wide, lines, settings, self.size.height
+        fit_key = is_wide, lines, settings, self.size.height
         if fit_key != self._fit_key:
             self._fit_key = fit_key
-            self.query_one(ClickableLines).styles.height = None if wide else lines
-            most = max(min(self.size.height // 4, MAX_BOTTOM_LINES), lines + 1)
-            self.query_one("#replay-bottom").styles.height = min(max(lines, settings) + 1, most) if wide else None
+            self.query_one(ClickableLines).styles.height = None if is_wide else lines
+            max_height = max(min(self.size.height // 4, MAX_BOTTOM_LINES), lines + 1)
+            self.query_one("#replay-bottom").styles.height = (
+                min(max(lines, settings) + 1, max_height) if is_wide else None
+            )
 
     def draw_cursor(self) -> None:
         """Draw what depends on the cursor."""
@@ -384,8 +386,8 @@ class ReplayScreen(WaitingScreen[InspectorCommand | None]):
 
     def action_zoom(self, step: int) -> None:
         """Show half as many calls, or twice as many."""
-        most = max((self.comparison.call_count // 8).bit_length() - 1, 0)
-        self.zoom = min(max(self.zoom + step, 0), most)
+        max_zoom = max((self.comparison.call_count // 8).bit_length() - 1, 0)
+        self.zoom = min(max(self.zoom + step, 0), max_zoom)
         self.draw_cursor()
 
     @on(ChartsView.CallPointed)

@@ -92,6 +92,6 @@ def merge_params(params: Mapping[str, Mapping[str, Any]], setting: SweepSetting)
     from context_tui.policies.parameter_space import find_changed_values
 
     policy = setting.policy
-    own = {policy.name, *list_nested_policies(policy, setting.params)}
-    other_params = {name: values for name, values in params.items() if name not in own}
+    policies = {policy.name, *list_nested_policies(policy, setting.params)}
+    other_params = {name: values for name, values in params.items() if name not in policies}
     return {**other_params, **find_changed_values(policy, setting.params)}

@@ -310,10 +310,10 @@ class SweepBoard:
             self.move_to_index(0)
 
 
-def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], like: Sweep) -> Sweep:
+def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], other: Sweep) -> Sweep:
     """Return the sweep of the measured settings, with the current setting and the unit of another sweep."""
     measured_rows = [rows[each.name] for each in settings if each.name in rows]
-    return Sweep(settings, measured_rows, current=like.current, saving_unit=like.saving_unit)
+    return Sweep(settings, measured_rows, current=other.current, saving_unit=other.saving_unit)
 
 
 def find_parameter_columns(settings: Sequence[SweepSetting], policy: str) -> dict[str, int]:

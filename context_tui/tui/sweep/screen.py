@@ -107,18 +107,18 @@ class SweepScreen(Screen[InspectorCommand | None]):
 
     def compose(self) -> ComposeResult:
         """Header, grid, status, table and plot, the setting under the cursor, limits, footer."""
-        board, plain = self.board, self._ascii
-        yield LinesPane(lambda width, _: [formatting.format_header(board, width)], ascii=plain, id="sweep-header")
+        board, ascii = self.board, self._ascii
+        yield LinesPane(lambda width, _: [formatting.format_header(board, width)], ascii=ascii, id="sweep-header")
         if board.is_live:
             with Horizontal(id="sweep-line"):
                 yield Static(f"{board.current_setting.policy.name} ", id="sweep-prompt", markup=False)
                 yield Input(board.grid_text, id="sweep-grid", compact=True, select_on_focus=False)
-        yield LinesPane(self._draw_status, ascii=plain, id="sweep-status")
+        yield LinesPane(self._draw_status, ascii=ascii, id="sweep-status")
         with Container(id="sweep-panes"):
-            yield ClickableLines(self._draw_table, ascii=plain, id="sweep-table")
-            yield ClickableLines(self._draw_plot, ascii=plain, is_focusable=False, id="sweep-plot")
-        yield LinesPane(self._draw_setting, ascii=plain, id="sweep-words")
-        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=plain, id="sweep-limits")
+            yield ClickableLines(self._draw_table, ascii=ascii, id="sweep-table")
+            yield ClickableLines(self._draw_plot, ascii=ascii, is_focusable=False, id="sweep-plot")
+        yield LinesPane(self._draw_setting, ascii=ascii, id="sweep-words")
+        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=ascii, id="sweep-limits")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="sweep-tiny", markup=False)
 

@@ -119,10 +119,10 @@ class SessionsScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Return a header, the sessions, limits, footer."""
-        plain = self._ascii
-        yield LinesPane(self._draw_header, ascii=plain, id="sessions-header")
-        yield ClickableLines(self._draw_lines, ascii=plain, id="sweep-sessions")
-        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=plain, id="sessions-limits")
+        ascii = self._ascii
+        yield LinesPane(self._draw_header, ascii=ascii, id="sessions-header")
+        yield ClickableLines(self._draw_lines, ascii=ascii, id="sweep-sessions")
+        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=ascii, id="sessions-limits")
         yield KeyFooter()
 
     def _draw_header(self, width: int, _: int) -> list[list[Run]]:
@@ -150,7 +150,7 @@ class SessionsScreen(Screen[None]):
         current = self.session_rows[self.cursor_index][0]
         self.order = "saved" if self.order == "used later" else "used later"
         self.session_rows = sort_sessions(self._rows, self.order)
-        self.cursor_index = next(at for at, (row, _) in enumerate(self.session_rows) if row is current)
+        self.cursor_index = next(index for index, (row, _) in enumerate(self.session_rows) if row is current)
         for pane in self.query(LinesPane):
             pane.refresh()
 

@@ -171,7 +171,7 @@ def _measure_names(board: SweepBoard) -> tuple[int, int]:
     """Return the cells that settings need at least, and those for their full names."""
     if board.parameter_columns:
         sizes = _measure_values(board)
-        return sum(least + 2 for _, least, _ in sizes), sum(most + 2 for _, _, most in sizes)
+        return sum(value_cells + 2 for _, value_cells, _ in sizes), sum(full_cells + 2 for _, _, full_cells in sizes)
     longest = max((len(board.format_label(each.name)) for each in board.settings[:MAX_INSPECTED_NAMES]), default=0) + 1
     return min(longest, SHORT_NAME_CELLS), longest
 
@@ -187,10 +187,13 @@ def _measure_values(board: SweepBoard) -> list[tuple[str, int, int]]:
 
 def _fit_value_columns(board: SweepBoard, room: int) -> list[tuple[str, int]]:
     """Return the parameters with a column, and its cells: as wide as the name if there is room."""
-    sizes, most = _measure_values(board), MAX_VALUE_CELLS
-    while most > MIN_VALUE_CELLS and sum(max(least, min(wide, most)) + 2 for _, least, wide in sizes) > room:
-        most -= 1
-    return [(name, max(least, min(wide, most)) + 2) for name, least, wide in sizes]
+    sizes, max_cells = _measure_values(board), MAX_VALUE_CELLS
+    while (
+        max_cells > MIN_VALUE_CELLS
+        and sum(max(value_cells, min(full_cells, max_cells)) + 2 for _, value_cells, full_cells in sizes) > room
+    ):
+        max_cells -= 1
+    return [(name, max(value_cells, min(full_cells, max_cells)) + 2) for name, value_cells, full_cells in sizes]
 
 
 def _measure_numbers(

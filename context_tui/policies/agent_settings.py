@@ -41,8 +41,13 @@ class AgentSettings:
     constant_params: Sequence[str] = ()
 
 
-def format_agent_settings(own: AgentSettings) -> str:
+UNKNOWN_SETTINGS_TEXT = "no agent configuration is known for this policy"
+
+
+def format_agent_settings(own: AgentSettings | None) -> str:
     """Format the settings for copying: keys and values by file, with everything else as comments."""
+    if own is None:
+        return f"# {UNKNOWN_SETTINGS_TEXT}"
     lines, file = list[str](), ""
     for each in own.settings:
         if each.file != file:
@@ -54,6 +59,18 @@ def format_agent_settings(own: AgentSettings) -> str:
     if own.constant_params:
         lines.append(f"#   no setting of the agent: {', '.join(own.constant_params)}")
     return "\n".join(lines)
+
+
+def format_setting_lines(own: AgentSettings | None) -> list[str]:
+    """Return the settings to be read, one in each line, and the parameters that cannot be set."""
+    if own is None:
+        return [UNKNOWN_SETTINGS_TEXT]
+    lines = [
+        f"{each.file}: {each.key} = {each.value}{f'  ({each.note})' if each.note else ''}" for each in own.settings
+    ]
+    if own.constant_params:
+        lines.append(f"hard-coded in the agent; not configurable: {', '.join(own.constant_params)}")
+    return lines
 
 
 ParamValues = Mapping[str, Any]

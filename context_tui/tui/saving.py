@@ -1,9 +1,14 @@
-"""Small files saved from the screen into the working directory, under unused names."""
+"""Small files saved from a screen into the working directory, under unused names, and its brief notifications."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+from textual.screen import Screen
+
+from context_tui.text.sanitize import make_visible
 
 MAX_NUMBERED_NAMES = 1_000
 """Numbers tried after a name that is taken."""
@@ -21,3 +26,26 @@ def save_new_file(text: str, name: str, suffix: str) -> Path:
             file.write(text)
             return path
     raise FileExistsError(f"{name}.{suffix} and {MAX_NUMBERED_NAMES} more are taken")
+
+
+def notify_briefly(screen: Screen[Any], text: str, *, warn: bool = False) -> None:
+    """Notify for a few seconds, in place of earlier notifications; the text is never markup."""
+    screen.app.clear_notifications()
+    screen.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
+
+
+def save_and_notify(screen: Screen[Any], text: str, name: str, suffix: str, noun: str = "file") -> None:
+    """Save *text* as a new file, and notify of its path, or of the reason why the *noun* cannot be written."""
+    try:
+        path = save_new_file(text, name, suffix)
+    except OSError as error:
+        notify_briefly(screen, f"The {noun} cannot be written: {error.strerror or error}", warn=True)
+    else:
+        notify_briefly(screen, f"Saved {path}")
+
+
+def save_picture(screen: Screen[Any], path: str, kind: str) -> None:
+    """Save the screen as a picture that is named after the session's *path* and the *kind* of the screen."""
+    name = Path(path).stem or "session"
+    picture = screen.app.export_screenshot(title=make_visible(f"{name}: {kind}"))
+    save_and_notify(screen, picture, f"{name}-{kind}", "svg", "picture")

@@ -32,6 +32,7 @@ from context_tui.tui.comparison import (
 from context_tui.tui.replay import formatting
 from context_tui.tui.replay.charts import draw_charts
 from context_tui.tui.replay.firings import build_firing_parts
+from context_tui.tui.replay.sawtooth import TRACE
 from context_tui.tui.timeline.context_events import ContextEvent
 from context_tui.tui.view import View
 from tests.formats import recordings
@@ -236,7 +237,7 @@ def test_recorded_compactions_are_told_and_whether_they_happen() -> None:
     assert all("(undone)" in line for line in text(list(formatting.format_event_lines(made, 100))))
     assert "1 recorded compaction undone" in text([formatting.format_header(made, 1.0, 120)])[0]
     assert max(made.replay.baseline) > max(kept)
-    assert draw_charts(made, 0, 80, 20).has_trace, "what was recorded is drawn besides"
+    assert TRACE in draw_charts(made, 0, 80, 20).signs, "what was recorded is drawn besides"
     assert "without a policy" in text([formatting.format_call_line(made, 160)])[0]
     assert "recorded compactions undone" in text(formatting.format_policy_table(made, 100, 4))[-1]
 

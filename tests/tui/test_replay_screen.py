@@ -17,8 +17,9 @@ from context_tui.tui.controller import Controller
 from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.replay.firings import FiringsScreen
-from context_tui.tui.replay.panes import ChartsView, TableView
+from context_tui.tui.replay.panes import ChartsView
 from context_tui.tui.replay.screen import ReplayScreen
+from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.setting_rows import SettingRows
 from tests.tui.fakes import Shell, drawn, footer_fits, messages, until
@@ -105,7 +106,7 @@ async def test_another_policy_goes_back_too_and_is_found_again() -> None:
         await until(pilot, lambda: running.screen is screen)
         await known(pilot)
         assert [lane.policy for lane in screen.comparison.lanes] == ["defect-microcompact", "defect-compact"]
-        assert screen.comparison.selected_number == 1 and screen.query_one(TableView).size.height == 4
+        assert screen.comparison.selected_number == 1 and screen.query_one(ClickableLines).size.height == 4
         await pilot.press("right_square_bracket", "enter")
         await until(pilot, lambda: isinstance(running.screen, InspectorScreen))
         assert inspector(running).view.policy == "defect-compact"
@@ -206,7 +207,7 @@ async def test_the_mouse_points_at_calls_and_policies() -> None:
         await pilot.pause()
         assert screen.comparison.call == charts.charts.find_call(47) != 0
         assert screen.comparison.selected_number == first.number == 0
-        await pilot.click(TableView, offset=(5, 2))
+        await pilot.click(ClickableLines, offset=(5, 2))
         await pilot.pause()
         assert screen.comparison.selected_number == 1
 
@@ -341,7 +342,7 @@ async def test_nothing_but_ascii_is_drawn_where_that_is_asked_for() -> None:
     async with running.run_test(size=(120, 40)) as pilot:
         await along(pilot, "right_square_bracket")
         screen = replaying(pilot)
-        for pane in (ChartsView, TableView):
+        for pane in (ChartsView, ClickableLines):
             text = "".join(str(line) for line in screen.query_one(pane).render().plain)
             assert text.isascii(), text
 

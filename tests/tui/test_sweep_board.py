@@ -14,7 +14,7 @@ from context_tui.lab.sweep.results import Sweep, sweep
 from context_tui.lab.sweep.rows import SettingCost, SettingDrops, SweepRow, build_row_report
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting
-from context_tui.policies.agent_settings import AgentSettings
+from context_tui.policies.agent_settings import AgentSettings, format_agent_settings
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameter_space import build_params, get_value, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
@@ -149,7 +149,7 @@ def test_another_grid_keeps_what_is_known(session: Session) -> None:
     assert [each.name for each in made.missing_settings] == [
         f"defect-microcompact keep_recent_turns={n}" for n in (4, 5)
     ]
-    assert made.done_count == 2 and len(known.rows) == 3, "the default and 2 turns are listed, 1 turn is kept"
+    assert len(made.totals) == 2 and len(known.rows) == 3, "the default and 2 turns are listed, 1 turn is kept"
 
 
 def row(name: SweepSetting, saved: int, regret: int, *, cost: float | None = None, session: str = "s") -> SweepRow:
@@ -346,11 +346,11 @@ def test_what_is_said_fits(width: int) -> None:
 def test_the_configuration_is_copied_with_its_file_and_notes() -> None:
     made = made_up((10, 5, 3.0))
     auto = POLICIES["claude-code-auto"]
-    text = formatting.format_native_text(made, build_setting(auto, of(auto, trigger_reserve=50_000)))
+    text = format_agent_settings(made.build_native(build_setting(auto, of(auto, trigger_reserve=50_000))))
     assert "# ~/.claude/settings.json" in text and "\nautoCompactWindow = " in text and "reported to ignore it" in text
     micro = POLICIES["claude-code-micro"]
-    assert formatting.format_native_text(made, build_setting(micro, of(micro))) == ""
-    assert isinstance(formatting.get_native(made, build_setting(micro, of(micro))), AgentSettings)
+    own = made.build_native(build_setting(micro, of(micro)))
+    assert isinstance(own, AgentSettings) and not own.settings
 
 
 def test_projects_and_sessions_of_a_sweep_over_many() -> None:

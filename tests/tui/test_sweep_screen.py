@@ -26,12 +26,12 @@ from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.replay.screen import ReplayScreen
 from context_tui.tui.sweep import build_screen, grids, screen
-from context_tui.tui.sweep.panes import ListView, PlotView
 from context_tui.tui.sweep.plot import GUTTER
-from context_tui.tui.sweep.report import TextScreen
 from context_tui.tui.sweep.screen import SweepScreen
 from context_tui.tui.sweep.sessions import SessionsScreen
+from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.help import HelpScreen
+from context_tui.tui.widgets.text_screen import TextScreen
 from tests.tui.fakes import Shell, drawn, footer_fits, messages, until
 from tests.tui.inspecting import inspector, settled, unsafe
 from tests.tui.test_sweep_board import MICRO
@@ -140,7 +140,7 @@ async def test_keys_in_a_burst_are_done_while_it_is_measured(gate: Gate) -> None
     running = alone()
     async with running.run_test(size=(120, 36)) as pilot:
         found = sweeping(pilot)
-        await until(pilot, lambda: found.board.done_count >= 2)
+        await until(pilot, lambda: len(found.board.totals) >= 2)
         assert "esc stops" in drawn(running)
         await pilot.press("o", "j", "k", "end", "m", "m", "f", "f", "t")
         assert isinstance(running.screen, TextScreen)
@@ -150,14 +150,14 @@ async def test_keys_in_a_burst_are_done_while_it_is_measured(gate: Gate) -> None
         assert found.is_measuring and found.board.order == "used later"
         gate.open.set()
         await known(pilot)
-        assert "esc stops" not in drawn(running) and found.board.done_count == len(found.board.settings)
+        assert "esc stops" not in drawn(running) and len(found.board.totals) == len(found.board.settings)
 
 
 async def test_escape_stops_and_then_leaves_and_r_goes_on(gate: Gate) -> None:
     running = alone()
     async with running.run_test(size=(120, 36)) as pilot:
         found = sweeping(pilot)
-        await until(pilot, lambda: found.board.done_count >= 2)
+        await until(pilot, lambda: len(found.board.totals) >= 2)
         await pilot.press("escape")
         assert not found.is_measuring and "stopped; r continues" in drawn(running) and not running.answers
         asked = len(gate.asked)
@@ -174,7 +174,7 @@ async def test_another_grid_begins_anew_and_keeps_rows(gate: Gate) -> None:
     running = alone()
     async with running.run_test(size=(120, 36)) as pilot:
         found = sweeping(pilot)
-        await until(pilot, lambda: found.board.done_count >= 2)
+        await until(pilot, lambda: len(found.board.totals) >= 2)
         gate.open.set()
         await typed(pilot, "keep_recent_turns=1..3")
         asked = len(gate.asked)
@@ -199,7 +199,7 @@ async def test_what_is_wrong_with_a_grid_stands_below_it() -> None:
         assert "unknown parameter" not in drawn(running)
         await pilot.press("escape")
         assert found.query_one(Input).value == before == found.board.grid_text
-        assert found.query_one(ListView).has_focus and not running.answers
+        assert found.query_one("#sweep-table").has_focus and not running.answers
 
 
 async def test_a_defect_in_the_thread_is_told_without_its_text(gate: Gate) -> None:
@@ -223,22 +223,22 @@ async def test_the_mouse_points_at_settings_in_both_and_sorts() -> None:
     async with running.run_test(size=(120, 36)) as pilot:
         await known(pilot)
         found = await typed(pilot, GRID)
-        board, table, plot = found.board, found.query_one(ListView), found.query_one(PlotView)
+        board, table, plot = found.board, found.query_one("#sweep-table"), found.query_one("#sweep-plot")
         await pilot.press("home")
-        await pilot.click(ListView, offset=(8, table.gutter.top + 3))
+        await pilot.click("#sweep-table", offset=(8, table.gutter.top + 3))
         await pilot.pause()
         assert board.cursor_index == 2
         best = board.dominance.frontier[-1]
         assert found._scatter_cache is not None
         x, y = found._scatter_cache[2].frame.compute_cell(board.dominance.points[best])
-        await pilot.click(PlotView, offset=(plot.gutter.left + GUTTER + x, plot.gutter.top + y))
+        await pilot.click("#sweep-plot", offset=(plot.gutter.left + GUTTER + x, plot.gutter.top + y))
         await pilot.pause()
         assert board.cursor == best and "◆" in drawn(running)
         head = drawn(running).split("\n")[4]
-        await pilot.click(ListView, offset=(head.index("needed later") + 3, table.gutter.top))
+        await pilot.click("#sweep-table", offset=(head.index("needed later") + 3, table.gutter.top))
         await pilot.pause()
         assert board.order == "used later" and board.cursor == best
-        await pilot.click(ListView, offset=(8, table.gutter.top + 2), times=2)
+        await pilot.click("#sweep-table", offset=(8, table.gutter.top + 2), times=2)
         await until(pilot, lambda: running.answers)
 
 
@@ -250,10 +250,11 @@ async def test_the_cursor_is_always_in_sight() -> None:
         for keys in (["home"], ["end"], ["pageup"] * 3, ["k"] * 9, ["o"], ["i"], ["greater_than_sign"], ["asterisk"]):
             await pilot.press(*keys)
             await pilot.pause()
-            place, room = found.board.cursor_index - found._first_row, found.query_one(ListView).visible_rows
+            place, room = found.board.cursor_index - found._first_row, found._visible_rows
             assert 0 <= place < room, keys
-        found.post_message(ListView.Scrolled(-3))
-        found.query_one(ListView).post_message(ListView.Scrolled(3))
+        table = found.query_one("#sweep-table", ClickableLines)
+        found.post_message(ClickableLines.Scrolled(table, -3))
+        table.post_message(ClickableLines.Scrolled(table, 3))
         await pilot.pause()
 
 
@@ -264,7 +265,7 @@ async def test_money_and_only_the_best() -> None:
         found = await typed(pilot, GRID)
         await pilot.press("m")
         assert found.board.saving_unit == "money" and "in money" in drawn(running)
-        assert "▲cost" in found.query_one(ListView).render().plain
+        assert "▲cost" in found.query_one("#sweep-table", ClickableLines).render().plain
         await pilot.press("f")
         assert set(found.board.listed_names) == {*found.board.dominance.frontier, found.board.sweep.current}
         await pilot.press("m", "f")

@@ -18,8 +18,9 @@ from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.replay import regret_cases
 from context_tui.tui.replay.firings import FiringsScreen
-from context_tui.tui.replay.regrets import CaseList, RegretsScreen
+from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.replay.screen import ReplayScreen
+from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.styled_text import Run
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 from tests.tui.inspecting import conversation, inspector, settled, unsafe
@@ -98,16 +99,16 @@ def test_both_sides_hold_the_evidence(study: Study) -> None:
     found, facts = regret_cases.select_cases(study), study.replay.session.facts
     content = study.replay.session.content
     for at, case in enumerate(found.cases):
-        dropped, used = regret_cases.find_dropped_side(found, at), regret_cases.find_used_side(found, at)
+        dropped, used = (regret_cases.find_side(found, at, name) for name in ("dropped", "used"))
         assert dropped.location == (case.message, case.row) and used.location == (case.later, -1)
         assert used.point == case.later and dropped.point == found.get_firing(at)[1].decided == case.dropped
         blocks = [content.blocks(side.location.message) for side in (dropped, used)]
         rows = [list(facts.blocks_of(side.location.message)) for side in (dropped, used)]
         left, right = (here[own.index(side.row)] for here, own, side in zip(blocks, rows, (dropped, used), strict=True))
-        assert regret_cases.choose_needle(case, left, used=False) == case.needle in str(left["content"])
+        assert regret_cases.choose_needle(case, left, "dropped") == case.needle in str(left["content"])
         wanted = "src/token.py" if case.tier == "re-fetch" else case.needle
-        assert regret_cases.choose_needle(case, right, used=True) == wanted
-        assert regret_cases.choose_needle(case, {}, used=True) == "", "a message that cannot be read any more"
+        assert regret_cases.choose_needle(case, right, "used") == wanted
+        assert regret_cases.choose_needle(case, {}, "used") == "", "a message that cannot be read any more"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_both_sides_hold_the_evidence(study: Study) -> None:
 def test_a_call_is_known_by_what_it_asks_for(study: Study, arguments: object, wanted: str) -> None:
     case = next(case for case in study.regret.cases if case.tier == "re-fetch")
     block = {"type": "tool_use", "name": "Any", "input": arguments}
-    assert regret_cases.choose_needle(case, block, used=True) == wanted
+    assert regret_cases.choose_needle(case, block, "used") == wanted
 
 
 def test_the_bound_stands_beside_what_was_dropped(study: Study) -> None:
@@ -237,7 +238,7 @@ async def test_enter_goes_to_the_dropped_block_as_of_the_firing() -> None:
     async with running.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot, "u")
         assert screen.case_selection is not None
-        side = regret_cases.find_dropped_side(screen.case_selection, 0)
+        side = regret_cases.find_side(screen.case_selection, 0, "dropped")
         assert screen.query_one("#regrets-dropped").display and not screen.query_one("#regrets-used").display
         await pilot.press("tab", "tab")
         await pilot.pause()
@@ -312,9 +313,9 @@ async def test_every_size_has_its_parts_and_the_mouse_selects_a_case() -> None:
             sides = [screen.query_one(f"#regrets-{side}") for side in ("dropped", "used")]
             assert [side.display for side in sides] == [True, size[0] >= 110 or size[1] >= 36], size
             assert all(side.region.height >= 4 and side.region.bottom <= size[1] for side in sides if side.display)
-            listed = screen.query_one(CaseList)
-            await pilot.click(CaseList, offset=(10, listed.gutter.top + 3))
-            await pilot.click(CaseList, offset=(10, listed.gutter.top))
+            listed = screen.query_one(ClickableLines)
+            await pilot.click(ClickableLines, offset=(10, listed.gutter.top + 3))
+            await pilot.click(ClickableLines, offset=(10, listed.gutter.top))
             assert screen.case_index == 2, "the third case, and the head is none"
             await pilot.press("p", "p")
 

@@ -14,7 +14,7 @@ def build_screen(controller: Controller) -> CompactionsScreen:
     """Build the screen for the open session, as far as it is read, at the compaction nearest to the selection.
 
     Raises:
-        Refused: it holds none.
+        CommandRefused: it has no compaction.
     """
     from context_tui.tui.compactions.screen import CompactionsScreen
 

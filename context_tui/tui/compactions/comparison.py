@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from context_tui.compaction.recorded_compactions import RecordedCompaction, count_tokens_by_category
 from context_tui.lab.regret.cases import ReusedBlock
+from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.values import Kind, MessageFlag
 from context_tui.tokens.estimators import bytes4
@@ -31,25 +32,24 @@ from context_tui.tui.widgets.styled_text import (
 
 KEPT_SIGN, CLEARED_SIGN, LOST_SIGN, SUMMARY_SIGN, INSERTED_SIGN = "=", "-", "S", "▸", "+"
 """Signs of messages: kept, content cleared, lost, summary, inserted."""
-SIGN_LABELS = (
-    (KEPT_SIGN, "kept"),
-    (CLEARED_SIGN, "content cleared"),
-    (LOST_SIGN, "lost"),
-    (SUMMARY_SIGN, "summary"),
-    (INSERTED_SIGN, "inserted"),
-)
+SIGN_STYLES = {LOST_SIGN: BAD, CLEARED_SIGN: BAD, SUMMARY_SIGN: PRIMARY, INSERTED_SIGN: GOOD}
 KIND_WIDTH, TOKENS_WIDTH, USE_WIDTH = 8, 8, 16
 """Cells of the columns."""
 
 
 class ComparisonRow(NamedTuple):
-    """Message with its sign, estimated tokens before and after, and later uses."""
+    """Message with its sign, and its estimated tokens before and after."""
 
     message: int
     sign: str
     before: int
     after: int
-    reused_blocks: tuple[ReusedBlock, ...]
+
+
+def _count_tokens(context: Context, message: int) -> int:
+    """Count the estimated tokens of a message in a context, replaced bodies included."""
+    bodies = ((row, context.replacements.get(row)) for row in context.blocks_of(message))
+    return sum(body.tokens if body else bytes4(context.facts, row) for row, body in bodies)
 
 
 @dataclass(eq=False)
@@ -71,36 +71,33 @@ class CompactionComparison:
     def __post_init__(self) -> None:
         if self.cursor < 0 and self.rows:
             summary = self.compaction.summary_message
-            first = next((at for at, row in enumerate(self.rows) if row.sign in (CLEARED_SIGN, LOST_SIGN)), 0)
-            self.cursor = self.find_row(summary) if summary is not None else first
+            removed = (place for place, row in enumerate(self.rows) if row.sign in (CLEARED_SIGN, LOST_SIGN))
+            self.cursor = self.find_row(summary) if summary is not None else next(removed, 0)
 
     @cached_property
     def rows(self) -> Sequence[ComparisonRow]:
         """Messages before and after, each once, in the order of the session."""
-        found, facts = self.compaction, self.compaction.session.facts
-        before, after = set(found.context_before.order), set(found.context_after.order)
-        lost = Counter(facts.block_message[row] for row in found.removed_blocks)
+        compaction, facts = self.compaction, self.compaction.session.facts
+        before, after = set(compaction.context_before.order), set(compaction.context_after.order)
+        cleared = {facts.block_message[row] for row in compaction.removed_blocks}
         rows = []
         for message in sorted(before | after):
-            sizes = [0, 0]
-            for side, (there, context) in enumerate(((before, found.context_before), (after, found.context_after))):
-                if message in there:
-                    bodies = ((row, context.replacements.get(row)) for row in context.blocks_of(message))
-                    sizes[side] = sum(body.tokens if body else bytes4(facts, row) for row, body in bodies)
             if message not in before:
                 sign = SUMMARY_SIGN if facts.flags[message] & MessageFlag.SUMMARY else INSERTED_SIGN
             else:
-                sign = LOST_SIGN if message not in after else CLEARED_SIGN if lost[message] else KEPT_SIGN
-            rows.append(ComparisonRow(message, sign, sizes[0], sizes[1], ()))
+                sign = LOST_SIGN if message not in after else CLEARED_SIGN if message in cleared else KEPT_SIGN
+            tokens_before = _count_tokens(compaction.context_before, message) if message in before else 0
+            tokens_after = _count_tokens(compaction.context_after, message) if message in after else 0
+            rows.append(ComparisonRow(message, sign, tokens_before, tokens_after))
         return rows
 
     @cached_property
     def reused_by_message(self) -> Mapping[int, list[ReusedBlock]]:
         """Later uses, by lost message."""
-        made: dict[int, list[ReusedBlock]] = defaultdict(list)
+        by_message: dict[int, list[ReusedBlock]] = defaultdict(list)
         for each in self.reused_blocks:
-            made[self.compaction.session.facts.block_message[each.row]].append(each)
-        return made
+            by_message[self.compaction.session.facts.block_message[each.row]].append(each)
+        return by_message
 
     @property
     def message(self) -> int:
@@ -114,7 +111,12 @@ class CompactionComparison:
 
     def find_row(self, message: int) -> int:
         """Return the row of a message, or of the first one after it."""
-        return next((at for at, row in enumerate(self.rows) if row.message >= message), max(len(self.rows) - 1, 0))
+        last = max(len(self.rows) - 1, 0)
+        return next((place for place, row in enumerate(self.rows) if row.message >= message), last)
+
+    def compute_first_row(self, height: int) -> int:
+        """Return the first of the *height* visible rows around the cursor."""
+        return min(max(self.cursor - height // 2, 0), max(len(self.rows) - height, 0))
 
     def move_cursor(self, step: int) -> None:
         """Move the cursor by so many rows."""
@@ -122,24 +124,24 @@ class CompactionComparison:
 
     def move_to_reused(self, step: int) -> bool:
         """Go to the next (+1) or previous (-1) message used later, wrapping around; return False if there is none."""
-        places = [at for at, row in enumerate(self.rows) if row.message in self.reused_by_message]
-        ahead = [at for at in places if (at > self.cursor if step > 0 else at < self.cursor)]
+        places = [place for place, row in enumerate(self.rows) if row.message in self.reused_by_message]
+        next_places = [place for place in places if (place > self.cursor if step > 0 else place < self.cursor)]
         if not places:
             return False
-        self.cursor = (ahead or places)[0 if step > 0 else -1]
+        self.cursor = (next_places or places)[0 if step > 0 else -1]
         return True
 
 
 def format_title(comparison: CompactionComparison) -> str:
     """Format kind and place of the compaction in one line."""
-    found, what = comparison.compaction, comparison.compaction.event
-    how = f" ({format_line(what.trigger)})" if isinstance(what, Compaction) and what.trigger else ""
+    compaction, event = comparison.compaction, comparison.compaction.event
+    trigger = f" ({format_line(event.trigger)})" if isinstance(event, Compaction) and event.trigger else ""
     kind = {
-        "full": f"full compaction{how}",
-        "micro": f"microcompaction{how}",
+        "full": f"full compaction{trigger}",
+        "micro": f"microcompaction{trigger}",
         "silent": "results cleared without a record (inferred from recorded sizes)",
-    }[found.kind]
-    return f"{kind} before #{found.message:,}"
+    }[compaction.kind]
+    return f"{kind} before #{compaction.message:,}"
 
 
 def format_header(comparison: CompactionComparison, width: int) -> list[Run]:
@@ -152,37 +154,33 @@ def format_header(comparison: CompactionComparison, width: int) -> list[Run]:
 
 def format_summary(comparison: CompactionComparison, width: int) -> list[list[Run]]:
     """Format sizes, messages, losses and later uses."""
-    found = comparison.compaction
-    before = "unknown" if found.believed_tokens_before is None else f"{found.believed_tokens_before:,}"
-    how = "recorded plus estimate before" if found.believed_is_recorded else "estimated before"
-    after = "not recorded" if found.recorded_tokens_after is None else f"{found.recorded_tokens_after:,} recorded"
-    if not len(found.context_before):
-        return wrap_parts(_format_without_before(found, after), width)
-    if (
-        found.recorded_tokens_after is None and not found.believed_is_recorded
-    ):  # with a recorded part it would be another measure
-        how, after = (
-            "estimated, as nothing is recorded here",
-            f"{sum(count_tokens_by_category(found.context_after).values()):,}",
-        )
-    tokens = sum(map(found.count_block_tokens, found.removed_blocks))
+    compaction = comparison.compaction
+    context_before, context_after = compaction.context_before, compaction.context_after
+    is_recorded, recorded_after = compaction.believed_is_recorded, compaction.recorded_tokens_after
+    before = "unknown" if compaction.believed_tokens_before is None else f"{compaction.believed_tokens_before:,}"
+    source = "recorded plus estimate before" if is_recorded else "estimated before"
+    after = "not recorded" if recorded_after is None else f"{recorded_after:,} recorded"
+    if not len(context_before):
+        return wrap_parts(_format_without_before(compaction, after), width)
+    if recorded_after is None and not is_recorded:  # an estimate is not comparable with a recorded size
+        source = "estimated, as nothing is recorded here"
+        after = f"{sum(count_tokens_by_category(context_after).values()):,}"
+    tokens = sum(map(compaction.count_block_tokens, compaction.removed_blocks))
+    lost = f"{pluralize(len(compaction.removed_blocks), 'block')}, {tokens:,} est. tokens"
     parts: list[list[Run]] = [
-        [("context ", MUTED), (f"{before} → {after}", BOLD), (f" ({how})", MUTED)],
-        [("messages ", MUTED), (f"{len(found.context_before):,} → {len(found.context_after):,}", BOLD)],
-        [
-            ("lost ", MUTED),
-            (f"{pluralize(len(found.removed_blocks), 'block')}, {tokens:,} est. tokens", BAD if tokens else BOLD),
-        ],
+        [("context ", MUTED), (f"{before} → {after}", BOLD), (f" ({source})", MUTED)],
+        [("messages ", MUTED), (f"{len(context_before):,} → {len(context_after):,}", BOLD)],
+        [("lost ", MUTED), (lost, BAD if tokens else BOLD)],
     ]
-    if isinstance(found.event, Compaction) and found.event.missing_messages:
-        parts.append([(f"{pluralize(found.event.missing_messages, 'kept record')} not in the file", WARN)])
+    if isinstance(compaction.event, Compaction) and compaction.event.missing_messages:
+        parts.append([(f"{pluralize(compaction.event.missing_messages, 'kept record')} not in the file", WARN)])
     return [*wrap_parts(parts, width), *wrap_parts([_format_reuse(comparison)], width)]
 
 
 def _format_without_before(compaction: RecordedCompaction, after: str) -> list[list[Run]]:
     """Format a compaction at the start of a file, whose context before is not recorded."""
-    told = compaction.event.pre_tokens if isinstance(compaction.event, Compaction) else None
-    before = f"{told:,} by the file" if told else "unknown"
+    tokens = compaction.event.pre_tokens if isinstance(compaction.event, Compaction) else None
+    before = f"{tokens:,} by the file" if tokens else "unknown"
     return [
         [("context ", MUTED), (f"{before} → {after}", BOLD)],
         [("messages ", MUTED), (f"{len(compaction.context_after):,} after", BOLD)],
@@ -197,27 +195,24 @@ def _format_reuse(comparison: CompactionComparison) -> list[Run]:
         return [("nothing that is in the file was lost", MUTED)]
     if not comparison.reused_blocks:
         return [("none of it was used later, as far as the recording shows", GOOD)]
-    gone = sum(not each.row_copies for each in comparison.reused_blocks)
-    told = len(comparison.reused_blocks) - gone
-    still = f"; {told:,} still in the context" if told else ""
-    return [(f"{pluralize(len(comparison.reused_blocks), 'block')} of it used later", WARN), (still, MUTED)]
+    copy_count = sum(bool(each.row_copies) for each in comparison.reused_blocks)
+    copies = f"; {copy_count:,} still in the context" if copy_count else ""
+    return [(f"{pluralize(len(comparison.reused_blocks), 'block')} of it used later", WARN), (copies, MUTED)]
 
 
 def format_categories(comparison: CompactionComparison, width: int) -> list[list[Run]]:
     """Format estimated tokens by category, before and after."""
-    before, after = (
-        count_tokens_by_category(comparison.compaction.context_before),
-        count_tokens_by_category(comparison.compaction.context_after),
-    )
-    names = [name for name in {**before, **after}]
-    most = max([*before.values(), *after.values(), 1])
-    bars = max((width - 12 - 2 * TOKENS_WIDTH - 4) // 2, 0)
-    heads = f"{'est. tokens':<12}{'before':>{TOKENS_WIDTH}}{'':{bars + 1}} {'after':>{TOKENS_WIDTH}}"
+    before = count_tokens_by_category(comparison.compaction.context_before)
+    after = count_tokens_by_category(comparison.compaction.context_after)
+    max_tokens = max([*before.values(), *after.values(), 1])
+    bar_width = max((width - 12 - 2 * TOKENS_WIDTH - 4) // 2, 0)
+    heads = f"{'est. tokens':<12}{'before':>{TOKENS_WIDTH}}{'':{bar_width + 1}} {'after':>{TOKENS_WIDTH}}"
     lines: list[list[Run]] = [[(shorten(heads, width), MUTED)]]
-    for name in sorted(names, key=lambda each: -before.get(each, 0)):
+    for name in sorted({**before, **after}, key=lambda name: -before.get(name, 0)):
         runs: list[Run] = [(f"{name.replace('_', ' '):<12}", "")]
-        for each, style in ((before.get(name, 0), BAD), (after.get(name, 0), GOOD)):
-            runs += [(f"{each:>{TOKENS_WIDTH},} ", ""), (("▇" * -(-each * bars // most)).ljust(bars), style)]
+        for tokens, style in ((before.get(name, 0), BAD), (after.get(name, 0), GOOD)):
+            bar = "▇" * -(-tokens * bar_width // max_tokens)
+            runs += [(f"{tokens:>{TOKENS_WIDTH},} ", ""), (bar.ljust(bar_width), style)]
         lines.append(pad_runs(runs, width))
     return lines
 
@@ -235,8 +230,8 @@ def describe_message(facts: Facts, message: int, preview: Callable[[int, int], s
     results = [row for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_RESULT]
     if not results:
         return format_row_kind(facts, message), preview(message, -1)
-    more = f" and {len(results) - 1:,} more" if len(results) > 1 else ""
-    return format_row_kind(facts, message, results[0]), preview(message, results[0]) + more
+    suffix = f" and {len(results) - 1:,} more" if len(results) > 1 else ""
+    return format_row_kind(facts, message, results[0]), preview(message, results[0]) + suffix
 
 
 def format_rows(
@@ -244,24 +239,25 @@ def format_rows(
 ) -> list[list[Run]]:
     """Format the visible rows around the cursor; *preview* returns the first words of a message (-1) or block row."""
     facts = comparison.compaction.session.facts
-    top = min(max(comparison.cursor - height // 2, 0), max(len(comparison.rows) - height, 0))
+    first = comparison.compute_first_row(height)
     lines = []
-    for at, row in enumerate(comparison.rows[top : top + height], top):
-        style = {LOST_SIGN: BAD, CLEARED_SIGN: BAD, SUMMARY_SIGN: PRIMARY, INSERTED_SIGN: GOOD}.get(row.sign, MUTED)
-        back = comparison.reused_by_message.get(row.message, [])
-        used = f"{back[0].use.tier} #{back[0].use.message:,}" if back else ""
-        who, about = describe_message(facts, row.message, preview)
-        left = f"{row.message:>6,} {who:<{KIND_WIDTH}}"
+    for number, row in enumerate(comparison.rows[first : first + height], first):
+        style = SIGN_STYLES.get(row.sign, MUTED)
+        text_style = MUTED if row.sign == KEPT_SIGN else ""
+        reused = next(iter(comparison.reused_by_message.get(row.message, ())), None)
+        use = f"{reused.use.tier} #{reused.use.message:,}" if reused else ""
+        kind, text = describe_message(facts, row.message, preview)
+        label = f"{row.message:>6,} {kind:<{KIND_WIDTH}}"
         after = "?" if row.sign == SUMMARY_SIGN and has_unknown_size(facts, row.message) else f"{row.after:,}"
         sizes = f"{row.before:>{TOKENS_WIDTH},}{after:>{TOKENS_WIDTH}}"
-        room = width - 2 - len(left) - len(sizes) - USE_WIDTH - 3
+        room = width - 2 - len(label) - len(sizes) - USE_WIDTH - 3
         runs: list[Run] = [
             (f"{row.sign} ", style),
-            (left, "" if row.sign != KEPT_SIGN else MUTED),
-            *pad_runs([(shorten(about, room), "" if row.sign != KEPT_SIGN else MUTED)], max(room, 0)),
+            (label, text_style),
+            *pad_runs([(shorten(text, room), text_style)], max(room, 0)),
             (f" {sizes}  ", ""),
-            (shorten(used, USE_WIDTH).ljust(USE_WIDTH), WARN if back and not back[0].row_copies else MUTED),
+            (shorten(use, USE_WIDTH).ljust(USE_WIDTH), WARN if reused and not reused.row_copies else MUTED),
         ]
-        line_ = pad_runs(runs, width)
-        lines.append(set_background(line_) if at == comparison.cursor else line_)
+        runs = pad_runs(runs, width)
+        lines.append(set_background(runs) if number == comparison.cursor else runs)
     return lines

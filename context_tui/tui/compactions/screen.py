@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import ClassVar
 
 from textual import events, on
@@ -12,27 +13,28 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Static
 
 from context_tui.compaction.recorded_compactions import RecordedCompaction, find_recorded_compactions
 from context_tui.lab.regret.cases import ReusedBlock, find_reused_blocks
 from context_tui.lab.regret.index import build_use_index
 from context_tui.session.session import Session
-from context_tui.text.sanitize import make_visible
 from context_tui.tui.compactions import comparison as texts
 from context_tui.tui.compactions.comparison import CompactionComparison
 from context_tui.tui.controller import Controller
 from context_tui.tui.rendering.formatting import MessageReader, format_block
 from context_tui.tui.rendering.layout import TextPart, pair_columns
+from context_tui.tui.saving import notify_briefly
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.timeline.rows import Location
 from context_tui.tui.widgets.bindings import build_binding
+from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
+from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 Command = Callable[[], str]
 MAX_SHOWN_CHARS = 20_000
@@ -47,56 +49,26 @@ HELP_NOTES = (
 
 @dataclass
 class CompactionsFound(Message):
-    """The compactions are found."""
+    """Posted when the compactions are found."""
 
     compactions: Sequence[RecordedCompaction]
 
 
 @dataclass
 class ReusedBlocksFound(Message):
-    """The later uses are found, by compaction."""
+    """Posted when the later uses are found, by compaction."""
 
     reused_blocks: Sequence[Sequence[ReusedBlock]]
-
-
-class RowsView(LinesPane, can_focus=True):
-    """Rows before and after; a click selects one, the wheel moves the cursor."""
-
-    BINDING_GROUP_TITLE = "Both sides"
-
-    @dataclass
-    class Clicked(Message):
-        """A line was clicked, counted from the first visible one."""
-
-        line: int
-
-    def on_click(self, event: events.Click) -> None:
-        """Post the clicked line."""
-        self.post_message(self.Clicked(event.y - self.gutter.top))
-
-    def on_mouse_scroll_down(self, _: events.MouseScrollDown) -> None:
-        """Move the cursor down by three rows."""
-        self.post_message(self.Wheeled(3))
-
-    def on_mouse_scroll_up(self, _: events.MouseScrollUp) -> None:
-        """Move the cursor up by three rows."""
-        self.post_message(self.Wheeled(-3))
-
-    @dataclass
-    class Wheeled(Message):
-        """The wheel was turned by so many rows."""
-
-        step: int
 
 
 _build_binding = partial(build_binding, prefix="cuts-")
 
 
-class CompactionsScreen(WorkErrorHandler, Screen[Command | None]):
+class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
     """Compactions of a recording, one at a time."""
 
     CSS_PATH = "compactions.tcss"
-    AUTO_FOCUS = "RowsView"
+    AUTO_FOCUS = "ClickableLines"
     BINDING_GROUP_TITLE = "Before and after"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-high")]
@@ -143,7 +115,11 @@ class CompactionsScreen(WorkErrorHandler, Screen[Command | None]):
         self.comparisons: list[CompactionComparison] = []
         self.current_number = 0
         self._shown_position: tuple[int, int] | None = None
-        self._pending_actions: list[Callable[[], object]] = []
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the compactions are found."""
+        return bool(self.comparisons)
 
     @property
     def comparison(self) -> CompactionComparison:
@@ -152,14 +128,14 @@ class CompactionsScreen(WorkErrorHandler, Screen[Command | None]):
 
     def compose(self) -> ComposeResult:
         """Yield header, summary, categories beside the rows, text and footer."""
-        plain = self.controller.options.ascii
-        yield LinesPane(self._format_header, ascii=plain, id="cuts-header")
-        yield LinesPane(self._format_summary, ascii=plain, id="cuts-words")
+        ascii = self.controller.options.ascii
+        yield LinesPane(self._format_header, ascii=ascii, id="cuts-header")
+        yield LinesPane(self._format_summary, ascii=ascii, id="cuts-words")
         with Horizontal(id="cuts-top"):
             with Vertical(id="cuts-both"):
-                yield LinesPane(lambda width, _: [texts.format_column_heads(width)], ascii=plain, id="cuts-heads")
-                yield RowsView(self._format_rows, ascii=plain, id="cuts-rows")
-            yield LinesPane(self._format_categories, ascii=plain, id="cuts-categories")
+                yield LinesPane(lambda width, _: [texts.format_column_heads(width)], ascii=ascii, id="cuts-heads")
+                yield ClickableLines(self._format_rows, ascii=ascii, id="cuts-rows")
+            yield LinesPane(self._format_categories, ascii=ascii, id="cuts-categories")
         yield ReadingPane(id="cuts-text")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="cuts-tiny", markup=False)
@@ -184,10 +160,10 @@ class CompactionsScreen(WorkErrorHandler, Screen[Command | None]):
         """Find the compactions, then the later uses."""
 
         def work(job: ThreadJob) -> None:
-            found = find_recorded_compactions(self.session)
-            self.post_message(CompactionsFound(found))
+            compactions = find_recorded_compactions(self.session)
+            self.post_message(CompactionsFound(compactions))
             uses = build_use_index(self.session, job.checkpoint)
-            self.post_message(ReusedBlocksFound([find_reused_blocks(each, uses) for each in found]))
+            self.post_message(ReusedBlocksFound([find_reused_blocks(each, uses) for each in compactions]))
 
         start_work(self, "compactions", "read the compactions", work)
 
@@ -201,29 +177,26 @@ class CompactionsScreen(WorkErrorHandler, Screen[Command | None]):
     def _handle_compactions_found(self, event: CompactionsFound) -> None:
         count = len(event.compactions)
         self.comparisons = [CompactionComparison(each, number, count) for number, each in enumerate(event.compactions)]
-        here = self.controller.view.cursor.message
-        self.current_number = max(
-            (number for number, each in enumerate(event.compactions) if each.message <= here), default=0
-        )
-        later, self._pending_actions = self._pending_actions, []
-        for act in later:
-            act()
+        selected = self.controller.view.cursor.message
+        numbers = (number for number, each in enumerate(event.compactions) if each.message <= selected)
+        self.current_number = max(numbers, default=0)
+        self.run_waiting_actions()
         self.draw()
 
     @on(ReusedBlocksFound)
     def _handle_reused_blocks(self, event: ReusedBlocksFound) -> None:
-        for each, back in zip(self.comparisons, event.reused_blocks, strict=True):
-            each.set_reused_blocks(back)
+        for each, reused_blocks in zip(self.comparisons, event.reused_blocks, strict=True):
+            each.set_reused_blocks(reused_blocks)
         self.draw()
 
     def show_work_error(self, message: str, group: str) -> None:
         """Notify about the error of a worker."""
-        self.show_notification(message, warn=True)
+        notify_briefly(self, message, warn=True)
 
     def draw(self) -> None:
         """Draw the compaction."""
-        words = self.query_one("#cuts-words")
-        words.styles.height = len(self._format_summary(words.content_size.width or self.size.width - 2, 0))
+        summary = self.query_one("#cuts-words")
+        summary.styles.height = len(self._format_summary(summary.content_size.width or self.size.width - 2, 0))
         for each in self.query(LinesPane):
             each.refresh()
         if self.comparisons and self._shown_position != (self.current_number, self.comparison.cursor):
@@ -232,122 +205,100 @@ class CompactionsScreen(WorkErrorHandler, Screen[Command | None]):
 
     def _build_text_parts(self) -> Iterator[TextPart]:
         """Build the message under the cursor, and beside it the summary that replaced it."""
-        sides, summary = self.comparison, self.comparison.compaction.summary_message
-        if sides.message < 0:
+        message, summary = self.comparison.message, self.comparison.compaction.summary_message
+        if message < 0:
             return iter([TextPart("The context before this compaction is not in the file.", "muted")])
-        own = self._build_message_parts(sides.message)
-        if summary is None or summary == sides.message:
-            return own
-        if self.size.width >= 100:
-            return pair_columns(own, self._build_message_parts(summary))
-        return (each for parts in (own, self._build_message_parts(summary)) for each in parts)
+        parts = self._build_message_parts(message)
+        if summary is None or summary == message:
+            return parts
+        join = pair_columns if self.size.width >= 100 else chain
+        return join(parts, self._build_message_parts(summary))
 
     def _build_message_parts(self, message: int) -> Iterator[TextPart]:
-        facts, sides = self.session.facts, self.comparison
-        lost = set(sides.compaction.removed_blocks)
-        yield TextPart(
-            shorten_at_word(
-                f"#{message:,} " + " ".join(texts.describe_message(facts, message, self.reader.format_preview)),
-                200,
-            ),
-            "heading",
-        )
-        for back in sides.reused_by_message.get(message, ()):
-            had = ", ".join(f"#{facts.block_message[row]:,}" for row in back.row_copies)
-            where = f", still in the context in {had}" if had else ""
-            yield TextPart(f"used at #{back.use.message:,} ({back.use.tier}){where}: {back.use.evidence}", "muted")
+        facts, comparison = self.session.facts, self.comparison
+        removed_blocks = set(comparison.compaction.removed_blocks)
+        kind, text = texts.describe_message(facts, message, self.reader.format_preview)
+        yield TextPart(shorten_at_word(f"#{message:,} {kind} {text}", 200), "heading")
+        for reused in comparison.reused_by_message.get(message, ()):
+            messages = ", ".join(f"#{facts.block_message[row]:,}" for row in reused.row_copies)
+            copies = f", still in the context in {messages}" if messages else ""
+            use = reused.use
+            yield TextPart(f"used at #{use.message:,} ({use.tier}){copies}: {use.evidence}", "muted")
         if self.reader.is_huge(message):
             yield TextPart("(a large message; press enter to read it in the inspector)", "muted")
             return
         for row, block in zip(facts.blocks_of(message), self.reader.read_blocks(message), strict=False):
-            if row in lost:
-                yield TextPart(f"lost, {sides.compaction.count_block_tokens(row):,} est. tokens", "muted")
+            if row in removed_blocks:
+                yield TextPart(f"lost, {comparison.compaction.count_block_tokens(row):,} est. tokens", "muted")
             text = format_block(block)
-            more = f"\n… {len(text) - MAX_SHOWN_CHARS:,} more characters" if len(text) > MAX_SHOWN_CHARS else ""
-            yield TextPart(text[:MAX_SHOWN_CHARS] + more + "\n")
-
-    def show_notification(self, text: str, *, warn: bool = False) -> None:
-        """Show a notification."""
-        self.app.clear_notifications()
-        self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
+            if len(text) > MAX_SHOWN_CHARS:
+                text = f"{text[:MAX_SHOWN_CHARS]}\n… {len(text) - MAX_SHOWN_CHARS:,} more characters"
+            yield TextPart(f"{text}\n")
 
     # Keys
-
-    def _run_once_found(self, action: Callable[[], object]) -> None:
-        """Run an action now, or as soon as the compactions are found."""
-        if self.comparisons:
-            action()
-            self.draw()
-        else:
-            self._pending_actions.append(action)
 
     def action_help(self) -> None:
         """List all keys."""
         self.app.push_screen(HelpScreen([self, self.query_one(ReadingPane)], notes=HELP_NOTES))
 
+    @when_ready
     def action_move(self, step: int) -> None:
         """Move the cursor."""
-        self._run_once_found(lambda: self.comparison.move_cursor(step))
+        self.comparison.move_cursor(step)
+        self.draw()
 
+    @when_ready
     def action_other(self, step: int) -> None:
         """Go to another compaction."""
-        self._run_once_found(partial(self._show_other, step))
-
-    def _show_other(self, step: int) -> None:
-        number = self.current_number + step
+        number, direction = self.current_number + step, "after" if step > 0 else "before"
         if 0 <= number < len(self.comparisons):
             self.current_number = number
+            self.draw()
+        elif len(self.comparisons) == 1:
+            notify_briefly(self, "The session has only one compaction")
         else:
-            self.show_notification(
-                "The session has only one compaction"
-                if len(self.comparisons) == 1
-                else f"No compaction {'after' if step > 0 else 'before'} this one"
-            )
+            notify_briefly(self, f"No compaction {direction} this one")
 
+    @when_ready
     def action_returned(self, step: int) -> None:
         """Go to a lost message that was used later."""
-        self._run_once_found(partial(self._move_to_reused, step))
-
-    def _move_to_reused(self, step: int) -> None:
         if not self.comparison.is_reuse_known:
-            self.show_notification("Still looking for what was used later")
-        elif not self.comparison.move_to_reused(step):
-            self.show_notification("Nothing that this compaction removed was used later, as far as the recording shows")
+            notify_briefly(self, "Still looking for what was used later")
+        elif self.comparison.move_to_reused(step):
+            self.draw()
+        else:
+            notify_briefly(self, "Nothing that this compaction removed was used later, as far as the recording shows")
 
-    @on(RowsView.Clicked)
-    def _handle_click(self, event: RowsView.Clicked) -> None:
+    @on(ClickableLines.Clicked)
+    def _handle_click(self, event: ClickableLines.Clicked) -> None:
         if self.comparisons:
-            height = self.query_one(RowsView).content_size.height
-            top = min(max(self.comparison.cursor - height // 2, 0), max(len(self.comparison.rows) - height, 0))
-            if 0 <= event.line < min(height, len(self.comparison.rows)):
-                self.comparison.cursor = top + event.line
+            height, count = event.pane.content_size.height, len(self.comparison.rows)
+            if 0 <= event.line < min(height, count):
+                self.comparison.cursor = self.comparison.compute_first_row(height) + event.line
                 self.draw()
 
-    @on(RowsView.Wheeled)
-    def _handle_wheel(self, event: RowsView.Wheeled) -> None:
-        self.action_move(event.step)
+    @on(ClickableLines.Scrolled)
+    def _handle_wheel(self, event: ClickableLines.Scrolled) -> None:
+        self.action_move(event.lines)
 
+    @when_ready
     def action_inspect(self) -> None:
         """Close, and select the message in the inspector as of the compaction."""
-        self._run_once_found(
-            lambda: self._close_at_message(self.comparison.message, self.comparison.compaction.message)
-        )
+        self._close_at_message(self.comparison.message, self.comparison.compaction.message)
 
+    @when_ready
     def action_use(self) -> None:
         """Close, and select the later use of the message under the cursor."""
-        self._run_once_found(self._close_at_use)
-
-    def _close_at_use(self) -> None:
-        back = self.comparison.reused_by_message.get(self.comparison.message)
-        if not back:
-            self.show_notification("This message was not used later, as far as the recording shows")
+        reused_blocks = self.comparison.reused_by_message.get(self.comparison.message)
+        if not reused_blocks:
+            notify_briefly(self, "This message was not used later, as far as the recording shows")
         else:
-            self._close_at_message(back[0].use.message, back[0].use.message)
+            self._close_at_message(reused_blocks[0].use.message, reused_blocks[0].use.message)
 
-    def _close_at_message(self, message: int, at: int) -> None:
+    def _close_at_message(self, message: int, point: int) -> None:
         def go() -> str:
-            if at:
-                self.controller.plan_before(at)
+            if point:
+                self.controller.plan_before(point)
             return self.controller.select_location(Location(message, -1)) if message >= 0 else ""
 
         self.dismiss(go)

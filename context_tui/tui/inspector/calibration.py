@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -83,7 +83,7 @@ def _build_factor_parts(factors: Factors) -> Iterator[TextPart]:
         yield _build_row_part("inserted without a record", average)
 
 
-class CalibrationScreen(WorkErrorHandler, TextScreen):
+class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
     """Calibrations of a session, computed in a thread unless they are known."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -97,17 +97,10 @@ class CalibrationScreen(WorkErrorHandler, TextScreen):
         token_table: TokenTable
 
     def __init__(self, session: Session, token_table: TokenTable | None = None) -> None:
-        super().__init__()
+        name = make_visible(session.info.path.rpartition("/")[2] or "this session")
+        parts = build_calibration_parts(token_table) if token_table else [TextPart("measuring…", "muted")]
+        super().__init__(f"Calibration: tokens by recorded sizes in {name}", parts)
         self.session, self.token_table = session, token_table
-
-    def format_title(self) -> str:
-        """Format the name of the session."""
-        name = make_visible(self.session.info.path.rpartition("/")[2] or "this session")
-        return f"Calibration: tokens by recorded sizes in {name}"
-
-    def build_parts(self) -> Iterable[TextPart]:
-        """Build the calibrations, as far as they are known."""
-        return build_calibration_parts(self.token_table) if self.token_table else [TextPart("measuring…", "muted")]
 
     def on_mount(self) -> None:
         """Compute the calibrations unless they are known."""

@@ -21,7 +21,7 @@ RAW_LENGTH = 4_000
 MISSING = "(the text of this record cannot be shown)"
 
 
-class ProblemsScreen(TextScreen):
+class ProblemsScreen(TextScreen[None]):
     """List of the problems of a session."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -31,17 +31,13 @@ class ProblemsScreen(TextScreen):
     ]
 
     def __init__(self, session: Session) -> None:
-        super().__init__()
+        count, records = len(session.facts.problems), len(session.facts.record_kind)
+        name = make_visible(session.info.path.rpartition("/")[2] or "this session")
+        of = f" of {records:,} records" if records else ""
+        super().__init__(f"Problems: {count:,}{of} in {name}", self._iter_parts())
         self.session = session
 
-    def format_title(self) -> str:
-        """Format the number of problems."""
-        count, records = len(self.session.facts.problems), len(self.session.facts.record_kind)
-        name = make_visible(self.session.info.path.rpartition("/")[2] or "this session")
-        of = f" of {records:,} records" if records else ""
-        return f"Problems: {count:,}{of} in {name}"
-
-    def build_parts(self) -> Iterator[TextPart]:
+    def _iter_parts(self) -> Iterator[TextPart]:
         """Yield each problem with the text of its record."""
         for problem in self.session.facts.problems:
             yield TextPart(f"{problem.where}: {problem.what}", "heading")

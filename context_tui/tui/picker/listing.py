@@ -1,13 +1,10 @@
-"""Sessions of the picker: groups, folded subagents, filter, order and cursor. Independent of Textual.
-
-Nothing here knows Textual: a key changes the listing at once, and what is painted follows.
-"""
+"""Sessions of the picker: groups, folded subagents, filter, order and cursor. Independent of Textual."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from context_tui.library.discovery import (
@@ -21,7 +18,7 @@ from context_tui.library.discovery import (
 from context_tui.library.overview import SessionOverview
 
 MAX_UNFOLDED = 5
-"""Maximum number of sessions below another that are listed unfolded."""
+"""Maximum number of child sessions that are listed unfolded at first."""
 
 
 class SessionOrder(Enum):
@@ -33,31 +30,25 @@ class SessionOrder(Enum):
     PROJECT = "by project"
 
 
+@dataclass(eq=False, slots=True)
 class SessionItem:
-    """Session of a listing with what is known about it; ``children`` are the sessions below it.
+    """Session of a listing with its overview and title; ``children`` are its subagents and branches.
 
-    ``is_unfolded`` is whether these were asked for, ``shows_children`` whether any of them is listed now.
+    ``is_unfolded`` is whether they are unfolded, ``shows_children`` whether any of them is listed under the filter.
     """
 
-    __slots__ = (
-        "children",
-        "entry",
-        "is_unfolded",
-        "key",
-        "parent",
-        "read_title",
-        "search_text",
-        "shows_children",
-        "summary",
-    )
+    entry: SessionEntry
+    parent: SessionItem | None = None
+    children: tuple[SessionItem, ...] = ()
+    is_unfolded: bool = False
+    shows_children: bool = False
+    summary: SessionOverview | None = None
+    read_title: str = ""
+    search_text: str = ""
+    key: SessionKey = field(init=False)
 
-    def __init__(self, entry: SessionEntry, outer: SessionItem | None = None) -> None:
-        self.entry, self.key, self.parent = entry, entry.key, outer
-        self.children: tuple[SessionItem, ...] = ()
-        self.is_unfolded = self.shows_children = False
-        self.summary: SessionOverview | None = None
-        self.read_title = ""
-        self.search_text = ""
+    def __post_init__(self) -> None:
+        self.key = self.entry.key
 
     @property
     def title(self) -> str:
@@ -83,7 +74,7 @@ class SessionItem:
         return (self.summary.bytes if self.summary else 0) or self.entry.info.bytes
 
     def matches(self, terms: Sequence[str]) -> bool:
-        """Return whether every word is in the name, title, project, agent or path."""
+        """Return whether every term is in the name, title, project, agent or path."""
         return all(map(self.get_search_text().__contains__, terms))
 
     def get_search_text(self) -> str:
@@ -103,8 +94,8 @@ class SessionListing:
     """Sessions with a filter and a cursor; ``lines`` are listed, ``cursor`` is one of them (-1 for none).
 
     Args:
-        entries: what there is; a session whose ``parent`` is there too is listed below that one.
-        selected: what the cursor begins on; what belongs to it is listed at once where it is little.
+        entries: the sessions; one whose ``parent`` is among them is listed below it.
+        selected: session that the cursor begins on; its children are listed at once if they are few.
     """
 
     def __init__(self, entries: Iterable[SessionEntry], selected: SessionKey | None = None) -> None:
@@ -114,42 +105,40 @@ class SessionListing:
         self.cursor = -1
         self.session_count = 0
         self._by_key: dict[SessionKey, SessionItem] = {}
-        self._learned_parents: dict[SessionKey, SessionKey] = {}  # what sessions belong to, by their own heads
+        self._learned_parents: dict[SessionKey, SessionKey] = {}  # read from the heads of the files
         self._initial_key, self._has_input = selected, False
         self._set_entries(entries)
         self._update_lines(self._find_home())
 
     def _set_entries(self, entries: Iterable[SessionEntry]) -> None:
-        listed = self._entries = list(entries)
-        keys = {entry.key for entry in listed}
-        found: dict[SessionKey, SessionEntry] = {}
-        for entry in listed:
-            if (
-                entry.key not in found or _find_parent_key(entry) in keys
-            ):  # a parent read from its own file names no other
-                found[entry.key] = entry
-        told = self._learned_parents
+        self._entries = list(entries)
+        keys = {entry.key for entry in self._entries}
+        unique_entries: dict[SessionKey, SessionEntry] = {}
+        for entry in self._entries:
+            # A parent that is read from its own file names no parent.
+            if entry.key not in unique_entries or _find_parent_key(entry) in keys:
+                unique_entries[entry.key] = entry
+        learned = self._learned_parents
         parents = {
             key: parent
-            for key, entry in found.items()
-            if (key in told or entry.info.parent)
-            and (parent := told.get(key) or _find_parent_key(entry)) in found
+            for key, entry in unique_entries.items()
+            if (key in learned or entry.info.parent)
+            and (parent := learned.get(key) or _find_parent_key(entry)) in unique_entries
             and parent is not None
         }
-        inner: dict[SessionKey, list[SessionEntry]] = {}
-        outer: dict[str, list[SessionItem]] = {group: [] for group in GROUPS}
-        for key, entry in found.items():
+        children: dict[SessionKey, list[SessionEntry]] = {}
+        by_group: dict[str, list[SessionItem]] = {group: [] for group in GROUPS}
+        for key, entry in unique_entries.items():
             if key in parents and (owner := _find_outermost(key, parents)) != key:
-                inner.setdefault(owner, []).append(entry)
+                children.setdefault(owner, []).append(entry)
             else:
-                outer[entry.group].append(SessionItem(entry))
-        self._unsorted_items = [item for items in outer.values() for item in items]
-        self.items = self._unsorted_items
+                by_group[entry.group].append(SessionItem(entry))
+        self.items = self._unsorted_items = [item for items in by_group.values() for item in items]
         self._by_key |= {item.key: item for item in self.items}
-        for key, several in inner.items():
+        for key, child_entries in children.items():
             if item := self._by_key.get(key):
-                self._add_children(item, several)
-                item.is_unfolded = len(several) <= MAX_UNFOLDED
+                self._add_children(item, child_entries)
+                item.is_unfolded = len(child_entries) <= MAX_UNFOLDED
 
     def _find_home(self) -> SessionItem | None:
         """Find the item for the initial cursor, and list it below its parent."""
@@ -159,15 +148,15 @@ class SessionListing:
         return self._home
 
     def _add_children(self, item: SessionItem, entries: Iterable[SessionEntry]) -> None:
-        known = {each.key: each for each in item.children}
+        children = {each.key: each for each in item.children}
         for entry in entries:
-            if entry.key in known:  # it was opened: its place is what it is called by here
-                known[entry.key].entry, known[entry.key].search_text = entry, ""
+            if child := children.get(entry.key):  # opened before: as a child, it may have another name
+                child.entry, child.search_text = entry, ""
             else:
-                known[entry.key] = self._by_key[entry.key] = SessionItem(entry, item)
-        item.children = tuple(known.values())
+                children[entry.key] = self._by_key[entry.key] = SessionItem(entry, item)
+        item.children = tuple(children.values())
 
-    # What is known
+    # Titles and overviews
 
     def get_item(self, key: SessionKey) -> SessionItem:
         """Return the session of this key.
@@ -181,7 +170,7 @@ class SessionListing:
         """Add titles; sessions that now match the filter are listed."""
         for key, title in titles.items():
             item = self._by_key.get(key)
-            if item is None:  # its file turned out to hold many
+            if item is None:  # its file holds several sessions, which replaced it
                 continue
             item.read_title, item.search_text = title, ""
         if self.filter_text:
@@ -189,17 +178,17 @@ class SessionListing:
 
     def update_summaries(self, summaries: Mapping[SessionKey, SessionOverview]) -> None:
         """Add summaries of sessions. Their children stay folded, so that no line moves under a key."""
-        for key, look in summaries.items():
+        for key, overview in summaries.items():
             item = self._by_key.get(key)
-            if item is None:  # its file turned out to hold many
+            if item is None:  # its file holds several sessions, which replaced it
                 continue
-            if item.summary and look.tokens is None:  # it was read before, and is too large to be read for this
-                look = replace(look, tokens=item.summary.tokens, window=item.summary.window)
-            item.summary, item.search_text = look, ""
-            if look.parent:
-                self._move_below_parent(item, (os.path.abspath(look.parent), ""))
+            if item.summary and overview.tokens is None:  # too large for an overview, but it has been open
+                overview = replace(overview, tokens=item.summary.tokens, window=item.summary.window)
+            item.summary, item.search_text = overview, ""
+            if overview.parent:
+                self._move_below_parent(item, (os.path.abspath(overview.parent), ""))
             if not (item.is_unfolded and self._has_input):
-                self._add_children(item, look.children)
+                self._add_children(item, overview.children)
             if self._home and item in (self._home, self._home.parent) and not self._has_input:
                 item.is_unfolded = item.is_unfolded or len(item.children) <= MAX_UNFOLDED
                 self._update_lines(self._home)
@@ -219,35 +208,36 @@ class SessionListing:
         owner.is_unfolded = owner.is_unfolded or self.selected is item
         self._update_lines(self.selected)
 
-    # What is listed
+    # Listing
 
-    def _update_lines(self, wanted: SessionItem | None, *, first: bool = False) -> None:
-        """Rebuild the lines; the cursor goes to the *first* match, or to *wanted* if it is listed."""
-        words = self.filter_text.casefold().split()
+    def _update_lines(self, target: SessionItem | None, *, first: bool = False) -> None:
+        """Rebuild the lines; the cursor goes to the *first* match, or to *target* if it is listed."""
+        terms = self.filter_text.casefold().split()
         lines, group, match = list[ListingLine](), None, -1
         items = self.items
-        for word in words:  # a word at a time, as there are many items; what is below one may match where it does not
-            items = [item for item in items if item.children or word in (item.search_text or item.get_search_text())]
+        for term in terms:  # term by term, as there are many items; children may match if their session does not
+            items = [item for item in items if item.children or term in (item.search_text or item.get_search_text())]
         self.session_count = 0
         for item in items:
-            shown = item.children if item.is_unfolded else ()
-            if words:
-                own = not item.children or item.matches(words)
-                shown = shown if own and shown else tuple(each for each in item.children if each.matches(words))
-                if not own and not shown:
+            children = item.children if item.is_unfolded else ()
+            if terms:
+                is_match = not item.children or item.matches(terms)
+                if not (is_match and children):
+                    children = tuple(each for each in item.children if each.matches(terms))
+                if not is_match and not children:
                     continue
                 if match < 0:
-                    match = len(lines) + (item.entry.group != group) + (not own)
+                    match = len(lines) + (item.entry.group != group) + (not is_match)
             if item.entry.group != group:
                 group = item.entry.group
                 lines.append(group)
-            item.shows_children = bool(shown)
+            item.shows_children = bool(children)
             lines.append(item)
-            lines += shown
+            lines += children
             self.session_count += 1
         self.lines = lines
-        self.cursor = match if words else 1 if lines else -1
-        for each in () if first or wanted is None else (wanted, wanted.parent):
+        self.cursor = match if terms else 1 if lines else -1
+        for each in () if first or target is None else (target, target.parent):
             if each is not None and each in lines:
                 self.cursor = lines.index(each)
                 break
@@ -258,7 +248,7 @@ class SessionListing:
         line = self.lines[self.cursor] if 0 <= self.cursor < len(self.lines) else ""
         return line if isinstance(line, SessionItem) else None
 
-    # What keys do
+    # Commands
 
     def filter(self, filter_text: str) -> None:
         """List only sessions that contain every word; the cursor goes to the first one."""
@@ -280,29 +270,28 @@ class SessionListing:
         self._update_lines(self.selected)
 
     def replace_files(self, sessions_by_file: Mapping[SessionKey, Sequence[SessionEntry]]) -> None:
-        """Replace files that hold many sessions by these sessions, each at its time."""
+        """Replace files that hold several sessions by these sessions, each at its time."""
         self.set_entries([new for entry in self._entries for new in sessions_by_file.get(entry.key, (entry,))])
 
     def set_entries(self, entries: list[SessionEntry]) -> None:
-        """List these sessions, newest first; what is known about each is kept."""
-        known, selected = self._by_key, self.selected
-        found = (THIS_PROJECT, OTHER_PROJECTS)
-        entries.sort(key=lambda entry: -entry.info.time if entry.group in found else 0.0)
+        """List these sessions, newest first; titles and overviews are kept."""
+        old_items, selected = self._by_key, self.selected
+        local_groups = (THIS_PROJECT, OTHER_PROJECTS)
+        entries.sort(key=lambda entry: -entry.info.time if entry.group in local_groups else 0.0)
         self._by_key = {}
         self._set_entries(entries)
         for key, item in list(self._by_key.items()):
-            if (old := known.get(key)) and (old.entry is item.entry or old.entry.info == item.entry.info):
+            if (old := old_items.get(key)) and (old.entry is item.entry or old.entry.info == item.entry.info):
                 item.summary, item.read_title, item.is_unfolded = old.summary, old.read_title, old.is_unfolded
                 if old.children and not item.children:
                     self._add_children(item, [each.entry for each in old.children])
-        touched, wanted = self._has_input, self._find_home()
-        if touched:
-            wanted = self._by_key.get(selected.key) if selected else None
-        self.items = self._unsorted_items
-        self._update_lines(wanted)
+        has_input, target = self._has_input, self._find_home()
+        if has_input:
+            target = self._by_key.get(selected.key) if selected else None
+        self._update_lines(target)
         if self.order is not SessionOrder.AS_FOUND:
             self.sort(self.order)
-        self._has_input = touched
+        self._has_input = has_input
 
     def select(self, line: int) -> bool:
         """Put the cursor on a line; return whether it has a session."""
@@ -317,9 +306,9 @@ class SessionListing:
         if not self.lines:
             return
         target = min(max(self.cursor + lines, 0), len(self.lines) - 1)
-        onward = range(target, len(self.lines)) if lines > 0 else range(target, -1, -1)
-        back = range(target, self.cursor, -1 if lines > 0 else 1)
-        for line in (*onward, *back):
+        forward = range(target, len(self.lines)) if lines > 0 else range(target, -1, -1)
+        backward = range(target, self.cursor, -1 if lines > 0 else 1)
+        for line in (*forward, *backward):
             if self.select(line):
                 return
 
@@ -339,7 +328,7 @@ class SessionListing:
         return True
 
     def unfold_sessions(self, key: SessionKey, entries: Sequence[SessionEntry]) -> None:
-        """List *entries* below a session that turned out to hold several, with the cursor on the first."""
+        """List *entries* below a file that holds several sessions, with the cursor on the first."""
         item = self._by_key[key]
         self._add_children(item, entries)
         item.is_unfolded = True
@@ -348,18 +337,18 @@ class SessionListing:
 
 def _find_outermost(key: SessionKey, parents: Mapping[SessionKey, SessionKey]) -> SessionKey:
     """Return the outermost ancestor of a session; itself in a cycle."""
-    seen, above = {key}, parents[key]
-    while above in parents and above not in seen:
-        seen.add(above)
-        above = parents[above]
-    return key if above in seen else above
+    visited, ancestor = {key}, parents[key]
+    while ancestor in parents and ancestor not in visited:
+        visited.add(ancestor)
+        ancestor = parents[ancestor]
+    return key if ancestor in visited else ancestor
 
 
 def _find_parent_key(entry: SessionEntry) -> SessionKey | None:
     """Return the key of the parent: the session of a file, or another one of the same file."""
-    parent, own = entry.info.parent, f"{entry.info.path}#"
+    parent, file_prefix = entry.info.parent, f"{entry.info.path}#"
     if not parent:
         return None
-    if parent.startswith(own) and not os.path.exists(parent):
-        return entry.key[0], parent.removeprefix(own)
+    if parent.startswith(file_prefix) and not os.path.exists(parent):
+        return entry.key[0], parent.removeprefix(file_prefix)
     return os.path.abspath(parent), ""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.content import Content
-from textual.events import Click
+from textual.events import Paste
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Label
+from textual.widgets import Input, Label
 
 from context_tui.errors import Error, SeveralSessions
 from context_tui.library.cache import SessionCache, find_cache_path
@@ -33,7 +35,7 @@ from context_tui.library.overview import SAME_FILE, OverviewReader, SessionOverv
 from context_tui.session.session import SessionInfo
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
-from context_tui.tui.picker.session_list import PickerList
+from context_tui.tui.picker.session_list import PickerList, build_picker_binding
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.footer import KeyFooter
 
@@ -52,7 +54,7 @@ No sessions found on this machine.
 To open one by its path:  context-tui SESSION
 To open a sample:         context-tui demo"""
 NO_MATCH_TEXT = "No session matches. Press esc to clear the filter."
-FILTER_PLACEHOLDER = "/ filters by name, title, project or agent"
+FILTER_PLACEHOLDER = "filters by name, title, project or agent"
 
 
 class PickerExit(Enum):
@@ -60,6 +62,21 @@ class PickerExit(Enum):
 
     BACK = "back"
     QUIT = "quit"
+
+
+class FilterInput(Input):
+    """Input for the filter; keys that move the cursor over the sessions work here too."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        build_picker_binding(
+            "enter", "submit", "to the list", "filter-submit", "Go to the filtered sessions", show=True
+        ),
+        build_picker_binding("up", "screen.move(-1)", "session", "filter-up", "Previous session", "↑↓"),
+        build_picker_binding("down", "screen.move(1)", "down", "filter-down", "Next session"),
+        build_picker_binding("pageup", "screen.page(-1)", "page up", "filter-page-up", "One page up"),
+        build_picker_binding("pagedown", "screen.page(1)", "page down", "filter-page-down", "One page down"),
+        build_picker_binding("escape", "screen.leave", "clear", "filter-clear", "Clear the filter", "esc"),
+    ]
 
 
 class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
@@ -70,49 +87,46 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         find: finds the other sessions after the first paint; yields all that are known, again and again.
         heading: title line.
         current: session that ``esc`` returns to; the cursor begins on it.
-        known: its overview.
-        titles: finds the title of a session without one.
+        overview: overview of the current session.
+        read_title: reads the title of a session without one.
         now: time from which ages are counted.
     """
 
     AUTO_FOCUS = "PickerList"
     CSS_PATH = "picker.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "back", show=False, id="picker-leave", tooltip="Clear the filter, or leave"),
-        Binding("ctrl+o", "return", "session", id="picker-return", tooltip="Back to the session as it was"),
-        Binding("q", "quit", "quit", id="picker-quit", tooltip="Quit without opening a session"),
+        build_picker_binding("escape", "leave", "back", "leave", "Clear the filter, or leave"),
+        build_picker_binding("ctrl+o", "return", "session", "return", "Back to the session as it was", show=True),
+        build_picker_binding("q", "quit", "quit", "quit", "Quit without opening a session", show=True),
     ]
 
+    @dataclass
     class TitlesRead(Message):
-        """Titles are read."""
+        """Posted when titles are read."""
 
-        def __init__(self, titles: dict[SessionKey, str]) -> None:
-            super().__init__()
-            self.titles = titles
+        titles: dict[SessionKey, str]
 
+    @dataclass
     class SessionsFound(Message):
-        """More sessions are found; the last ones are marked by ``are_all``."""
+        """Posted with all sessions found so far, or in the end with ``are_all``."""
 
-        def __init__(self, entries: list[SessionEntry], *, are_all: bool) -> None:
-            super().__init__()
-            self.entries, self.are_all = entries, are_all
+        entries: list[SessionEntry]
+        are_all: bool
 
     class AllFound(Message):
-        """All sessions are found: slow work may begin."""
+        """Posted when all sessions are found: slow work may begin."""
 
+    @dataclass
     class DatabasesListed(Message):
-        """The sessions of databases are listed."""
+        """Posted when the sessions of databases are listed."""
 
-        def __init__(self, sessions: dict[SessionKey, list[SessionEntry]]) -> None:
-            super().__init__()
-            self.sessions = sessions
+        sessions: dict[SessionKey, list[SessionEntry]]
 
+    @dataclass
     class OverviewsRead(Message):
-        """Visible sessions are read."""
+        """Posted when visible sessions are read."""
 
-        def __init__(self, overviews: dict[SessionKey, SessionOverview]) -> None:
-            super().__init__()
-            self.overviews = overviews
+        overviews: dict[SessionKey, SessionOverview]
 
     def __init__(
         self,
@@ -130,10 +144,10 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self._heading, self._read_title, self._current = heading, read_title or self._reader.read_title, current
         self._now = time.time() if now is None else now
         self._find = find
-        plain = [each for each in entries if isinstance(each, SessionInfo)]
-        found = [*(each for each in entries if isinstance(each, SessionEntry)), *build_entries(plain)]
+        infos = [each for each in entries if isinstance(each, SessionInfo)]
+        all_entries = [*(each for each in entries if isinstance(each, SessionEntry)), *build_entries(infos)]
         home = build_session_key(current) if current else None
-        self.listing = SessionListing([*found, *(overview.children if overview else ())], home)
+        self.listing = SessionListing([*all_entries, *(overview.children if overview else ())], home)
         if home and overview:
             self.listing.update_summaries({home: overview})
         self._read_keys: set[SessionKey] = set()
@@ -144,7 +158,9 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
     def compose(self) -> ComposeResult:
         """Yield the filter, column headings, the list, and a line for problems."""
         yield Label(self._heading, id="picker-heading", markup=False)
-        yield Label("", id="picker-words", markup=False)
+        with Horizontal(id="picker-filter"):
+            yield Label("/ ", id="picker-prompt", markup=False)
+            yield FilterInput(placeholder=FILTER_PLACEHOLDER, compact=True, select_on_focus=False)
         yield Label("", id="picker-heads", markup=False)
         yield PickerList(self.listing, self._now, id="picker-list")
         yield Label(EMPTY_TEXT, id="picker-empty", markup=False)
@@ -172,35 +188,30 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
 
     @on(PickerList.Changed)
     def _show(self) -> None:
-        """Show how many sessions are listed by which filter; read the visible ones after a pause."""
+        """Show the number and order of the listed sessions; read the visible ones after a pause."""
         listing, rows = self.listing, self.rows
-        words = listing.filter_text
-        all_, noun = len(listing.items), "session" if len(listing.items) == 1 else "sessions"
-        count = f"{listing.session_count:,} of {all_:,}" if words.strip() else f"{all_:,}"
+        count, noun = len(listing.items), "session" if len(listing.items) == 1 else "sessions"
+        counts = f"{listing.session_count:,} of {count:,}" if listing.filter_text.strip() else f"{count:,}"
         order = "" if listing.order is SessionOrder.AS_FOUND else f", {listing.order.value}"
         order += ", looking for more…" if self.is_finding and listing.items else ""
-        told = f" · {count} {noun}{order}" if listing.items or not self.is_finding else ""
-        self._update_label("heading", self._heading + told)
-        label = self._update_label(
-            "words", f"/ {sanitize_line(words)}▏" if rows.is_filtering or words else FILTER_PLACEHOLDER
-        )
-        label.set_class(rows.is_filtering or bool(words), "-typed")
+        total = f" · {counts} {noun}{order}" if listing.items or not self.is_finding else ""
+        self._update_label("heading", self._heading + total)
         self._update_label("heads", rows.columns.format_heads())
         empty = self._update_label(
             "empty", NO_MATCH_TEXT if listing.items else FINDING_TEXT if self.is_finding else EMPTY_TEXT
         )
         empty.display = not listing.lines
-        # The list stays where it is when it is empty: it takes the keys.
+        # An empty list takes no room, but keeps the focus.
         rows.set_class(not listing.lines, "-empty")
         if self._timer is not None:
             self._timer.stop()
         self._timer = self.set_timer(OVERVIEW_DELAY_S, self._read_overviews)
 
-    def _update_label(self, where: str, text: str) -> Label:
+    def _update_label(self, name: str, text: str) -> Label:
         """Update a line of the screen if its text has changed."""
-        label = self.query_one(f"#picker-{where}", Label)
-        if self._label_texts.get(where) != text:
-            self._label_texts[where] = text
+        label = self.query_one(f"#picker-{name}", Label)
+        if self._label_texts.get(name) != text:
+            self._label_texts[name] = text
             label.update(Content(text))
         return label
 
@@ -227,12 +238,12 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
 
     def _read_titles(self, job: ThreadJob) -> None:
         databases = [item.entry for item in self.listing.items if is_database(item.entry.info.path)]
-        if found := {
+        if sessions := {
             entry.key: list_database_sessions(entry)
             for entry in databases
             if not entry.info.id and entry.group in LOCAL_GROUPS
         }:
-            self.post_message(self.DatabasesListed(found))
+            self.post_message(self.DatabasesListed(sessions))
         for item in self.listing.items:
             item.get_search_text()
             job.checkpoint()
@@ -240,38 +251,37 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self._reader.flush()
 
     def _read_titles_of(self, items: Iterable[SessionItem], job: ThreadJob) -> None:
-        found, told = dict[SessionKey, str](), time.monotonic()
+        titles, posted_at = dict[SessionKey, str](), time.monotonic()
         for item in items:
             job.checkpoint()
             if not item.title and (title := self._read_title(item.entry.info)):
-                found[item.key] = title
-            if found and time.monotonic() - told > UPDATE_INTERVAL_S:
-                self.post_message(self.TitlesRead(found))
-                found, told = {}, time.monotonic()
-        if found:
-            self.post_message(self.TitlesRead(found))
+                titles[item.key] = title
+            if titles and time.monotonic() - posted_at > UPDATE_INTERVAL_S:
+                self.post_message(self.TitlesRead(titles))
+                titles, posted_at = {}, time.monotonic()
+        if titles:
+            self.post_message(self.TitlesRead(titles))
 
     def _read_overviews(self) -> None:
-        """Read the visible sessions that are not read yet."""
-        wanted = [item for item in self.rows.get_visible_sessions() if item.key not in self._read_keys]
-        if not wanted:
+        items = [item for item in self.rows.get_visible_sessions() if item.key not in self._read_keys]
+        if not items:
             return
 
         def work(job: ThreadJob) -> None:
-            self._read_titles_of(wanted, job)
-            found, told = dict[SessionKey, SessionOverview](), time.monotonic()
+            self._read_titles_of(items, job)
+            overviews, posted_at = dict[SessionKey, SessionOverview](), time.monotonic()
             try:
-                for item in wanted:
-                    found[item.key] = self._reader.read_overview(item.entry, job.checkpoint)
-                    if time.monotonic() - told > UPDATE_INTERVAL_S:
-                        self.post_message(self.OverviewsRead(found))
-                        found, told = {}, time.monotonic()
+                for item in items:
+                    overviews[item.key] = self._reader.read_overview(item.entry, job.checkpoint)
+                    if time.monotonic() - posted_at > UPDATE_INTERVAL_S:
+                        self.post_message(self.OverviewsRead(overviews))
+                        overviews, posted_at = {}, time.monotonic()
                     job.checkpoint()
             finally:  # also those read before the cancellation
-                self.post_message(self.OverviewsRead(found))
+                self.post_message(self.OverviewsRead(overviews))
             self._reader.flush()
 
-        start_work(self, "looks", "read the visible sessions", work)
+        start_work(self, "overviews", "read the visible sessions", work)
 
     def show_work_error(self, message: str, group: str) -> None:
         """Show the error of a worker; the sessions found so far can be opened."""
@@ -315,21 +325,52 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
 
     # Keys
 
-    @on(Click, "#picker-words")
-    def _handle_text_click(self) -> None:
-        self.rows.action_filter()
+    @on(Input.Changed)
+    def _filter_sessions(self, event: Input.Changed) -> None:
+        event.stop()
+        self.listing.filter(event.value)
+        self.rows.refresh_listing()
+
+    @on(Input.Submitted)
+    def _focus_list(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.set_focus(self.rows)
+
+    def on_paste(self, event: Paste) -> None:
+        """Add pasted text to the filter."""
+        event.stop()
+        self.query_one(Input).value += sanitize_line(" ".join(event.text.split()))
+        self.action_filter()
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        filter_input = self.query_one(Input)
+        self.set_focus(filter_input)
+        filter_input.cursor_position = len(filter_input.value)
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor over the sessions."""
+        self.rows.action_move(rows)
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by pages."""
+        self.rows.action_page(pages)
 
     def action_leave(self) -> None:
-        """Clear the filter; without one, leave."""
-        if not self.rows.clear_filter():
+        """Clear the filter and go to the list; leave if there is no filter."""
+        filter_input = self.query_one(Input)
+        if not filter_input.value and not filter_input.has_focus:
             self.dismiss(PickerExit.BACK)
+        else:
+            filter_input.value = ""
+            self.set_focus(self.rows)
 
     def action_return(self) -> None:
         """Go back to the session that the picker was opened from."""
         self.dismiss(PickerExit.BACK)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the way back only if there is a session."""
+        """Offer the way back only if there is a session to go back to."""
         return action != "return" or self._current is not None
 
     def action_quit(self) -> None:

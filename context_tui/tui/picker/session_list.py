@@ -1,22 +1,18 @@
-"""List of the picker, drawn line by line for any number of sessions. It handles the typing of the filter, as it always
-has the focus and the list must follow each key.
-
-It takes the filter's characters too: it has the focus all along, and what is listed changes with the key.
-"""
+"""List of the picker, drawn line by line for any number of sessions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
-from textual.events import Click, Key, Paste
+from textual.binding import BindingType
+from textual.events import Click
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -30,6 +26,9 @@ from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
 from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.terminal.cells import clip_to_width, shorten_middle
+from context_tui.tui.widgets.bindings import build_binding
+
+build_picker_binding = partial(build_binding, prefix="picker-")
 
 _UUID_PATTERN = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FOLDED_GLYPH, OPEN_GLYPH, CHILD_GLYPH = "▸", "▾", "└"
@@ -38,7 +37,7 @@ COUNT_WIDTH = 4
 MAX_MEASURED_NAMES = 1_000
 """Number of names that determine the width of their column."""
 FULL_SHARE = 0.8
-"""Share of the context window from which on it is shown as full."""
+"""Share of the context window from which on a context is shown as full."""
 
 
 @dataclass(frozen=True)
@@ -59,28 +58,28 @@ class PickerColumns:
     @lru_cache(maxsize=16)
     def fit(cls, width: int, longest: int) -> PickerColumns:
         """Fit the columns to *width* cells, given the length of the longest name."""
-        wanted = max(longest + COUNT_WIDTH, len("session"))
+        name_cells = max(longest + COUNT_WIDTH, len("session"))
         fitter = ColumnFitter(width, 3 + 2 + 1)
         for column, cells, from_width in (
             ("age", 7, 0),
             ("context", 6, 0),
-            ("name", min(wanted, 20), 0),
+            ("name", min(name_cells, 20), 0),
             ("size", 9, 50),
             ("place", 13, 76),
             ("context", 13, 98),
-            ("name", min(wanted, 28), 98),
+            ("name", min(name_cells, 28), 98),
             ("agent", 13, 98),
             ("place", 15, 98),
-            ("name", min(wanted, 40), 138),
+            ("name", min(name_cells, 40), 138),
             ("place", 20, 138),
             ("agent", 17, 158),
             ("model", 20, 158),
             ("compactions", 13, 158),
         ):
             fitter.give(column, cells, from_width=from_width)
-        others = ("agent", "place", "age", "size", "context", "model", "compactions")
-        name = fitter["name"] or min(wanted, 20)
-        return cls(name, max(fitter.room, 0), **{each: fitter[each] for each in others})
+        columns = ("agent", "place", "age", "size", "context", "model", "compactions")
+        name = fitter["name"] or min(name_cells, 20)
+        return cls(name, max(fitter.room, 0), **{column: fitter[column] for column in columns})
 
     def format_heads(self) -> str:
         """Format the line of column headings."""
@@ -107,52 +106,35 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         f"picker-list--{part}" for part in ("name", "title", "muted", "full", "heading", "cursor")
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "open", id="picker-open", tooltip="Open the selected session"),
-        Binding(
-            "slash",
-            "filter",
-            "filter",
-            key_display="/",
-            id="picker-filter",
-            tooltip="Filter by name, title or project",
-        ),
-        Binding(
-            "right,l",
-            "fold(True)",
-            "unfold",
-            key_display="→",
-            id="picker-unfold",
-            tooltip="Show subagents and branches",
-        ),
-        Binding("left,h", "fold(False)", "fold", show=False, id="picker-fold", tooltip="Hide subagents and branches"),
-        Binding("s", "sort", "sort", id="picker-sort", tooltip="Sort by time, size, fill, project"),
-        Binding(
-            "z", "fold", "fold", show=False, id="picker-fold-toggle", tooltip="Show or hide subagents and branches"
-        ),
-        Binding("down,j", "move(1)", "down", show=False, id="picker-down", tooltip="Next session"),
-        Binding("up,k", "move(-1)", "up", show=False, id="picker-up", tooltip="Previous session"),
-        Binding("pagedown", "page(1)", "page down", show=False, id="picker-page-down", tooltip="One page down"),
-        Binding("pageup", "page(-1)", "page up", show=False, id="picker-page-up", tooltip="One page up"),
-        Binding("home,g", "ends(False)", "first", show=False, id="picker-first", tooltip="First session"),
-        Binding("end,G", "ends(True)", "last", show=False, id="picker-last", tooltip="Last session"),
+        build_picker_binding("enter", "choose", "open", "open", "Open the selected session", show=True),
+        build_picker_binding("slash", "screen.filter", "filter", "filter", "Filter by name, title or project", "/"),
+        build_picker_binding("right,l", "fold(True)", "unfold", "unfold", "Show subagents and branches", "→"),
+        build_picker_binding("left,h", "fold(False)", "fold", "fold", "Hide subagents and branches"),
+        build_picker_binding("s", "sort", "sort", "sort", "Sort by time, size, fill, project", show=True),
+        build_picker_binding("z", "fold", "fold", "fold-toggle", "Show or hide subagents and branches"),
+        build_picker_binding("down,j", "move(1)", "down", "down", "Next session"),
+        build_picker_binding("up,k", "move(-1)", "up", "up", "Previous session"),
+        build_picker_binding("pagedown", "page(1)", "page down", "page-down", "One page down"),
+        build_picker_binding("pageup", "page(-1)", "page up", "page-up", "One page up"),
+        build_picker_binding("home,g", "ends(False)", "first", "first", "First session"),
+        build_picker_binding("end,G", "ends(True)", "last", "last", "Last session"),
     ]
 
     @dataclass
     class Chosen(Message):
-        """A session was chosen."""
+        """Posted when a session is chosen."""
 
         entry: SessionEntry
 
     class Changed(Message):
-        """The listed or visible sessions, or the filter, have changed."""
+        """Posted when the listed or visible sessions have changed."""
 
     class Moved(Message):
-        """The cursor is on another session."""
+        """Posted when the cursor has moved."""
 
     def __init__(self, listing: SessionListing, now: float, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.listing, self._now = listing, now
-        self.is_filtering = False
         self.measure_names()
         self._styles: dict[str, Style] = {}
 
@@ -173,53 +155,6 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         return sorted(items, key=lambda item: item is not self.listing.selected)
 
     # Keys and clicks
-
-    def on_key(self, event: Key) -> None:
-        """Edit the filter while it is being typed; bindings handle all other keys."""
-        character = event.character or ""
-        if self.check_consume_key(event.key, character):
-            self._edit_filter(event.key, character)
-            event.stop()
-            event.prevent_default()
-
-    def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Consume the keys that edit the filter while it is being typed."""
-        printable = bool(character) and str(character).isprintable()
-        return self.is_filtering and (printable or key in ("backspace", "ctrl+h", "ctrl+w", "ctrl+u"))
-
-    def _edit_filter(self, key: str, character: str) -> None:
-        words = self.listing.filter_text
-        if key == "ctrl+u":
-            words = ""
-        elif key == "ctrl+w":
-            words = re.sub(r"\S*\s*\Z", "", words)
-        elif key in ("backspace", "ctrl+h"):
-            words = words[:-1]
-        else:
-            words += character
-        self._set_filter(words)
-
-    def on_paste(self, event: Paste) -> None:
-        """Add pasted text to the filter."""
-        event.stop()
-        self.is_filtering = True
-        self._set_filter(self.listing.filter_text + " ".join(event.text.split()))
-
-    def _set_filter(self, text: str) -> None:
-        self.listing.filter(text)
-        self.refresh_listing()
-
-    def clear_filter(self) -> bool:
-        """Clear the filter; return whether there was one."""
-        had = self.is_filtering or bool(self.listing.filter_text)
-        self.is_filtering = False
-        self._set_filter("")
-        return had
-
-    def action_filter(self) -> None:
-        """Start to type a filter."""
-        self.is_filtering = True
-        self.refresh_listing()
 
     def action_choose(self) -> None:
         """Choose the session under the cursor."""
@@ -252,7 +187,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         self.action_move(len(self.listing.lines) if last else -len(self.listing.lines))
 
     def on_click(self, event: Click) -> None:
-        """Move the cursor to the row, or fold it by its sign; a double click chooses it."""
+        """Move the cursor to the row; a click on its sign folds it, a double click chooses it."""
         before, line = self.listing.cursor, int(event.y + self.scroll_offset.y)
         if not self.listing.select(line):
             return
@@ -292,11 +227,11 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         self._styles.clear()
 
     def on_resize(self) -> None:
-        """Lay the rows out for the new width."""
+        """Fit the columns to the new width."""
         self.refresh_listing()
 
     def watch_scroll_y(self, old: float, new: float) -> None:
-        """Post that other sessions are visible."""
+        """Post that the visible sessions have changed."""
         super().watch_scroll_y(old, new)
         if round(old) != round(new):
             self.post_message(self.Changed())
@@ -312,39 +247,39 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         return self._build_strip(self._format_cells(line, self.columns), width, is_current=index == self.listing.cursor)
 
     def _format_cells(self, item: SessionItem, columns: PickerColumns) -> list[tuple[str, str]]:
-        entry, look = item.entry, item.summary
+        entry, overview = item.entry, item.summary
         sign = (OPEN_GLYPH if item.shows_children else FOLDED_GLYPH) if item.children else " "
         name, count = format_short_name(entry), f" ({len(item.children):,})" if item.children else ""
         if item.parent:
             name = f"{CHILD_GLYPH} {'#' if entry.info.id else ''}{name}"
-        title = item.title or ("cannot be read" if look and look.problem else "")
-        share = format_tokens(look.tokens) if look and look.tokens else ""
-        full = compute_used_share(look)
-        if full is not None:
-            used = format_percent(full)
-            share = f"{share} {used:>5}" if columns.context > 7 else used
-        elif columns.context > 7:
-            share += " " * 6 if share else ""
-        cuts = str(look.compactions) if look and look.compactions else ""
+        title = item.title or ("cannot be read" if overview and overview.problem else "")
+        context = format_tokens(overview.tokens) if overview and overview.tokens else ""
+        share = compute_used_share(overview)
+        if columns.context > 7:
+            percent = "" if share is None else format_percent(share)
+            context = f"{context} {percent:>5}" if context or percent else ""
+        elif share is not None:
+            context = format_percent(share)
+        compactions = str(overview.compactions) if overview and overview.compactions else ""
         return [
             (f" {sign} ", "muted"),
             (clip_to_width(shorten_middle(name, columns.name - len(count)) + count, columns.name) + "  ", "name"),
             (clip_to_width(sanitize_line(title), columns.title), "title"),
             (_fit_cell(make_visible(item.agent), columns.agent), "muted"),
-            (_fit_cell(sanitize_line(look.model if look else ""), columns.model), "muted"),
+            (_fit_cell(sanitize_line(overview.model if overview else ""), columns.model), "muted"),
             (_fit_cell(make_visible(item.project_name), columns.place), "muted"),
             (f"{format_age(self._now - entry.info.time):>{columns.age}}", "muted"),
             (f"{format_bytes(item.bytes):>{columns.size}}" if columns.size else "", "muted"),
-            (f"{share:>{columns.context}}", "full" if full is not None and full >= FULL_SHARE else "muted"),
-            (f"{cuts:>{columns.compactions}} " if columns.compactions else " ", "muted"),
+            (f"{context:>{columns.context}}", "full" if share is not None and share >= FULL_SHARE else "muted"),
+            (f"{compactions:>{columns.compactions}} " if columns.compactions else " ", "muted"),
         ]
 
     def _build_strip(self, cells: Sequence[tuple[str, str]], width: int, *, is_current: bool = False) -> Strip:
-        under = self._resolve_style("cursor") if is_current else None
-        segments = [Segment(text, under or self._resolve_style(look)) for text, look in cells if text]
+        cursor_style = self._resolve_style("cursor") if is_current else None
+        segments = [Segment(text, cursor_style or self._resolve_style(style)) for text, style in cells if text]
         if is_current:
-            segments[0] = Segment(">" + segments[0].text[1:], under)
-        return Strip(segments).adjust_cell_length(width, under or self._resolve_style(""))
+            segments[0] = Segment(">" + segments[0].text[1:], cursor_style)
+        return Strip(segments).adjust_cell_length(width, cursor_style or self._resolve_style(""))
 
     def _resolve_style(self, style_name: str) -> Style:
         style = self._styles.get(style_name)
@@ -372,8 +307,8 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
 def format_short_name(entry: SessionEntry) -> str:
     """Format the name: the first eight digits of an id; a rollout by its id."""
-    found = _UUID_PATTERN.fullmatch(entry.name)
-    return found.group(1) if found else make_visible(entry.name)
+    match = _UUID_PATTERN.fullmatch(entry.name)
+    return match.group(1) if match else make_visible(entry.name)
 
 
 def compute_used_share(overview: SessionOverview | None) -> float | None:

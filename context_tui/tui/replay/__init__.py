@@ -13,7 +13,7 @@ def build_screen(controller: Controller) -> ReplayScreen:
     """Return the replay screen for the policy and settings on screen.
 
     Raises:
-        Refused: the session is still being read, or it is a copy that was made here.
+        CommandRefused: the session is still being read, or it is a compacted copy.
     """
     from context_tui.tui.replay.screen import ReplayScreen
 

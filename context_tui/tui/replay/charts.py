@@ -1,9 +1,10 @@
-"""Stack the charts of a comparison in the height available, and map clicks on them to calls and thresholds."""
+"""Stack the charts of a comparison in the available height, and map clicks on them to calls and thresholds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import gt
 
 from context_tui.tui.comparison import Comparison, Lane
 from context_tui.tui.replay.formatting import format_lane_title
@@ -13,6 +14,7 @@ from context_tui.tui.replay.sawtooth import (
     GUTTER,
     MIN_CHART_LINES,
     OVERFLOW_SIGN,
+    TRACE,
     ChartScale,
     Sawtooth,
     build_scale,
@@ -26,11 +28,11 @@ from context_tui.tui.replay.sawtooth import (
 from context_tui.tui.widgets.styled_text import Run
 
 OTHER_CHART_LINES = MIN_CHART_LINES + 3
-"""Lines of a chart that is not the selected one: its title, its blocks and its signs."""
+"""Lines of a chart that is not selected: its title, blocks and signs."""
 MIN_TOLERANT_LINES = 12
-"""Lines of a chart from which on a threshold is hit on the lines beside it too."""
+"""Minimum height of a chart in which a click next to a threshold hits it too."""
 SELECTED_CHART_LINES = 9
-"""Lines of the selected one that the others leave it."""
+"""Minimum height of the selected chart beside others."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,12 @@ class ThresholdLine:
 
 @dataclass(frozen=True, eq=False)
 class Charts:
-    """Drawn charts: the lines, the place of each chart, and the common scale (None: nothing was drawn)."""
+    """Drawn charts: the lines, the place of each chart, and the common scale; None if no chart is drawn."""
 
     lines: Sequence[Sequence[Run]]
     places: Sequence[ChartPlace] = ()
     scale: ChartScale | None = None
     signs: frozenset[str] = frozenset()
-    has_trace: bool = False
     thresholds: Sequence[ThresholdLine] = ()
 
     def find_call(self, x: int) -> int | None:
@@ -70,15 +71,15 @@ class Charts:
 
     def find_threshold(self, y: int) -> ThresholdLine | None:
         """Return the threshold on a line, or in a high chart on an adjacent one."""
-        place = next((place for place in self.places if place.number == self.find_lane_number(y)), None)
-        near = int(place is not None and place.height >= MIN_TOLERANT_LINES)
-        found = [
-            each for each in self.thresholds if abs(each.y - y) <= near and each.number == self.find_lane_number(y)
-        ]
-        return min(found, key=lambda each: abs(each.y - y), default=None)
+        place = self._find_place(y)
+        if place is None:
+            return None
+        reach = int(place.height >= MIN_TOLERANT_LINES)
+        lines = [line for line in self.thresholds if abs(line.y - y) <= reach and line.number == place.number]
+        return min(lines, key=lambda line: abs(line.y - y), default=None)
 
     def compute_size(self, number: int, y: int) -> int | None:
-        """Return the size in tokens of a line in the chart of a policy; beyond that, of its ends."""
+        """Return the size in tokens at a line in the chart of a policy; beyond the chart, at its ends."""
         place = next((place for place in self.places if place.number == number), None)
         if place is None or self.scale is None:
             return None
@@ -86,94 +87,84 @@ class Charts:
         return compute_size_at_line(y - top, self.scale, rows)
 
     def find_lane_number(self, y: int) -> int | None:
-        """Return the policy of a line."""
-        return next((place.number for place in self.places if place.top <= y < place.top + place.height), None)
+        """Return the number of the policy whose chart is at a line."""
+        place = self._find_place(y)
+        return place.number if place else None
+
+    def _find_place(self, y: int) -> ChartPlace | None:
+        return next((place for place in self.places if place.top <= y < place.top + place.height), None)
 
 
 def build_sawtooth(comparison: Comparison, lane: Lane) -> Sawtooth | None:
-    """Build the sawtooth of a policy; None until it is known."""
-    made, recording = lane.result, comparison.recording
-    if made is None or recording is None:
+    """Build the sawtooth of a policy; None until its result is known."""
+    result, recording = lane.result, comparison.recording
+    if result is None or recording is None:
         return None
-    undone = comparison.recorded_mode == "ignore" and bool(comparison.context_events)
+    replay, is_undone = result.replay, comparison.recorded_mode == "ignore" and bool(comparison.context_events)
     signs = {
         call: COMPACTION_SIGN if any(event.begins_context for event in events) else CLEARING_SIGN
         for call, events in comparison.context_events.items()
     }
     return Sawtooth(
-        made.replay.sizes,
-        made.replay.baseline,
-        recording.recorded_sizes if undone else (),
-        made.replay.windows,
-        made.thresholds,
-        frozenset(firing.call for firing in made.replay.firings),
+        replay.sizes,
+        replay.baseline,
+        recording.recorded_sizes if is_undone else (),
+        replay.windows,
+        result.thresholds,
+        frozenset(firing.call for firing in replay.firings),
         signs,
     )
 
 
-def place_charts(shown: Sequence[int], selected: int, height: int) -> list[ChartPlace]:
-    """Places for the charts of these policies, the selected one in any case, and the largest."""
-    room = max(height - SELECTED_CHART_LINES, 0) // OTHER_CHART_LINES
-    at = shown.index(selected)
-    first = max(min(at - room // 2, len(shown) - room - 1), 0)
-    chosen = shown[first : first + room + 1]
-    if len(chosen) == 1:
+def place_charts(numbers: Sequence[int], selected: int, height: int) -> list[ChartPlace]:
+    """Return the places of as many charts as fit, the selected one among them and the largest."""
+    other_count = max(height - SELECTED_CHART_LINES, 0) // OTHER_CHART_LINES
+    index = numbers.index(selected)
+    first = max(min(index - other_count // 2, len(numbers) - other_count - 1), 0)
+    visible = numbers[first : first + other_count + 1]
+    if len(visible) == 1:
         return [ChartPlace(selected, 0, height)]
-    # What is left of the height after the least goes to all, twice as much of it to the selected one.
-    spare = height - SELECTED_CHART_LINES - OTHER_CHART_LINES * (len(chosen) - 1)
-    more = spare // (len(chosen) + 1)
+    # The spare lines are shared; the selected chart gets two shares.
+    spare = height - SELECTED_CHART_LINES - OTHER_CHART_LINES * (len(visible) - 1)
+    other_lines = OTHER_CHART_LINES + spare // (len(visible) + 1)
     places, top = list[ChartPlace](), 0
-    for number in chosen:
-        lines = (
-            OTHER_CHART_LINES + more if number != selected else height - (OTHER_CHART_LINES + more) * (len(chosen) - 1)
-        )
+    for number in visible:
+        lines = other_lines if number != selected else height - other_lines * (len(visible) - 1)
         places.append(ChartPlace(number, top, lines))
         top += lines
     return places
 
 
-def _compute_block_lines(place: ChartPlace, titled: bool) -> tuple[int, int]:
-    """Return the first line of the blocks of a chart, and how many lines they have; the signs are one more."""
-    return place.top + titled, place.height - titled - 1
+def _compute_block_lines(place: ChartPlace, has_title: bool) -> tuple[int, int]:
+    """Return the first line of a chart's blocks, and their height; one line of signs follows."""
+    return place.top + has_title, place.height - has_title - 1
 
 
 def draw_charts(comparison: Comparison, zoom: int, width: int, height: int) -> Charts:
-    """Return the charts in *height* lines, the last of them the axis."""
-    sawtooths = {
-        number: saw for number, lane in enumerate(comparison.lanes) if (saw := build_sawtooth(comparison, lane))
-    }
-    recording = comparison.recording
-    if (
-        comparison.selected_number not in sawtooths
-        or recording is None
-        or not recording.calls
-        or width <= GUTTER
-        or height < 3
-    ):
+    """Draw the charts in *height* lines, the last of which is the axis."""
+    lanes = enumerate(comparison.lanes)
+    sawtooths = {number: sawtooth for number, lane in lanes if (sawtooth := build_sawtooth(comparison, lane))}
+    recording, selected, cursor = comparison.recording, comparison.selected_number, comparison.call
+    if selected not in sawtooths or recording is None or not recording.calls or width <= GUTTER or height < 3:
         return Charts([])
-    cursor = comparison.call
     scale = build_scale([*sawtooths.values()], width, compute_zoom_range(comparison.call_count, cursor, zoom))
-    places = place_charts([*sawtooths], comparison.selected_number, height - 1)
+    places = place_charts([*sawtooths], selected, height - 1)
     lines: list[Sequence[Run]] = []
     signs = set[str]()
     thresholds = list[ThresholdLine]()
+    has_titles = len(places) > 1
     for place in places:
-        saw = sawtooths[place.number]
-        titled = len(places) > 1
-        if titled:
-            lines.append(
-                format_lane_title(comparison.lanes[place.number], place.number == comparison.selected_number, width)
-            )
-        lines += draw_chart(saw, scale, place.height - titled, cursor)
-        top, rows = _compute_block_lines(place, titled)
-        sizes = (size for size in saw.thresholds if 0 < size <= scale.max_tokens)
+        sawtooth = sawtooths[place.number]
+        if has_titles:
+            lines.append(format_lane_title(comparison.lanes[place.number], place.number == selected, width))
+        lines += draw_chart(sawtooth, scale, place.height - has_titles, cursor)
+        top, rows = _compute_block_lines(place, has_titles)
+        sizes = (size for size in sawtooth.thresholds if 0 < size <= scale.max_tokens)
         thresholds += (ThresholdLine(place.number, top + compute_line(size, scale, rows), size) for size in sizes)
-        signs |= {choose_sign(saw, scale.get_calls(x)) for x in range(scale.width)}
-        signs |= (
-            {OVERFLOW_SIGN}
-            if any(size > window for size, window in zip(saw.sizes, saw.windows, strict=True))
-            else set()
-        )
+        signs |= {choose_sign(sawtooth, scale.get_calls(x)) for x in range(scale.width)}
+        if any(map(gt, sawtooth.sizes, sawtooth.windows)):
+            signs.add(OVERFLOW_SIGN)
     lines.append(draw_axis([call.message for call in recording.calls], scale, cursor))
-    traced = any(saw.recorded_sizes for saw in sawtooths.values())
-    return Charts(lines, places, scale, frozenset(signs), traced, thresholds)
+    if any(sawtooth.recorded_sizes for sawtooth in sawtooths.values()):
+        signs.add(TRACE)
+    return Charts(lines, places, scale, frozenset(signs), thresholds)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from math import ceil
+from operator import gt
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -48,34 +49,34 @@ from context_tui.tui.widgets.styled_text import (
 )
 
 MAX_REGRET_LINES = 3
-"""How many of a firing's regrets are told beside it; the list of firings has all."""
+"""Maximum number of regrets shown with a firing; the list of firings has all."""
 MAX_ITEM_LINES = 5
-"""How many of the largest items of a firing are told."""
+"""Maximum number of removed items shown with a firing."""
 WIDE_CALL_CELLS = 72
-"""Cells from which on there is room for whole words about a call."""
+"""Minimum width in cells for unabbreviated labels of a call."""
 WIDE_HEADER_CELLS = 150
-"""Cells from which on the top names the policy that is held against the recorded compactions."""
+"""Minimum width in cells for the name of the policy that is back-tested."""
 OPTIONAL_COLUMNS = ("peak", "over")
-"""The numbers that give way to the names of policies; the charts show them too."""
+"""Columns that are dropped first, as the charts show their numbers too."""
 FULL_NAME_CELLS, MIN_NAME_CELLS = 36, 21
-"""Cells for the name of a policy, with its settings and without, before which numbers are told in short or left out."""
+"""Cells for the name of a policy below which numbers are abbreviated, and below which optional columns are dropped."""
 
 Preview = Callable[[int, int], str]
-"""One safe line about a message, or about a block row of it (-1: none)."""
+"""Function that returns one safe line about a message, or about a block row of it (-1 for none)."""
 
 
-# The top
+# The header
 
 
 def format_header(comparison: Comparison, progress: float, width: int) -> list[Run]:
-    """Format what is replayed, and at the right edge the treatment of recorded compactions."""
+    """Format the session and its sizes, and at the right edge the treatment of recorded compactions."""
     session, recording = comparison.session, comparison.recording
     window = session.window
     sizes = ""
     if recording is not None and recording.calls:
         missing = recording.recorded_sizes.count(None)
-        sizes = "all sizes estimated" if missing == comparison.call_count else ""
-        sizes = sizes or (f"{pluralize(missing, 'size')} estimated" if missing else "all sizes recorded")
+        sizes = f"{pluralize(missing, 'size')} estimated" if missing else "all sizes recorded"
+        sizes = "all sizes estimated" if missing == comparison.call_count else sizes
     name = make_visible(PurePath(session.info.path).name) or session.info.title or "session"
     parts: list[tuple[int, Run]] = [
         (9, (format_safe_line(name, max(12, width // 3)), BOLD)),
@@ -87,82 +88,80 @@ def format_header(comparison: Comparison, progress: float, width: int) -> list[R
         (8, (f"{format_percent(progress)} of the file read" if progress < 1 else "", WARN)),
     ]
     count = count_compactions(comparison)
-    kept = "kept" if comparison.recorded_mode == "keep" else "undone"
-    right: list[Run] = [(f"{pluralize(count, 'recorded compaction')} ", MUTED), (kept, BOLD)] if count else []
+    mode = "kept" if comparison.recorded_mode == "keep" else "undone"
+    right: list[Run] = [(f"{pluralize(count, 'recorded compaction')} ", MUTED), (mode, BOLD)] if count else []
     return justify_runs([part for part in parts if part[1][0]], right, width)
 
 
 def format_backtest(comparison: Comparison, width: int) -> str:
-    """Format how many recorded full compactions the agent's own policy fires at; empty where none can be tested."""
-    for back in comparison.backtests:
-        testable = [each for each in back.results if each.testable and each.kind == "full"]
+    """Format at how many recorded full compactions the agent's own policy fires; empty if none can be tested."""
+    for backtest in comparison.backtests:
+        testable = [each for each in backtest.results if each.testable and each.kind == "full"]
         if testable:
             hits = f"{sum(each.is_hit for each in testable)} of {len(testable)}"
-            return f"{back.policy} fires at {hits}" if width >= WIDE_HEADER_CELLS else f"back-test {hits}"
+            return f"{backtest.policy} fires at {hits}" if width >= WIDE_HEADER_CELLS else f"back-test {hits}"
     return ""
 
 
-def format_legend(signs: Sequence[str], has_trace: bool, width: int) -> list[Run]:
-    """Format the legend, in several widths."""
-    words = {
+def format_legend(signs: Collection[str], width: int) -> list[Run]:
+    """Format the legend of the charts in *width* cells."""
+    labels = {
         "█": ("under the policy", "policy"),
         SHADE: ("without it", "without"),
-        **({TRACE: ("as recorded", "recorded")} if has_trace else {}),
+        TRACE: ("as recorded", "recorded"),
         FIRING_SIGN: ("it fires", "fires"),
         COMPACTION_SIGN: ("recorded compaction", "compacted"),
         CLEARING_SIGN: ("recorded clearing or drop", "cleared"),
         OVERFLOW_SIGN: ("over the window", "over"),
     }
-    there = [sign for sign in words if sign in ("█", SHADE, TRACE) or sign in signs]
+    visible_signs = [sign for sign in labels if sign in ("█", SHADE) or sign in signs]
     styles = {"█": BLOCK_STYLE, FIRING_SIGN: f"{BOLD} {WARN}", OVERFLOW_SIGN: f"{BOLD} {BAD}"}
-    forms = [[(sign, words[sign][form]) for sign in there] for form in (0, 1)]
-    found = next((form for form in forms if sum(len(name) + 4 for _, name in form) + 6 <= width), forms[-1])
+    forms = [[(sign, labels[sign][form]) for sign in visible_signs] for form in (0, 1)]
+    entries = next((form for form in forms if sum(len(name) + 4 for _, name in form) + 6 <= width), forms[-1])
     runs: list[Run] = [("tokens ", MUTED)]
-    for sign, name in found:
+    for sign, name in entries:
         runs += [(sign, styles.get(sign, MUTED)), (f" {name}  ", MUTED)]
     return pad_runs(runs, width)
 
 
 def format_lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
-    """Return the line above one of several charts."""
-    made = lane.result
-    told = lane.error or "…"
-    if made and not lane.error:
-        firings = pluralize(len(made.replay.firings), "firing")
-        told = f"{firings}   peak {made.totals.peak:,}   {format_saved_share(made)} saved"
-    right: list[Run] = [(told, BAD if lane.error else MUTED)]
-    mark: Run = ("▸ " if selected else "  ", f"{BOLD} {PRIMARY}")
-    room = max(width - len(told) - 5, 16)
-    return justify_runs(
-        [(2, (mark[0] + shorten(format_safe_line(lane.label), room), BOLD if selected else ""))], right, width
-    )
+    """Format the line above one of several charts."""
+    result = lane.result
+    status = lane.error or "…"
+    if result and not lane.error:
+        firings = pluralize(len(result.replay.firings), "firing")
+        status = f"{firings}   peak {result.totals.peak:,}   {format_saved_share(result)} saved"
+    label = shorten(format_safe_line(lane.label), max(width - len(status) - 5, 16))
+    left: Run = (f"{'▸ ' if selected else '  '}{label}", BOLD if selected else "")
+    return justify_runs([(2, left)], [(status, BAD if lane.error else MUTED)], width)
 
 
 # The call under the cursor
 
 
 def format_call_line(comparison: Comparison, width: int) -> list[Run]:
-    """Return the call under the cursor: its message, and its sizes."""
-    recording, made, call = comparison.recording, comparison.replay, comparison.call
+    """Format the call under the cursor: its message and its sizes."""
+    recording, replay, call = comparison.recording, comparison.replay, comparison.call
     if recording is None or not recording.calls:
         return []
-    size, at = recording.recorded_sizes[call], recording.calls[call].message
-    told = f"recorded {size:,}" if size else f"estimated {recording.sizes[call]:,}"
+    size, message = recording.recorded_sizes[call], recording.calls[call].message
+    recorded = f"recorded {size:,}" if size else f"estimated {recording.sizes[call]:,}"
     parts: list[tuple[int, Run]] = [
-        (9, (f"call {call + 1:,} of {comparison.call_count:,}, #{at:,}", BOLD)),
-        (7, (told, "" if size else WARN)),
+        (9, (f"call {call + 1:,} of {comparison.call_count:,}, #{message:,}", BOLD)),
+        (7, (recorded, "" if size else WARN)),
     ]
-    if made is not None:
-        under, without = made.sizes[call], made.baseline[call]
-        if comparison.recorded_mode == "ignore" and without != size:
-            parts.append((5, (f"without a policy {without:,}", "")))
-        words = "under the policy" if width >= WIDE_CALL_CELLS else "policy"
-        parts.append((8, (f"{words} {under:,}", f"{BOLD} {PRIMARY}")))
-        less = without - under
-        share = f" ({format_percent(abs(less) / without)})" if without and less else ""
-        parts.append((6, (f"{format_difference(-less)}{share}" if less else "the same", GOOD if less > 0 else MUTED)))
-        if under > made.windows[call]:
-            parts.append((8, (f"over the window of {made.windows[call]:,}", f"{BOLD} {BAD}")))
+    if replay is not None:
+        policy_size, baseline = replay.sizes[call], replay.baseline[call]
+        if comparison.recorded_mode == "ignore" and baseline != size:
+            parts.append((5, (f"without a policy {baseline:,}", "")))
+        label = "under the policy" if width >= WIDE_CALL_CELLS else "policy"
+        parts.append((8, (f"{label} {policy_size:,}", f"{BOLD} {PRIMARY}")))
+        saved = baseline - policy_size
+        share = f" ({format_percent(abs(saved) / baseline)})" if baseline and saved else ""
+        difference = f"{format_difference(-saved)}{share}" if saved else "the same"
+        parts.append((6, (difference, GOOD if saved > 0 else MUTED)))
+        if policy_size > replay.windows[call]:
+            parts.append((8, (f"over the window of {replay.windows[call]:,}", f"{BOLD} {BAD}")))
     return justify_runs(parts, [], width)
 
 
@@ -172,65 +171,55 @@ def count_compactions(comparison: Comparison) -> int:
 
 
 def format_never_fires(comparison: Comparison) -> str:
-    """Explain why a policy never fires; perhaps because recorded compactions came first, except one at the start of the
-    file.
+    """Explain why a policy never fires, perhaps because recorded compactions come first; one at the start of the file
+    does not count.
     """
-    within = (each for call, each in comparison.context_events.items() if call)
-    first = comparison.recorded_mode == "keep" and any(is_compaction(event) for each in within for event in each)
-    missed = comparison.replay.nearest_miss if comparison.replay else None
-    why = ", where recorded compactions come first: r undoes them" if first else ""
-    behind = "; it would fire after the last call" if _fires_after_last_call(comparison.selected_lane) else ""
-    return f"{comparison.selected_lane.policy} {format_never_fired(missed)}{why}{behind}"
-
-
-def _fires_after_last_call(lane: Lane) -> bool:
-    """Return whether a policy would act at the end of the recording, where no call follows."""
+    lane, replay = comparison.selected_lane, comparison.replay
+    later_events = (event for call, events in comparison.context_events.items() if call for event in events)
+    is_preceded = comparison.recorded_mode == "keep" and any(map(is_compaction, later_events))
+    remedy = ", where recorded compactions come first: r undoes them" if is_preceded else ""
+    # The policy may act at the end of the recording, where no call follows.
     plan = lane.view.plan
-    return plan is not None and lane.view.at is None and plan.trigger.fires and plan.has_changes
+    fires_at_end = plan is not None and lane.view.at is None and plan.trigger.fires and plan.has_changes
+    end = "; it would fire after the last call" if fires_at_end else ""
+    return f"{lane.policy} {format_never_fired(replay.nearest_miss if replay else None)}{remedy}{end}"
 
 
 def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]]:
-    """Format where the policy fires, seen from a call at which it does not; where it never fires, why."""
-    made, recording, call = comparison.replay, comparison.recording, comparison.call
-    if made is None or recording is None:
+    """Format the nearest firings before and after the call under the cursor, or why the policy never fires."""
+    replay, recording, call = comparison.replay, comparison.recording, comparison.call
+    if replay is None or recording is None:
         return []
-    found = comparison.firing_calls
-    if not found:
-        return [[(words, MUTED)] for words in wrap_text(format_never_fires(comparison), width)]
-    place = bisect_right(found, call)
-    before, after = found[place - 1] if place else None, found[place] if place < len(found) else None
-    messages = {firing.call: firing.message for firing in made.firings}
-    words = [
-        f"last fired before #{messages[before]:,}, {pluralize(call - before, 'call')} ago"
-        if before is not None
-        else "has not fired yet",
-        f"fires next before #{messages[after]:,}, in {pluralize(after - call, 'call')}"
-        if after is not None
-        else "does not fire again",
-    ]
-    return [[(shorten_at_word("   ".join(words), width), MUTED)]]
+    calls = comparison.firing_calls
+    if not calls:
+        return [[(line, MUTED)] for line in wrap_text(format_never_fires(comparison), width)]
+    messages = {firing.call: firing.message for firing in replay.firings}
+    place = bisect_right(calls, call)
+    last, following = "has not fired yet", "does not fire again"
+    if place:
+        last = f"last fired before #{messages[calls[place - 1]]:,}, {pluralize(call - calls[place - 1], 'call')} ago"
+    if place < len(calls):
+        following = f"fires next before #{messages[calls[place]]:,}, in {pluralize(calls[place] - call, 'call')}"
+    return [[(shorten_at_word(f"{last}   {following}", width), MUTED)]]
 
 
 def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:
     """Yield the recorded events of the context before the call under the cursor."""
-    facts, undone = comparison.session.facts, comparison.recorded_mode == "ignore"
+    facts, is_undone = comparison.session.facts, comparison.recorded_mode == "ignore"
     for event in comparison.context_events.get(comparison.call, ()):
         sign = COMPACTION_SIGN if event.begins_context else CLEARING_SIGN
-        forms = format_event_labels(facts, event)
-        text = choose_form(forms, width - 12)
-        yield [(f"{sign} ", BOLD), (shorten(f"{text}{' (undone)' if undone else ''}", width - 2), MUTED)]
+        text = choose_form(format_event_labels(facts, event), width - 12)
+        yield [(f"{sign} ", BOLD), (shorten(f"{text}{' (undone)' if is_undone else ''}", width - 2), MUTED)]
         if isinstance(event.fact, Compaction):
-            here = event.fact.message, event.fact.kind
-            tested = ((back.policy, each) for back in comparison.backtests for each in back.results)
-            for policy, each in tested:
-                if (each.message, each.kind) == here:
-                    yield [("  back-test ", MUTED), (shorten_at_word(f"{policy}: {each.why}", width - 12), "")]
+            for backtest in comparison.backtests:
+                for each in backtest.results:
+                    if (each.message, each.kind) == (event.fact.message, event.fact.kind):
+                        text = shorten_at_word(f"{backtest.policy}: {each.why}", width - 12)
+                        yield [("  back-test ", MUTED), (text, "")]
 
 
 def format_firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Preview) -> Iterator[list[Run]]:
-    """Yield a firing, the more important first: sizes, why, what it cost, what of it was used later, and what it
-    took.
-    """
+    """Yield a firing, the most important lines first: sizes, reason, price, later uses, largest removed items."""
     replay = comparison.replay
     count = len(replay.firings) if replay else 0
     number = replay.firings.index(firing) + 1 if replay else 0
@@ -239,55 +228,49 @@ def format_firing_lines(comparison: Comparison, firing: Firing, width: int, prev
         (8, (f"{firing.before:,} → {firing.after:,}", BOLD)),
         (7, (format_firing(firing), "")),
     ]
-    study = made.study if (made := comparison.selected_lane.result) else None
+    result = comparison.selected_lane.result
+    study = result.study if result else None
     if study is not None:
         parts.append((5, (f"rewrites {_find_firing_price(study, firing).rewritten:,}", MUTED)))
     yield justify_runs(parts, [], width)
-    why = firing.reason
+    reason = firing.reason
     if replay and firing.policy != replay.policy:
-        why = f"{firing.policy}: {why}"
+        reason = f"{firing.policy}: {reason}"
     if firing.decided != firing.message:
-        why += f"; started in the background before #{firing.decided:,}"
-    if firing.believed is not None and f"{firing.believed:,}" not in why:
-        why += f"; size in its runtime {firing.believed:,}"
-    yield [("  why ", MUTED), (shorten_at_word(format_safe_line(why), width - 6), "")]
+        reason += f"; started in the background before #{firing.decided:,}"
+    if firing.believed is not None and f"{firing.believed:,}" not in reason:
+        reason += f"; size in its runtime {firing.believed:,}"
+    yield [("  why ", MUTED), (shorten_at_word(format_safe_line(reason), width - 6), "")]
     if study is not None:
         yield from _format_price_lines(study, firing, width)
     for number, item in enumerate(find_largest_items(firing)):
         text = preview(item.message, item.row) if item.message < len(comparison.session) else "an earlier summary"
         head = "  largest " if not number else "          "
-        tokens = f"{item.tokens:,}"
-        where = f"#{item.message:,} "
-        room = width - len(head) - len(where) - 12
-        yield [
-            (head, MUTED),
-            (f"{tokens:>7}  ", ""),
-            (where, MUTED),
-            (shorten(f"{item.outcome} {format_line(text)}", max(room, 8)), ""),
-        ]
+        message = f"#{item.message:,} "
+        text = shorten(f"{item.outcome} {format_line(text)}", max(width - len(head) - len(message) - 12, 8))
+        yield [(head, MUTED), (f"{item.tokens:>7,}  ", ""), (message, MUTED), (text, "")]
 
 
 def _find_firing_price(study: Study, firing: Firing) -> FiringPrice:
-    """Return the price of a firing."""
     return next(price for each, price in zip(study.replay.firings, study.price.firings, strict=True) if each is firing)
 
 
 def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]]:
     """Yield the cost of a firing, and the removed content that was needed later."""
     cost, cases = _find_firing_price(study, firing), [study.regret.cases[each] for each in study.find_cases(firing)]
-    less = cost.cost < 0
-    words = f"saves {format_cost(-cost.cost, study.price)}" if less else f"costs {format_cost(cost.cost, study.price)}"
+    saves = cost.cost < 0
+    price = f"{'saves' if saves else 'costs'} {format_cost(abs(cost.cost), study.price)}"
     parts: list[tuple[int, Run]] = [
         (9, ("  price", MUTED)),
-        (8, (words, GOOD if less else WARN)),
+        (8, (price, GOOD if saves else WARN)),
         (6, (_format_verdict(cost), "")),
         (7, (f"{len(cases):,} needed later", WARN if cases else MUTED)),
     ]
     yield justify_runs(parts, [], width)
-    written = f"{cost.rewritten:,} rewritten after the change"
-    if cost.cold:
-        written = "none rewritten: the cache had expired"
-    yield [("  cache ", MUTED), (shorten(f"{cost.cleared:,} tokens cleared in each call, {written}", width - 8), "")]
+    rewritten = (
+        "none rewritten: the cache had expired" if cost.cold else f"{cost.rewritten:,} rewritten after the change"
+    )
+    yield [("  cache ", MUTED), (shorten(f"{cost.cleared:,} tokens cleared in each call, {rewritten}", width - 8), "")]
     for case in cases[:MAX_REGRET_LINES]:
         text = f"#{case.message:,} needed at #{case.later:,} ({case.tier}): {format_line(case.evidence)}"
         yield [("  needed later ", WARN), (shorten(text, width - 15), "")]
@@ -298,8 +281,10 @@ def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[li
 def _format_verdict(cost: FiringPrice) -> str:
     """Format the verdict on a firing, with the calls to break even and the remaining calls."""
     if cost.verdict == "pays":
-        left = pluralize(cost.calls_left, "call")
-        return f"breaks even after {ceil(cost.break_even):,} of {left} remaining" if cost.break_even else "pays at once"
+        calls = pluralize(cost.calls_left, "call")
+        return (
+            f"breaks even after {ceil(cost.break_even):,} of {calls} remaining" if cost.break_even else "pays at once"
+        )
     if cost.verdict == "does not pay" and cost.break_even:
         return f"not worth it: breaks even after {ceil(cost.break_even):,} calls, {cost.calls_left:,} remain"
     return VERDICT_TEXTS[cost.verdict]
@@ -318,23 +303,23 @@ ACTION_OUTCOMES = {"clear": "cleared", "truncate": "truncated", "drop": "dropped
 
 
 def find_largest_items(firing: Firing, count: int = MAX_ITEM_LINES) -> list[FiringItem]:
-    """Return the largest of what a firing took, the largest first."""
+    """Return the largest items that a firing removed, the largest first."""
     plan = firing.plan
     facts, order = plan.context.facts, plan.context.order
-    found = [
+    items = [
         FiringItem(count_block_tokens(plan.context, row), facts.block_message[row], row, ACTION_OUTCOMES[change.action])
         for row, change in plan.changes.items()
     ]
-    asked = {position for span in plan.summarised_ranges or () for position in span}
+    summarised = {position for span in plan.summarised_ranges or () for position in span}
     for span in plan.dropped_ranges:
         for position in span:
-            done = "summarised" if position in asked else "dropped"
-            found.append(FiringItem(count_message_tokens(facts, order[position]), order[position], -1, done))
-    return [_resolve_largest_result(facts, item) for item in nlargest(count, found)]
+            outcome = "summarised" if position in summarised else "dropped"
+            items.append(FiringItem(count_message_tokens(facts, order[position]), order[position], -1, outcome))
+    return [_resolve_largest_result(facts, item) for item in nlargest(count, items)]
 
 
 def _resolve_largest_result(facts: Facts, item: FiringItem) -> FiringItem:
-    """Resolve an item to the largest result of its message, where that is all it holds."""
+    """Resolve a whole message to its largest block, if that is a tool result."""
     if item.row >= 0:
         return item
     rows = facts.blocks_of(item.message)
@@ -348,7 +333,7 @@ def _resolve_largest_result(facts: Facts, item: FiringItem) -> FiringItem:
 
 @dataclass(frozen=True)
 class PolicyColumn:
-    """Column of the table of policies: its head, and its text for a policy and for none, in full and in short."""
+    """Column of the policy table: its heading, and its text for a policy or the baseline, in full or abbreviated."""
 
     head: str
     format_policy: Callable[[LaneResult, bool], str]
@@ -360,27 +345,23 @@ def _format_token_count(number: int, full: bool) -> str:
 
 
 def format_saved_share(result: LaneResult) -> str:
-    """Format the share of all tokens that is not sent."""
+    """Format the saved share of all sent tokens."""
     share = result.totals.saved / result.baseline_tokens if result.baseline_tokens else 0.0
     return format_percent(share) if share >= 0 else f"−{format_percent(-share)}"
 
 
-def _count_overflows(sizes: Sequence[int], windows: Sequence[int]) -> str:
-    return f"{sum(size > window for size, window in zip(sizes, windows, strict=True)):,}"
-
-
 def _format_cost(result: LaneResult, full: bool) -> str:
-    """Format the savings on prompts and summaries against no policy, in full with the cost itself."""
+    """Format the saved share of the cost without a policy; in full, with the cost itself."""
     if result.study is None:
         return "…"
-    priced = result.study.price
-    less = 1 - priced.cost / priced.baseline_cost if priced.baseline_cost else 0.0
-    share = f"saves {format_percent(less)}" if less > 0 else f"{format_percent(-less)} more" if less < 0 else "the same"
-    return f"{_format_money(priced.cost, priced)} ({share})" if full else share
+    price = result.study.price
+    saved = 1 - price.cost / price.baseline_cost if price.baseline_cost else 0.0
+    share = f"{format_percent(-saved)} more" if saved < 0 else f"saves {format_percent(saved)}" if saved else "the same"
+    return f"{_format_money(price.cost, price)} ({share})" if full else share
 
 
-def _format_money(cost: float, priced: ReplayPrice) -> str:
-    return f"${cost:,.2f}" if priced.rate_table.unit == "USD" else format_tokens(round(cost))
+def _format_money(cost: float, price: ReplayPrice) -> str:
+    return f"${cost:,.2f}" if price.rate_table.unit == "USD" else format_tokens(round(cost))
 
 
 def _format_baseline_cost(result: LaneResult, full: bool) -> str:
@@ -388,110 +369,105 @@ def _format_baseline_cost(result: LaneResult, full: bool) -> str:
 
 
 def _format_regrets(result: LaneResult, full: bool) -> str:
-    """Format how many of the dropped blocks were needed later."""
     if result.study is None:
         return "…"
-    found = result.study.regret
-    return f"{found.used_later:,} of {found.dropped:,}" if full else f"{found.used_later:,}"
+    regret = result.study.regret
+    return f"{regret.used_later:,} of {regret.dropped:,}" if full else f"{regret.used_later:,}"
 
 
 POLICY_COLUMNS = (
-    PolicyColumn("firings", lambda made, full: f"{len(made.replay.firings):,}", lambda made, full: "–"),
+    PolicyColumn("firings", lambda result, full: f"{len(result.replay.firings):,}", lambda result, full: "–"),
     PolicyColumn(
         "peak",
-        lambda made, full: _format_token_count(made.totals.peak, full),
-        lambda made, full: _format_token_count(max(made.replay.baseline, default=0), full),
+        lambda result, full: _format_token_count(result.totals.peak, full),
+        lambda result, full: _format_token_count(max(result.replay.baseline, default=0), full),
     ),
     PolicyColumn(
         "sent",
-        lambda made, full: _format_token_count(made.totals.sent, full),
-        lambda made, full: _format_token_count(made.baseline_tokens, full),
+        lambda result, full: _format_token_count(result.totals.sent, full),
+        lambda result, full: _format_token_count(result.baseline_tokens, full),
     ),
-    PolicyColumn("saved", lambda made, full: format_saved_share(made), lambda made, full: "–"),
+    PolicyColumn("saved", lambda result, full: format_saved_share(result), lambda result, full: "–"),
     PolicyColumn("cost", _format_cost, _format_baseline_cost),
-    PolicyColumn("needed", _format_regrets, lambda made, full: "–"),
+    PolicyColumn("needed", _format_regrets, lambda result, full: "–"),
     PolicyColumn(
         "over",
-        lambda made, full: f"{made.totals.overflows:,}",
-        lambda made, full: _count_overflows(made.replay.baseline, made.replay.windows),
+        lambda result, full: f"{result.totals.overflows:,}",
+        lambda result, full: f"{sum(map(gt, result.replay.baseline, result.replay.windows)):,}",
     ),
 )
-"""The numbers of the table, in order; the last is how many calls are over the window."""
+"""Columns of the policy table; ``over`` is the number of calls over the window."""
 BASELINE_NAMES = {"keep": "as recorded", "ignore": "recorded compactions undone"}
 SHORT_BASELINE_NAMES = {"keep": "as recorded", "ignore": "compactions undone"}
 
 
 def format_policy_table(comparison: Comparison, width: int, height: int) -> list[list[Run]]:
-    """Return the policies with their numbers in *height* lines: a head, as many as fit with the selected one among
-    them, and at the end the recording without any.
-    """
-    lanes = comparison.lanes
-    known = next((lane.result for lane in (comparison.selected_lane, *lanes) if lane.result), None)
-    numbers = _build_table_cells(POLICY_COLUMNS, lanes, known, True)
-    if width - sum(numbers.widths) < FULL_NAME_CELLS:
-        numbers = _build_table_cells(POLICY_COLUMNS, lanes, known, False)
-    if width - sum(numbers.widths) < MIN_NAME_CELLS:
-        numbers = _build_table_cells(
-            [each for each in POLICY_COLUMNS if each.head not in OPTIONAL_COLUMNS], lanes, known, False
-        )
-    heads, cells, last, widths = numbers
-    name = max(width - sum(widths), 12)
-    lines = [pad_runs([("  policy".ljust(name), MUTED), *_align_cells(heads, widths, MUTED)], width)]
+    """Format the policy table in *height* lines: headings, the policies around the selected one, and the baseline."""
+    lanes, recorded_mode = comparison.lanes, comparison.recorded_mode
+    result = next((lane.result for lane in (comparison.selected_lane, *lanes) if lane.result), None)
+    cells = _build_table_cells(POLICY_COLUMNS, lanes, result, True)
+    if width - sum(cells.widths) < FULL_NAME_CELLS:
+        cells = _build_table_cells(POLICY_COLUMNS, lanes, result, False)
+    if width - sum(cells.widths) < MIN_NAME_CELLS:
+        columns = [each for each in POLICY_COLUMNS if each.head not in OPTIONAL_COLUMNS]
+        cells = _build_table_cells(columns, lanes, result, False)
+    name_width = max(width - sum(cells.widths), 12)
+    lines = [pad_runs([("  policy".ljust(name_width), MUTED), *cells.align(cells.heads, MUTED)], width)]
     first, room = compute_first_visible(len(lanes), comparison.selected_number, height), height - 2
-    for number in range(first, min(first + room, len(lanes))):
-        lane, here = lanes[number], number == comparison.selected_number
-        style = BOLD if here else ""
-        runs: list[Run] = [("▸ " if here else "  ", f"{BOLD} {PRIMARY}")]
+    for number, lane in enumerate(lanes[first : first + max(room, 0)], first):
+        is_selected = number == comparison.selected_number
+        style = BOLD if is_selected else ""
+        runs: list[Run] = [("▸ " if is_selected else "  ", f"{BOLD} {PRIMARY}")]
         if lane.error:
             runs.append((shorten_at_word(format_safe_line(lane.error), width - 2), BAD))
         else:
-            runs.append((shorten(format_safe_line(lane.label), name - 3).ljust(name - 2), style))
-            runs += _align_cells(cells[number], widths, style) if lane.result else [("…", MUTED)]
-        line_ = pad_runs(runs, width)
-        lines.append(set_background(line_) if here else line_)
-    more = len(lanes) - room
-    words = BASELINE_NAMES[comparison.recorded_mode]
-    words = words if len(words) + 2 < name else SHORT_BASELINE_NAMES[comparison.recorded_mode]
-    words += f", {more} more ↑↓" if more > 0 else ""
-    lines.append(
-        pad_runs([(shorten(f"  {words}", name - 1).ljust(name), MUTED), *_align_cells(last, widths, MUTED)], width)
-    )
+            runs.append((shorten(format_safe_line(lane.label), name_width - 3).ljust(name_width - 2), style))
+            runs += cells.align(cells.rows[number], style) if lane.result else [("…", MUTED)]
+        runs = pad_runs(runs, width)
+        lines.append(set_background(runs) if is_selected else runs)
+    baseline = BASELINE_NAMES[recorded_mode]
+    baseline = baseline if len(baseline) + 2 < name_width else SHORT_BASELINE_NAMES[recorded_mode]
+    baseline += f", {len(lanes) - room} more ↑↓" if len(lanes) > room else ""
+    name = shorten(f"  {baseline}", name_width - 1).ljust(name_width)
+    lines.append(pad_runs([(name, MUTED), *cells.align(cells.baseline, MUTED)], width))
     return lines[:height]
 
 
 class _TableCells(NamedTuple):
-    """The heads of some columns, the numbers of all policies and those without any, and how wide the columns are."""
+    """Texts of the headings, the policies and the baseline by column, and the widths of the columns in cells."""
 
     heads: list[str]
-    cells: list[list[str]]
+    rows: list[list[str]]
     baseline: list[str]
     widths: list[int]
 
+    def align(self, texts: Sequence[str], style: str) -> list[Run]:
+        """Align the texts of a row at the right edges of their columns."""
+        return [(text.rjust(width), style) for text, width in zip(texts, self.widths, strict=True)]
+
 
 def _build_table_cells(
-    columns: Sequence[PolicyColumn], lanes: Sequence[Lane], known: LaneResult | None, full: bool
+    columns: Sequence[PolicyColumn], lanes: Sequence[Lane], result: LaneResult | None, full: bool
 ) -> _TableCells:
+    """Build the cells of all policies; *result* is that of any policy, for the baseline."""
     heads = [column.head for column in columns]
-    cells = [[column.format_policy(lane.result, full) if lane.result else "" for column in columns] for lane in lanes]
-    last = [column.format_baseline(known, full) if known else "" for column in columns]
-    return _TableCells(heads, cells, last, [max(map(len, each)) + 2 for each in zip(heads, last, *cells, strict=True)])
+    rows = [[column.format_policy(lane.result, full) if lane.result else "" for column in columns] for lane in lanes]
+    baseline = [column.format_baseline(result, full) if result else "" for column in columns]
+    widths = [max(map(len, each)) + 2 for each in zip(heads, baseline, *rows, strict=True)]
+    return _TableCells(heads, rows, baseline, widths)
 
 
 def compute_first_visible(count: int, selected: int, height: int) -> int:
-    """Return the first policy that a table of *height* lines shows, so that the selected one is visible."""
+    """Return the first visible policy of a table in *height* lines, which shows the selected one."""
     room = max(height - 2, 1)
     return max(min(selected, count - 1) - room + 1, 0)
 
 
-def _align_cells(texts: Sequence[str], widths: Sequence[int], style: str) -> list[Run]:
-    return [(text.rjust(width), style) for text, width in zip(texts, widths, strict=True)]
-
-
-# What there is instead
+# Without a chart
 
 
 def explain_missing_chart(comparison: Comparison) -> tuple[str, str]:
-    """Why there is no chart, and what to do about it, in words; empty where there is one."""
+    """Return why there is no chart, and a remedy; both are empty if there is one."""
     if comparison.recording is None:
         return "Preparing the recording…", ""
     if not comparison.call_count:

@@ -1,4 +1,4 @@
-"""Panes of the replay screen: the charts and the table of policies, and what clicks and drags on them mean."""
+"""Pane of the charts, with the clicks and drags on them."""
 
 from __future__ import annotations
 
@@ -12,36 +12,21 @@ from context_tui.tui.replay.charts import Charts, ThresholdLine
 from context_tui.tui.widgets.styled_text import Lines, LinesPane
 
 
-class TableView(LinesPane):
-    """The table of policies: a click selects the one on a line."""
-
-    @dataclass
-    class Clicked(Message):
-        """A line of the table, counted from its head, of so many."""
-
-        line: int
-        height: int
-
-    def on_click(self, event: events.Click) -> None:
-        """Hand on the line."""
-        self.post_message(self.Clicked(event.y - self.gutter.top, self.content_size.height))
-
-
 class ChartsView(LinesPane, can_focus=True):
-    """The charts: a click or a drag moves the cursor, and a threshold that is pulled up or down moves that."""
+    """The charts: a click or a horizontal drag moves the cursor, a vertical drag of a threshold moves the threshold."""
 
     BINDING_GROUP_TITLE = "Chart"
 
     @dataclass
     class CallPointed(Message):
-        """A call was pointed at, in the chart of a policy (None: between two)."""
+        """A call was clicked, in the chart of the policy ``number``; None while the mouse is dragged."""
 
         call: int
         number: int | None
 
     @dataclass
     class ThresholdDragged(Message):
-        """A threshold was pulled to a size in tokens; ``is_first`` with the first of several such messages."""
+        """A threshold was dragged to a size in tokens; ``is_first`` in the first message of a drag."""
 
         threshold: ThresholdLine
         tokens: int
@@ -54,9 +39,7 @@ class ChartsView(LinesPane, can_focus=True):
         self._draw_charts = draw_charts
         self.charts = Charts([])
         self._is_dragging = self._is_threshold_dragged = False
-        self._pressed_threshold: ThresholdLine | None = (
-            None  # was pressed, and is pulled once the mouse goes up or down
-        )
+        self._pressed_threshold: ThresholdLine | None = None  # dragged once the mouse moves up or down
         self._last_y = 0
 
     def _draw_lines(self, width: int, height: int) -> Lines:
@@ -64,7 +47,7 @@ class ChartsView(LinesPane, can_focus=True):
         return self.charts.lines
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take hold of a threshold, or point; and follow the mouse."""
+        """Grab the threshold under the mouse, or else select the call; then follow the mouse."""
         if event.button == 1:
             self._last_y = event.y - self.gutter.top
             self._pressed_threshold = self.charts.find_threshold(self._last_y)
@@ -74,7 +57,7 @@ class ChartsView(LinesPane, can_focus=True):
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Pull the threshold where the mouse goes up or down on it; drag the cursor where it does not."""
+        """Drag the grabbed threshold if the mouse moves up or down, else the cursor."""
         y = event.y - self.gutter.top
         if not self._is_dragging:
             return
@@ -92,7 +75,7 @@ class ChartsView(LinesPane, can_focus=True):
             self._pressed_threshold = None
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Let go; a click on a threshold that did not move it points."""
+        """End the drag; a click on a threshold that was not dragged selects the call."""
         if self._is_dragging:
             self._is_dragging = False
             self.release_mouse()

@@ -36,14 +36,14 @@ TIER_TEXTS = {
     "edit": "its text was edited, and the policy's context had no other copy",
     "reference": "it was referenced, and the policy's context had no other copy",
 }
-"""What the later use is, by tier."""
+"""Description of a later use, by tier."""
 MIN_NEEDLE_LENGTH = 4
-"""Characters of an argument from which on it can be looked for in a call."""
+"""Minimum number of characters of an argument that is highlighted in a call."""
 
 
 class CaseSide(NamedTuple):
-    """Side of a case: a location of the session, the row of its block, the message before which the inspector plans,
-    and its estimated tokens (``bytes/4``).
+    """Side of a case: its location, the row of its block, the message before which the inspector plans, and its tokens
+    (``bytes/4``).
     """
 
     location: Location
@@ -54,11 +54,14 @@ class CaseSide(NamedTuple):
 
 @dataclass(frozen=True)
 class CaseSelection:
-    """Cases of a study, by number: those of a firing, or all. ``firing_numbers`` is the firing of each case."""
+    """Selected cases of a study, by number; ``firing_numbers`` maps each case to its firing."""
 
     study: Study
     case_numbers: Sequence[int]
     firing_numbers: Mapping[int, int]
+
+    def __len__(self) -> int:
+        return len(self.case_numbers)
 
     @property
     def cases(self) -> list[RegretCase]:
@@ -66,51 +69,40 @@ class CaseSelection:
         return [self.study.regret.cases[number] for number in self.case_numbers]
 
     def get_firing(self, index: int) -> tuple[int, Firing]:
-        """Return the number, and the firing, that dropped what the case in this place is about."""
+        """Return the firing that dropped the block of a case, and its number."""
         number = self.firing_numbers[self.case_numbers[index]]
         return number, self.study.replay.firings[number]
 
 
 def select_cases(study: Study, call: int | None = None) -> CaseSelection:
-    """Select all cases of a study, those of later firings last; or those of the firings at a call."""
-    by_firing = study.group_cases_by_firing()
-    firing_of = {case: number for number, cases in enumerate(by_firing) for case in cases}
-    firings = study.replay.firings
-    chosen = [number for number, each in enumerate(firings) if call is None or each.call == call]
-    return CaseSelection(study, [case for number in chosen for case in by_firing[number]], firing_of)
+    """Select all cases of a study in the order of their firings, or only those of the firings at a call."""
+    by_firing, firings = study.group_cases_by_firing(), study.replay.firings
+    firing_numbers = {case: number for number, cases in enumerate(by_firing) for case in cases}
+    cases = [case for case, number in firing_numbers.items() if call is None or firings[number].call == call]
+    return CaseSelection(study, cases, firing_numbers)
 
 
 # The two sides
 
 
-def find_dropped_side(selection: CaseSelection, index: int) -> CaseSide:
-    """Return the side of the dropped block."""
+def find_side(selection: CaseSelection, index: int, name: str) -> CaseSide:
+    """Return the ``dropped`` side of a case, its block, or the ``used`` side, its later use."""
     case, facts = selection.cases[index], selection.study.replay.session.facts
-    return CaseSide(
-        _locate_block(selection, case.row), case.row, selection.get_firing(index)[1].decided, bytes4(facts, case.row)
-    )
+    if name == "used":
+        row, point = list(facts.blocks_of(case.later))[case.later_block], case.later
+    else:
+        row, point = case.row, selection.get_firing(index)[1].decided
+    # A result has its own row in the timeline, any other block that of its message.
+    location = Location(facts.block_message[row], row if facts.kind[row] == Kind.TOOL_RESULT else -1)
+    return CaseSide(location, row, point, bytes4(facts, row))
 
 
-def find_used_side(selection: CaseSelection, index: int) -> CaseSide:
-    """Return the side of its later use."""
-    case, facts = selection.cases[index], selection.study.replay.session.facts
-    row = list(facts.blocks_of(case.later))[case.later_block]
-    return CaseSide(_locate_block(selection, row), row, case.later, bytes4(facts, row))
+def choose_needle(case: RegretCase, block: Mapping[str, Any], name: str) -> str:
+    """Choose the text to highlight on a side: the needed text or, in a call that fetches again, its argument.
 
-
-def _locate_block(selection: CaseSelection, row: int) -> Location:
-    """Return the timeline location of a block: a result has its own row, anything else that of its message."""
-    facts = selection.study.replay.session.facts
-    return Location(facts.block_message[row], row if facts.kind[row] == Kind.TOOL_RESULT else -1)
-
-
-def choose_needle(case: RegretCase, block: Mapping[str, Any], *, used: bool) -> str:
-    """Choose the text to highlight in one of the two blocks: what was needed; in a call that fetches again, its
-    argument.
-
-    Empty where the block does not hold it, as one that cannot be read any more.
+    Empty if the block does not contain it, for example because it cannot be read any more.
     """
-    if used and case.tier == "re-fetch":
+    if name == "used" and case.tier == "re-fetch":
         return _find_fetch_argument(block)
     text = get_searchable_text(dict(block))
     forms = (case.needle, json.dumps(case.needle, ensure_ascii=False)[1:-1])
@@ -125,50 +117,50 @@ def _find_fetch_argument(block: Mapping[str, Any]) -> str:
     command = get_command_line(arguments).strip()
     texts = [value for value in arguments.values() if isinstance(value, str)]
     path = next((text for key in PATH_ARGUMENTS if isinstance(text := arguments.get(key), str) and text), "")
-    shell = " " in command or not path  # a word alone may be what an editor is to do with a file
-    asked = (command if shell else path) or max(texts, key=len, default="")
-    first = asked.strip().partition("\n")[0]
+    is_shell = " " in command or not path  # a single word may be the operation of an editor on a file
+    argument = (command if is_shell else path) or max(texts, key=len, default="")
+    first = argument.strip().partition("\n")[0]
     return first if len(first) >= MIN_NEEDLE_LENGTH else ""
 
 
-# Words
+# Formatting
 
 
 def format_summary(selection: CaseSelection, width: int) -> list[Run]:
     """Format how much of the dropped content was needed later."""
-    told = selection.study.regret
-    share = f" ({format_percent(told.tokens_used_later / told.tokens_dropped)})" if told.tokens_dropped else ""
-    blocks = f"{told.used_later:,} of {pluralize(told.dropped, 'dropped block')} needed later"
-    tokens = f"{told.tokens_used_later:,} of {told.tokens_dropped:,} tokens{share}"
+    regret = selection.study.regret
+    share = f" ({format_percent(regret.tokens_used_later / regret.tokens_dropped)})" if regret.tokens_dropped else ""
+    blocks = f"{regret.used_later:,} of {pluralize(regret.dropped, 'dropped block')} needed later"
+    tokens = f"{regret.tokens_used_later:,} of {regret.tokens_dropped:,} tokens{share}"
     forms = (f"{blocks}   {tokens}, by bytes/4", f"{blocks}, {tokens}")
     return [(shorten_at_word(choose_form(forms, width), width), BOLD)]
 
 
 def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list[Run]:
-    """Format how much could have been dropped at a call without loss, and how much was; tokens by ``bytes/4``."""
+    """Format how many tokens (``bytes/4``) could have been dropped at a call without loss, and how many were."""
     study = selection.study
     if not 0 <= call < len(study.bound.everything.droppable):
         return []
-    share, replay = study.bound.everything, study.replay
+    bound, replay = study.bound.everything, study.replay
     message = replay.calls[call].message
     regretted = sum(
         case.tokens
         for case in study.regret.cases
         if case.dropped <= message < replay.removed_by_recording.get(case.row, NEVER_REMOVED)
     )
-    most, dropped = share.droppable[call], share.dropped[call]
+    removable, dropped = bound.droppable[call], bound.dropped[call]
     forms = (
-        f"at #{message:,}, {most:,} tokens were removable without loss; "
+        f"at #{message:,}, {removable:,} tokens were removable without loss; "
         f"this policy had dropped {dropped:,}, {regretted:,} of them needed later",
-        f"at #{message:,}, {most:,} removable without loss; dropped {dropped:,}, {regretted:,} needed later",
-        f"{most:,} removable without loss; dropped {dropped:,}, {regretted:,} needed later",
-        f"{most:,} removable; dropped {dropped:,}, {regretted:,} needed",
+        f"at #{message:,}, {removable:,} removable without loss; dropped {dropped:,}, {regretted:,} needed later",
+        f"{removable:,} removable without loss; dropped {dropped:,}, {regretted:,} needed later",
+        f"{removable:,} removable; dropped {dropped:,}, {regretted:,} needed",
     )
     return [(choose_form(forms, width), MUTED)]
 
 
 def format_case_table(selection: CaseSelection, selected: int, width: int, height: int) -> list[list[Run]]:
-    """Return the cases in *height* lines, the first of them a head, so that the selected one is in sight."""
+    """Format column headings and the cases around the selected one, in *height* lines."""
     cases = selection.cases
     rows = [
         (case.tier, f"#{case.message:,}", f"{case.tokens:,}", f"#{case.dropped:,}", f"#{case.later:,}")
@@ -176,62 +168,56 @@ def format_case_table(selection: CaseSelection, selected: int, width: int, heigh
     ]
     heads = ("tier", "block", "tokens", "dropped at", "needed at")
     sizes = [max(len(row[each]) for row in (heads, *rows)) for each in range(len(heads))]
-    left = "  " + heads[0].ljust(sizes[0])
-    lines = [[(f"{left}{_align_right(heads, sizes)}  evidence", MUTED)]]
+    lines = [[(f"  {heads[0].ljust(sizes[0])}{_align_right(heads, sizes)}  evidence", MUTED)]]
     first = compute_first_row(len(cases), selected, height)
-    for number, (case, row) in enumerate(zip(cases, rows, strict=True)):
-        if not first <= number < first + max(height - 1, 0):
-            continue
-        here = number == selected
+    for number in range(first, min(first + max(height - 1, 0), len(cases))):
+        row, is_selected = rows[number], number == selected
         runs: list[Run] = [
-            ("▸ " if here else "  ", f"{BOLD} {PRIMARY}"),
+            ("▸ " if is_selected else "  ", f"{BOLD} {PRIMARY}"),
             (row[0].ljust(sizes[0]), WARN),
-            (_align_right(row, sizes), BOLD if here else ""),
+            (_align_right(row, sizes), BOLD if is_selected else ""),
         ]
-        runs.append(
-            (f"  {shorten(format_line(case.evidence), max(width - count_cells(runs) - 2, 4))}", BOLD if here else MUTED)
-        )
-        runs = pad_runs(runs, width)
-        lines.append(set_background(runs) if here else runs)
+        evidence = shorten(format_line(cases[number].evidence), max(width - count_cells(runs) - 2, 4))
+        runs = pad_runs([*runs, (f"  {evidence}", BOLD if is_selected else MUTED)], width)
+        lines.append(set_background(runs) if is_selected else runs)
     return lines
 
 
 def _align_right(texts: Sequence[str], sizes: Sequence[int]) -> str:
-    """Align all texts but the first in columns."""
     return "".join(f"  {text.rjust(size)}" for text, size in zip(texts[1:], sizes[1:], strict=True))
 
 
 def compute_first_row(count: int, selected: int, height: int) -> int:
-    """Return the first case that a table of *height* lines shows."""
+    """Return the first visible case of a table in *height* lines, column headings included."""
     return max(min(selected - (height - 1) // 2, count - (height - 1)), 0)
 
 
 def format_evidence(selection: CaseSelection, index: int, width: int) -> list[list[Run]]:
-    """Return the case in words: what dropped it, how much later it was used and how, and the line that shows it."""
+    """Format a case in two lines: its size and later use, and the evidence."""
     case, (_, firing) = selection.cases[index], selection.get_firing(index)
     study = selection.study
     calls = [call.message for call in study.replay.calls]
-    later = sum(firing.message <= message <= case.later for message in calls) - 1
-    when = "at once" if later <= 0 else f"{pluralize(later, 'call')} later"
-    told = f"{case.tier}: {case.tokens:,} tokens by bytes/4, needed {when}"
-    forms = (f"{told}; {TIER_TEXTS[case.tier]}", f"{told}; {TIER_TEXTS[case.tier].partition(',')[0]}", told)
+    delay = sum(firing.message <= message <= case.later for message in calls) - 1
+    time = "at once" if delay <= 0 else f"{pluralize(delay, 'call')} later"
+    need = f"{case.tier}: {case.tokens:,} tokens by bytes/4, needed {time}"
+    forms = (f"{need}; {TIER_TEXTS[case.tier]}", f"{need}; {TIER_TEXTS[case.tier].partition(',')[0]}", need)
     return [
         [(shorten_at_word(choose_form(forms, width), width), WARN)],
         [("evidence ", MUTED), (shorten(format_safe_line(format_line(case.evidence)), max(width - 9, 4)), BOLD)],
     ]
 
 
-def format_side_title(selection: CaseSelection, index: int, preview: str, *, used: bool) -> str:
-    """Format the title of one of the two sides, the more important first."""
-    side = (find_used_side if used else find_dropped_side)(selection, index)
-    when = "needed later" if used else f"dropped at #{selection.cases[index].dropped:,}"
-    return f"{when}: #{side.location.message:,}, est. {pluralize(side.tokens, 'token')}: {format_line(preview)}"
+def format_side_title(selection: CaseSelection, index: int, name: str, preview: str) -> str:
+    """Format the title of one of the two sides, the most important part first."""
+    side = find_side(selection, index, name)
+    event = "needed later" if name == "used" else f"dropped at #{selection.cases[index].dropped:,}"
+    return f"{event}: #{side.location.message:,}, est. {pluralize(side.tokens, 'token')}: {format_line(preview)}"
 
 
 def explain_no_cases(selection: CaseSelection) -> str:
     """Explain why there is no case."""
-    told = selection.study.regret
-    if not told.dropped:
+    regret = selection.study.regret
+    if not regret.dropped:
         return "The policy drops nothing in this recording, so nothing was needed later"
-    dropped = f"{pluralize(told.dropped, 'block')}, {told.tokens_dropped:,} tokens"
+    dropped = f"{pluralize(regret.dropped, 'block')}, {regret.tokens_dropped:,} tokens"
     return f"Nothing that the policy dropped was needed later ({dropped})"

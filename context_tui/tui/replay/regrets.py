@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -13,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widget import Widget
 
 from context_tui.lab.study import Study
@@ -24,48 +22,30 @@ from context_tui.tui.reader.detail import Detail
 from context_tui.tui.reader.document import DocumentSource
 from context_tui.tui.rendering.formatting import format_row_kind
 from context_tui.tui.replay import regret_cases
-from context_tui.tui.replay.regret_cases import CaseSelection, CaseSide
+from context_tui.tui.replay.regret_cases import CaseSelection
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.timeline.marks import NO_MARK
+from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, LinesPane, Run, justify_runs
+from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 SIDES = ("dropped", "used")
 
 
 @dataclass
 class MessageRead(Message):
-    """A large message was read."""
+    """Posted when a large message is read."""
 
     message: int
 
 
-class CaseList(LinesPane, can_focus=True):
-    """The cases: a click selects one."""
-
-    BINDING_GROUP_TITLE = "Cases"
-
-    @dataclass
-    class Clicked(Message):
-        """A line of the list, counted from its head."""
-
-        line: int
-
-    def on_click(self, event: events.Click) -> None:
-        """Hand on the line."""
-        self.post_message(self.Clicked(event.y - self.gutter.top))
-
-    def on_focus(self) -> None:
-        """Redraw with the focus style."""
-        self.refresh()
-
-
-class RegretsScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
-    """Screen of one case at a time. Keys pressed before the regrets are known are handled when they are."""
+class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
+    """Shows one case at a time. Keys pressed before the regrets are known are handled as soon as they are."""
 
     CSS_PATH = "regrets.tcss"
-    AUTO_FOCUS = "CaseList"
+    AUTO_FOCUS = "ClickableLines"
     BINDING_GROUP_TITLE = "Needed later"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-high")]
@@ -86,88 +66,87 @@ class RegretsScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     ]
 
     def __init__(self, controller: Controller, comparison: Comparison, *, all_firings: bool = False) -> None:
-        """The regrets of the selected policy: of the firing under the cursor, or *everywhere*."""
+        """Show the regrets of the selected policy: those of the firing under the cursor, or with *all_firings* all."""
         super().__init__()
         self.controller, self.comparison = controller, comparison
-        here = bool(comparison.get_firings(comparison.call)) and not all_firings
-        self.call = comparison.call if here else None
+        has_firing = bool(comparison.get_firings(comparison.call)) and not all_firings
+        self.call = comparison.call if has_firing else None
         self.case_selection: CaseSelection | None = None
         self.case_index = 0
         self.side = "dropped"
-        self._pending_actions: list[Callable[[], object]] = []
 
-    # What is seen
+    @property
+    def is_ready(self) -> bool:
+        """Whether the regrets are known."""
+        return self.case_selection is not None
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the policy cannot be replayed."""
+        return bool(self.comparison.selected_lane.error)
+
+    # Drawing
 
     def compose(self) -> ComposeResult:
-        """Compose the totals, the cases, the selected case in words, and its two sides."""
-        plain = self.controller.options.ascii
-        yield LinesPane(self._draw_head, ascii=plain, id="regrets-head")
-        yield CaseList(self._draw_list, ascii=plain, id="regrets-list")
-        yield LinesPane(self._draw_evidence, ascii=plain, id="regrets-evidence")
+        """Yield the totals, the cases, the evidence of the selected case, and its two sides."""
+        ascii = self.controller.options.ascii
+        yield LinesPane(self._draw_head, ascii=ascii, id="regrets-head")
+        yield ClickableLines(self._draw_list, ascii=ascii, id="regrets-list")
+        yield LinesPane(self._draw_evidence, ascii=ascii, id="regrets-evidence")
         with Container(id="regrets-sides"):
             for side in SIDES:
                 yield Detail(id=f"regrets-{side}")
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Show what is known by now, once there are lines to show it in."""
+        """Show what is known, once the panes have a size."""
         self.call_after_refresh(self.update_regrets)
 
     def update_regrets(self) -> None:
-        """Show the regrets as soon as they are known, and do what was pressed before."""
+        """Show the regrets as soon as they are known, and handle the keys pressed before."""
         study = self._study
         if self.case_selection is None and study is not None:
             self.case_selection = regret_cases.select_cases(study, self.call)
-            if not self.case_selection.case_numbers and self.call is not None:
+            if not self.case_selection and self.call is not None:
                 self.call, self.case_selection = None, regret_cases.select_cases(study)
         self.draw()
-        if self.case_selection is not None:
-            later, self._pending_actions = self._pending_actions, []
-            for act in later:
-                act()
+        self.run_waiting_actions()
 
     @property
     def _study(self) -> Study | None:
-        """Regrets of the selected policy at its present settings, once known."""
-        comparison = self.comparison
-        return (
-            comparison.selected_lane.result.study
-            if comparison.selected_lane.result and not comparison.is_pending
-            else None
-        )
+        result = self.comparison.selected_lane.result
+        return result.study if result and not self.comparison.is_pending else None
 
     def draw(self) -> None:
         """Draw everything."""
-        found = self.case_selection
+        selection = self.case_selection
         self.query_one("#regrets-list").styles.height = self._list_height
         for part in ("#regrets-head", "#regrets-list", "#regrets-evidence"):
             self.query_one(part).refresh()
-        self.set_class(found is None or not found.case_numbers, "-nothing")
+        self.set_class(not selection, "-nothing")
         self.set_class(self.side == "used", "-used")
-        if found is not None and found.case_numbers:
-            self._show_block("dropped", regret_cases.find_dropped_side(found, self.case_index))
-            self._show_block("used", regret_cases.find_used_side(found, self.case_index))
-            self.call_after_refresh(self._scroll_to_evidence)  # the two sides may have another size by then
+        if selection:
+            for name in SIDES:
+                self._show_block(selection, name)
+            self.call_after_refresh(self._scroll_to_evidence)  # the layout may change the size of the two sides
 
     @property
     def _list_height(self) -> int:
-        """Lines of the list with border and head: those it needs, as far as the two sides leave room."""
-        count = len(self.case_selection.case_numbers) if self.case_selection else 0
-        return 2 + min(count, max(self.size.height // 5, 3))
+        """Lines of the list with its border and headings: as many as it needs, at most a fifth of the screen."""
+        return 2 + min(len(self.case_selection or ()), max(self.size.height // 5, 3))
 
     def on_resize(self) -> None:
-        """Give the list as many lines as fit; the evidence stays visible."""
+        """Fit the height of the list, and keep the evidence visible."""
         self.query_one("#regrets-list").styles.height = self._list_height
         self.call_after_refresh(self._scroll_to_evidence)
 
     def _scroll_to_evidence(self) -> None:
-        """Scroll both sides to the evidence: in another width it is on another line, on a hidden side on none."""
+        """Scroll both sides to the evidence, whose line depends on the width."""
         for detail in self.query(Detail):
             needle, detail.needle = detail.needle, ""
             detail.set_search_text(needle)
 
     def _select_side(self, side: str) -> None:
-        """Go to one of the two sides."""
         self.side = side
         self.set_class(side == "used", "-used")
         if not self.query_one(f"#regrets-{side}").size:
@@ -175,60 +154,52 @@ class RegretsScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     def _draw_head(self, width: int, _: int) -> list[list[Run]]:
         label = shorten_at_word(self.comparison.selected_lane.label, max(width - 30, 12))
-        found = self.case_selection
-        if found is None:
-            trouble = self.comparison.selected_lane.error
-            words = trouble or "Searching for later uses…"
+        selection = self.case_selection
+        if selection is None:
+            status = self.comparison.selected_lane.error or "Searching for later uses…"
             return [
                 [("Needed later", f"{BOLD} {PRIMARY}"), (f"  {label}", BOLD)],
-                [(shorten_at_word(words, width), MUTED)],
+                [(shorten_at_word(status, width), MUTED)],
             ]
         if self.call is None:
-            which = "all firings"
+            scope = "all firings"
         else:
-            which = f"dropped before #{found.study.replay.calls[self.call].message:,}"
-        count = f"case {self.case_index + 1:,} of {len(found.case_numbers):,}, " if found.case_numbers else ""
+            scope = f"dropped before #{selection.study.replay.calls[self.call].message:,}"
+        count = f"case {self.case_index + 1:,} of {len(selection):,}, " if selection else ""
         title = justify_runs(
-            [(9, ("Needed later", f"{BOLD} {PRIMARY}")), (8, (label, BOLD))], [(count + which, MUTED)], width
+            [(9, ("Needed later", f"{BOLD} {PRIMARY}")), (8, (label, BOLD))], [(count + scope, MUTED)], width
         )
-        call = found.get_firing(self.case_index)[1].call if found.case_numbers else self.comparison.call
-        bound = regret_cases.format_regret_bound(found, call, width)
-        return [title, regret_cases.format_summary(found, width), bound]
+        call = selection.get_firing(self.case_index)[1].call if selection else self.comparison.call
+        bound = regret_cases.format_regret_bound(selection, call, width)
+        return [title, regret_cases.format_summary(selection, width), bound]
 
     def _draw_list(self, width: int, height: int) -> list[list[Run]]:
-        found = self.case_selection
-        if found is None:
+        selection = self.case_selection
+        if selection is None:
             return []
-        if not found.case_numbers:
-            return [[(shorten_at_word(regret_cases.explain_no_cases(found), width), MUTED)]]
-        return regret_cases.format_case_table(found, self.case_index, width, height)
+        if not selection:
+            return [[(shorten_at_word(regret_cases.explain_no_cases(selection), width), MUTED)]]
+        return regret_cases.format_case_table(selection, self.case_index, width, height)
 
     def _draw_evidence(self, width: int, _: int) -> list[list[Run]]:
-        return (
-            regret_cases.format_evidence(self.case_selection, self.case_index, width)
-            if self.case_selection and self.case_selection.case_numbers
-            else []
-        )
+        selection = self.case_selection
+        return regret_cases.format_evidence(selection, self.case_index, width) if selection else []
 
-    def _show_block(self, name: str, side: CaseSide) -> None:
-        """Show one side, at the evidence."""
-        found, reader, used = self.case_selection, self.controller.reader, name == "used"
-        if found is None:
-            return
+    def _show_block(self, selection: CaseSelection, name: str) -> None:
+        side, reader = regret_cases.find_side(selection, self.case_index, name), self.controller.reader
         detail, session, message = self.query_one(f"#regrets-{name}", Detail), self.comparison.session, side.location[0]
-        word = format_row_kind(session.facts, *side.location)
-        large = reader.is_huge(message) and not reader.is_cached(message)
-        preview = "" if large else reader.format_preview(*side.location)
-        title = regret_cases.format_side_title(found, self.case_index, f"{word} {preview}", used=used)
-        if large:
-            detail.show_loading(Content(title), "reading the message…")
+        is_large = reader.is_huge(message) and not reader.is_cached(message)
+        preview = "" if is_large else reader.format_preview(*side.location)
+        label = f"{format_row_kind(session.facts, *side.location)} {preview}"
+        title = Content(regret_cases.format_side_title(selection, self.case_index, name, label))
+        if is_large:
+            detail.show_loading(title, "reading the message…")
             start_work(self, f"read-{name}", "read a large message", partial(self._read_large_message, message))
             return
-        block = reader.read_block(side.row)
-        needle = regret_cases.choose_needle(found.cases[self.case_index], block, used=used)
-        subject = DocumentSource(session, side.location, reader.read_blocks(message), NO_MARK)
-        detail.show_document(subject, Content(title), Content())
-        detail.set_search_text(needle)
+        case, block = selection.cases[self.case_index], reader.read_block(side.row)
+        source = DocumentSource(session, side.location, reader.read_blocks(message), NO_MARK)
+        detail.show_document(source, title, Content())
+        detail.set_search_text(regret_cases.choose_needle(case, block, name))
 
     def _read_large_message(self, message: int, _: ThreadJob) -> None:
         self.controller.reader.read_blocks(message)
@@ -244,48 +215,38 @@ class RegretsScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     # Keys
 
-    def _run_when_known(self, act: Callable[[], object]) -> None:
-        if self.case_selection is not None:
-            act()
-        elif not self.comparison.selected_lane.error:
-            self._pending_actions.append(act)
-
+    @when_ready
     def action_case(self, step: int) -> None:
         """Go to the next or previous case."""
-        self._run_when_known(lambda: self._select_case(self.case_index + step))
+        self._select_case(self.case_index + step)
 
-    def _select_case(self, at: int) -> None:
-        if self.case_selection is not None and self.case_selection.case_numbers:
-            self.case_index = min(max(at, 0), len(self.case_selection.case_numbers) - 1)
+    def _select_case(self, index: int) -> None:
+        if self.case_selection:
+            self.case_index = min(max(index, 0), len(self.case_selection) - 1)
             self.draw()
 
-    @on(CaseList.Clicked)
-    def _select_clicked_case(self, event: CaseList.Clicked) -> None:
-        if self.case_selection is not None and event.line >= 1:
-            height = self.query_one(CaseList).content_size.height
-            number = (
-                regret_cases.compute_first_row(len(self.case_selection.case_numbers), self.case_index, height)
-                + event.line
-                - 1
-            )
-            if number < len(self.case_selection.case_numbers):
+    @on(ClickableLines.Clicked)
+    def _select_clicked_case(self, event: ClickableLines.Clicked) -> None:
+        if self.case_selection and event.line >= 1:
+            count, height = len(self.case_selection), event.pane.content_size.height
+            number = regret_cases.compute_first_row(count, self.case_index, height) + event.line - 1
+            if number < count:
                 self._select_case(number)
 
+    @when_ready
     def action_side(self, step: int) -> None:
-        """Go to the dropped block (-1), to the later use (+1), or to the one of them that has not the keys (0)."""
-        self._run_when_known(lambda: self._focus_side(step))
-
-    def _focus_side(self, step: int) -> None:
-        if self.case_selection is None or not self.case_selection.case_numbers:
+        """Focus the dropped block (-1), the later use (+1), or the other one of the two (0)."""
+        if not self.case_selection:
             return
-        listed = self.query_one(CaseList).has_focus
-        other = "used" if self.side == "dropped" and not listed else "dropped"
-        self._select_side(other if not step else "dropped" if step < 0 else "used")
+        if step == 0:
+            is_list_focused = self.query_one(ClickableLines).has_focus
+            step = 1 if self.side == "dropped" and not is_list_focused else -1
+        self._select_side("used" if step > 0 else "dropped")
         self.query_one(f"#regrets-{self.side}").focus()
 
     def action_cases(self) -> None:
         """Go to the list of cases."""
-        self.query_one(CaseList).focus()
+        self.query_one(ClickableLines).focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Make the focused side the one that enter opens."""
@@ -293,23 +254,20 @@ class RegretsScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         if widget.id in ("regrets-dropped", "regrets-used"):
             self._select_side(widget.id.removeprefix("regrets-"))
 
+    @when_ready
     def action_scope(self) -> None:
-        """Show the cases of the firing under the cursor, or those of all; the selected case stays where it can."""
-        self._run_when_known(self._toggle_scope)
-
-    def _toggle_scope(self) -> None:
-        study = self._study
-        if self.case_selection is None or study is None:
+        """Switch between the cases of one firing and those of all; the selected case stays selected if possible."""
+        selection, study = self.case_selection, self._study
+        if selection is None or study is None:
             return
-        number = self.case_selection.case_numbers[self.case_index] if self.case_selection.case_numbers else -1
+        number = selection.case_numbers[self.case_index] if selection else -1
         if self.call is not None:
             self.call = None
-        elif self.case_selection.case_numbers:
-            self.call = self.case_selection.get_firing(self.case_index)[1].call
+        elif selection:
+            self.call = selection.get_firing(self.case_index)[1].call
         self.case_selection = regret_cases.select_cases(study, self.call)
-        self.case_index = (
-            self.case_selection.case_numbers.index(number) if number in self.case_selection.case_numbers else 0
-        )
+        numbers = self.case_selection.case_numbers
+        self.case_index = numbers.index(number) if number in numbers else 0
         self.draw()
 
     def action_raw(self) -> None:
@@ -329,16 +287,12 @@ class RegretsScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     def _inspect_entered(self) -> None:
         self.action_inspect()
 
+    @when_ready
     def action_inspect(self) -> None:
-        """Go to the message of the side in the inspector, as of the firing, or as of the use."""
-        self._run_when_known(self._inspect_side)
-
-    def _inspect_side(self) -> None:
-        found, comparison = self.case_selection, self.comparison
-        if found is None or not found.case_numbers:
+        """Go to the message of the selected side in the inspector, as of the firing or the use."""
+        selection, comparison = self.case_selection, self.comparison
+        if not selection:
             return
-        side = (regret_cases.find_used_side if self.side == "used" else regret_cases.find_dropped_side)(
-            found, self.case_index
-        )
+        side = regret_cases.find_side(selection, self.case_index, self.side)
         policy, params = comparison.selected_lane.policy, comparison.policy_params
         self.dismiss(partial(self.controller.adopt_settings, policy, params, side.point, side.location))

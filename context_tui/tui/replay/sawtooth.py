@@ -1,7 +1,7 @@
 """Draw the context size along a recording as a chart: blocks under the policy, shade for the baseline.
 
-All charts of a comparison have one scale, so that they can be held against each other. A column stands for a call, or
-for the largest of several, under the cursor for that call alone; its cells are exact to an eighth.
+All charts of a comparison have the same scale. A column shows one call, or the largest of several; the column under the
+cursor shows the call under the cursor. Heights are exact to an eighth of a cell.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from context_tui.tui.widgets.styled_text import BAD, BOLD, MUTED, WARN, Run
 GUTTER = 7
 """Cells to the left of a chart, for its scale."""
 MIN_CHART_LINES = 3
-"""Lines of a chart that is of use."""
+"""Minimum height of a chart."""
 SHADE, RULE, TRACE = "░", "┈", "·"
 CURSOR_BACKGROUND = frozenset((" ", SHADE, RULE, TRACE))
-"""What the cursor stands before; letters are not broken by it."""
+"""Glyphs that the line of the cursor is drawn over; it does not break letters."""
 THRESHOLD_LABEL, DRAG_SIGN = "threshold", "↕"
-"""The name of a line that can be pulled, and the sign of that, behind its size."""
+"""Label of a threshold, and the sign after its size that shows that it can be dragged."""
 FIRING_SIGN, COMPACTION_SIGN, CLEARING_SIGN, OVERFLOW_SIGN = "▲", "│", "▾", "!"
 BLOCK_STYLE = "$primary 60%"
-"""The ground of a chart: calmer than the lines of a small one."""
+"""Style of the blocks, calmer than that of a small chart's lines."""
 MIN_WINDOW_SHARE = 0.4
-"""The part of the window up to which a chart leaves it out, as it would be flat."""
+"""Share of a window or threshold that the largest size must reach for it to be on the scale, else charts are flat."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +35,12 @@ class Sawtooth:
     """Chart data of one policy, by call.
 
     Attributes:
-        sizes: tokens of the context under the policy, ``baseline_sizes`` what they are without it.
-        recorded: what was recorded, where that is something else than ``baseline_sizes``.
-        windows: the context window.
-        thresholds: sizes at which the policy acts.
-        fires: calls before which it did.
-        events: by call, the sign of what the recording did to its context.
+        sizes: tokens of the context under the policy; ``baseline_sizes`` are those without it.
+        recorded_sizes: recorded tokens; empty if they are the same as ``baseline_sizes``.
+        windows: tokens of the context window.
+        thresholds: sizes in tokens at which the policy fires.
+        firing_calls: calls before which it fires.
+        event_signs: sign of the recorded context event before a call.
     """
 
     sizes: Sequence[int]
@@ -53,7 +53,7 @@ class Sawtooth:
 
 
 class ChartScale(NamedTuple):
-    """Calls from ``first_call`` to ``end_call`` over ``width`` columns, and tokens from nothing to ``max_tokens``."""
+    """Calls from ``first_call`` to before ``end_call`` over ``width`` columns, and tokens from 0 to ``max_tokens``."""
 
     first_call: int
     end_call: int
@@ -61,13 +61,13 @@ class ChartScale(NamedTuple):
     max_tokens: int
 
     def get_calls(self, x: int) -> range:
-        """Return the calls of a column: always at least one."""
+        """Return the calls of a column, at least one."""
         count = self.end_call - self.first_call
         low = x * count // self.width
         return range(self.first_call + low, self.first_call + max((x + 1) * count // self.width, low + 1))
 
     def get_columns(self, call: int) -> range:
-        """Return the columns of a call; none where it is out of sight."""
+        """Return the columns of a call; empty if it is not visible."""
         if not self.first_call <= call < self.end_call:
             return range(0)
         count, place = self.end_call - self.first_call, call - self.first_call
@@ -80,48 +80,47 @@ class ChartScale(NamedTuple):
 
 
 def compute_max_tokens(charts: Sequence[Sawtooth]) -> int:
-    """Return the upper end of a scale: the largest size there is, and the window where that is not far above it."""
+    """Return the upper end of the scale: the largest size, or a threshold or window that is not far above it."""
     peak = max((max((*chart.sizes, *chart.baseline_sizes), default=0) for chart in charts), default=0)
     limits = [each for chart in charts for each in chart.thresholds]
     limits += [max(chart.windows) for chart in charts if chart.windows]
-    near = [each for each in limits if peak >= each * MIN_WINDOW_SHARE]
-    return max((peak, *near, 1))
+    return max((peak, *(limit for limit in limits if peak >= limit * MIN_WINDOW_SHARE), 1))
 
 
 def build_scale(charts: Sequence[Sawtooth], width: int, calls: range) -> ChartScale:
-    """Build the scale of all charts of a comparison in *width* cells, with the numbers beside them."""
+    """Build the common scale of charts in *width* cells, gutter included."""
     return ChartScale(calls.start, calls.stop, max(width - GUTTER, 1), compute_max_tokens(charts))
 
 
 def compute_zoom_range(count: int, cursor: int, level: int) -> range:
-    """Return the calls in sight: all of *count*, at each level half as many, with the cursor among them."""
+    """Return the visible calls around the cursor: all of *count* at level 0, half as many at each further level."""
     size = max(count >> level, min(count, 8))
     first = min(max(cursor - size // 2, 0), count - size)
     return range(first, first + size)
 
 
 def draw_chart(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: int = -1) -> list[list[Run]]:
-    """Return a chart with its scale in *height* lines, the last of them the signs of what happened; *cursor* is a
-    call.
-    """
+    """Draw a chart with its scale in *height* lines, the last of which has the signs of events; *cursor* is a call."""
     rows, width = height - 1, scale.width
     canvas, bottom = Canvas(GUTTER + width, height), rows - 1
     sizes, without = sawtooth.sizes, sawtooth.baseline_sizes
-    here = scale.get_columns(cursor)
+    cursor_columns = scale.get_columns(cursor)
     tops = list[int]()
     for x in range(width):
-        calls = range(cursor, cursor + 1) if x in here else scale.get_calls(x)
+        calls = range(cursor, cursor + 1) if x in cursor_columns else scale.get_calls(x)
         largest = max(calls, key=sizes.__getitem__)
         shade = -(-count_eighths(max(without[call] for call in calls), scale.max_tokens, rows) // 8)
         size = count_eighths(sizes[largest], scale.max_tokens, rows)
         canvas.fill_column(GUTTER + x, rows - shade, bottom, SHADE, MUTED)
-        over = any(sizes[call] > sawtooth.windows[call] for call in calls)
+        is_over = any(sizes[call] > sawtooth.windows[call] for call in calls)
         tops.append(rows - -(-size // 8))
-        canvas.draw_column(GUTTER + x, bottom, size, f"{BOLD} {WARN}" if x in here else BAD if over else BLOCK_STYLE)
+        canvas.draw_column(
+            GUTTER + x, bottom, size, f"{BOLD} {WARN}" if x in cursor_columns else BAD if is_over else BLOCK_STYLE
+        )
     _draw_trace(canvas, sawtooth, scale, rows)
     for value, name in _list_rules(sawtooth, scale):
         _draw_rule(canvas, tops, compute_line(value, scale, rows), format_tokens(value), name)
-    for x in here[:1]:
+    for x in cursor_columns[:1]:
         for y in range(tops[x]):
             if canvas.get_glyph(GUTTER + x, y) in CURSOR_BACKGROUND:
                 canvas.write(GUTTER + x, y, "│", f"{BOLD} {WARN}")
@@ -129,12 +128,12 @@ def draw_chart(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: int =
         canvas.write(0, 0, format_tokens(scale.max_tokens).rjust(GUTTER - 1), MUTED)
     if rows > 1 and canvas.get_glyph(GUTTER - 2, bottom) == " ":
         canvas.write(0, bottom, "0".rjust(GUTTER - 1), MUTED)
-    _draw_signs(canvas, sawtooth, scale, height - 1, here)
+    _draw_signs(canvas, sawtooth, scale, height - 1, cursor_columns)
     return canvas.get_lines()
 
 
 def compute_line(value: int, scale: ChartScale, rows: int) -> int:
-    """Return the line of a size."""
+    """Return the line of a size, counted from the top."""
     return rows - max(-(-count_eighths(value, scale.max_tokens, rows) // 8), 1)
 
 
@@ -144,31 +143,31 @@ def compute_size_at_line(y: int, scale: ChartScale, rows: int) -> int:
 
 
 def _list_rules(sawtooth: Sawtooth, scale: ChartScale) -> list[tuple[int, str]]:
-    """Return the sizes with a line of their own, the more important last."""
-    window = max((sawtooth.windows[call] for call in range(scale.first_call, scale.end_call)), default=0)
-    found = [(window, "window"), *((each, THRESHOLD_LABEL) for each in sawtooth.thresholds)]
-    return [(value, name) for value, name in found if 0 < value <= scale.max_tokens]
+    """List the sizes that are marked by a line, with their labels; the most important ones last."""
+    window = max(sawtooth.windows[scale.first_call : scale.end_call], default=0)
+    rules = [(window, "window"), *((size, THRESHOLD_LABEL) for size in sawtooth.thresholds)]
+    return [(size, label) for size, label in rules if 0 < size <= scale.max_tokens]
 
 
 def _draw_rule(canvas: Canvas, tops: Sequence[int], y: int, value: str, name: str) -> None:
-    """A line behind the blocks and through the shade, with its name where there is neither."""
-    there = [canvas.get_glyph(GUTTER + x, y) if top > y else "" for x, top in enumerate(tops)]
-    free = [glyph == " " for glyph in there]
-    for x, glyph in enumerate(there):
+    """Draw a line behind the blocks and through the shade, with its name where it covers neither."""
+    style = BOLD if name == THRESHOLD_LABEL else MUTED
+    glyphs = [canvas.get_glyph(GUTTER + x, y) if top > y else "" for x, top in enumerate(tops)]
+    is_free = [glyph == " " for glyph in glyphs]
+    for x, glyph in enumerate(glyphs):
         if glyph == " " or (glyph in (SHADE, TRACE) and x % 2):
             canvas.write(GUTTER + x, y, RULE, MUTED)
-    canvas.write(0, y, value.rjust(GUTTER - 1), BOLD if name == THRESHOLD_LABEL else MUTED)
+    canvas.write(0, y, value.rjust(GUTTER - 1), style)
     if name == THRESHOLD_LABEL:
         canvas.write(GUTTER - 1, y, DRAG_SIGN, BOLD)
-    words = f" {name} "
-    places = (1, len(tops) - len(words) - 1, *range(2, len(tops) - len(words)))
-    at = next((x for x in places if x >= 0 and all(free[x : x + len(words)])), None)
-    if at is not None:
-        canvas.write(GUTTER + at, y, words, BOLD if name == THRESHOLD_LABEL else MUTED)
+    label = f" {name} "
+    end = len(tops) - len(label)
+    start = next((x for x in (1, end - 1, *range(2, end)) if x >= 0 and all(is_free[x : x + len(label)])), None)
+    if start is not None:
+        canvas.write(GUTTER + start, y, label, style)
 
 
 def _draw_trace(canvas: Canvas, sawtooth: Sawtooth, scale: ChartScale, rows: int) -> None:
-    """Draw the recorded sizes as dots, where the shade does not show them."""
     if not any(sawtooth.recorded_sizes):
         return
     for x in range(scale.width):
@@ -180,40 +179,40 @@ def _draw_trace(canvas: Canvas, sawtooth: Sawtooth, scale: ChartScale, rows: int
 
 
 def choose_sign(sawtooth: Sawtooth, calls: range) -> str:
-    """Return the sign below some calls; of several the first that matters."""
+    """Return the most important sign of the calls of a column; empty if there is none."""
     if any(call in sawtooth.firing_calls for call in calls):
         return FIRING_SIGN
-    found = {sawtooth.event_signs[call] for call in calls if call in sawtooth.event_signs}
-    if found:
-        return COMPACTION_SIGN if COMPACTION_SIGN in found else CLEARING_SIGN
+    event_signs = {sawtooth.event_signs[call] for call in calls if call in sawtooth.event_signs}
+    if event_signs:
+        return COMPACTION_SIGN if COMPACTION_SIGN in event_signs else CLEARING_SIGN
     return OVERFLOW_SIGN if any(sawtooth.sizes[call] > sawtooth.windows[call] for call in calls) else ""
 
 
 def _draw_signs(canvas: Canvas, sawtooth: Sawtooth, scale: ChartScale, y: int, cursor_columns: range) -> None:
     styles = {FIRING_SIGN: f"{BOLD} {WARN}", OVERFLOW_SIGN: f"{BOLD} {BAD}"}
-    shown = -1
+    last_start = -1  # several columns may show one call
     for x in range(scale.width):
         calls = scale.get_calls(x)
         sign = choose_sign(sawtooth, calls)
-        if sign and calls.start != shown:
+        if sign and calls.start != last_start:
             canvas.write(GUTTER + x, y, sign, styles.get(sign, BOLD))
-        elif x in cursor_columns and x == cursor_columns.start:
+        elif cursor_columns and x == cursor_columns.start:
             canvas.write(GUTTER + x, y, "┴", f"{BOLD} {WARN}")
-        shown = calls.start
+        last_start = calls.start
 
 
 def draw_axis(messages: Sequence[int], scale: ChartScale, cursor: int) -> list[Run]:
-    """Return the line below all charts: the messages at both ends, and the one under the cursor."""
+    """Draw the axis below all charts: the messages at both ends, and the one under the cursor."""
     canvas = Canvas(GUTTER + scale.width)
     if not messages or scale.end_call <= scale.first_call:
         return canvas.get_line()
-    here = scale.get_columns(cursor)
-    text = f"#{messages[cursor]:,}" if here else ""
-    at = min(max(here.start - len(text) // 2, 0), scale.width - len(text)) if here else 0
+    cursor_columns = scale.get_columns(cursor)
+    text = f"#{messages[cursor]:,}" if cursor_columns else ""
+    start = min(max(cursor_columns.start - len(text) // 2, 0), scale.width - len(text)) if cursor_columns else 0
     first, last = f"#{messages[scale.first_call]:,}", f"#{messages[scale.end_call - 1]:,}"
-    if not here or (at > len(first) and text != first):
+    if not cursor_columns or (start > len(first) and text != first):
         canvas.write(GUTTER, 0, first, MUTED)
-    if not here or (at + len(text) < scale.width - len(last) and text != last):
+    if not cursor_columns or (start + len(text) < scale.width - len(last) and text != last):
         canvas.write(GUTTER + scale.width - len(last), 0, last, MUTED)
-    canvas.write(GUTTER + at, 0, text, f"{BOLD} {WARN}")
+    canvas.write(GUTTER + start, 0, text, f"{BOLD} {WARN}")
     return canvas.get_line()

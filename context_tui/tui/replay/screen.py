@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import PurePath
 from typing import Any
 
 from textual import events, on
@@ -15,7 +13,6 @@ from textual.binding import BindingsMap
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Static
 
@@ -24,7 +21,6 @@ from context_tui.lab.replay.recording import Recording
 from context_tui.policies.parameter_space import get_value, list_parameters_in_context
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES
 from context_tui.text.numbers import format_percent
-from context_tui.text.sanitize import make_visible
 from context_tui.tui.command_line import format_replay_command
 from context_tui.tui.comparison import (
     MAX_POLICIES,
@@ -44,29 +40,31 @@ from context_tui.tui.replay.charts import Charts, draw_charts
 from context_tui.tui.replay.configuration import ConfigurationScreen
 from context_tui.tui.replay.firings import FiringsScreen
 from context_tui.tui.replay.keys import HELP_NOTES, build_bindings
-from context_tui.tui.replay.panes import ChartsView, TableView
+from context_tui.tui.replay.panes import ChartsView
 from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.replay.setting_controls import ThresholdDrag, ThresholdHandle
-from context_tui.tui.saving import save_new_file
+from context_tui.tui.saving import notify_briefly, save_picture
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.view import format_policy_tooltip
+from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.setting_lines import list_setting_lines
 from context_tui.tui.widgets.setting_rows import SettingRows
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run, build_content
+from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 OUTDATED_GRACE_S = 0.25
-"""Seconds after which a replay that nobody waits for any more is given up; one that is faster is shown on the way."""
+"""Seconds for which an outdated replay may go on; its result is shown until that of the current settings is there."""
 FIRST_SLICE_S = 0.03
-"""Seconds for which a replay goes on without giving the screen its turn: most are done by then, and waited for."""
+"""Seconds for which a replay runs before it yields to the screen: most are done by then."""
 STUDY_DELAY_S = 0.15
-"""Seconds without another change after which prices and regrets are computed, which nobody waits for while dragging."""
+"""Seconds after the last change until prices and regrets are computed: they are not needed while a value is dragged."""
 PROGRESS_INTERVAL_S = 0.2
-"""Seconds between two words about how far a slow replay is."""
+"""Seconds between two updates of the progress of a slow replay."""
 SETTING_NOTE_LINES, MAX_BOTTOM_LINES = 2, 12
-"""Lines below the settings about the selected one; and the most that these and the table take side by side."""
+"""Lines about the selected setting, below the settings; maximum height of settings and table side by side."""
 
 
 @dataclass
@@ -78,7 +76,7 @@ class RecordingPrepared(Message):
 
 @dataclass
 class TaskFinished(Message):
-    """A policy was replayed, or why it cannot be."""
+    """Posted with the result of a task, or with the reason why there is none."""
 
     task: ReplayTask
     result: LaneResult | str
@@ -93,13 +91,13 @@ class RecordingIndexed(Message):
 
 @dataclass
 class ReplayProgress(Message):
-    """Progress of a slow replay."""
+    """Posted with the share of a slow replay that is done."""
 
     share: float
 
 
-class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
-    """Shows a comparison; keys change it, what is missing is computed in a thread, and it is drawn."""
+class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
+    """Draws a comparison and computes its missing results in threads; keys and the mouse change it."""
 
     CSS_PATH = "replay.tcss"
     AUTO_FOCUS = "ChartsView"
@@ -119,24 +117,38 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self._progress = 0.0
         self._fit_key: object = None
         self._legend: list[Run] = []
-        self._dragged_threshold: tuple[ThresholdDrag, ThresholdHandle] | None = (
-            None  # of the threshold that is being pulled
-        )
-        self._pending_actions: list[Callable[[], object]] = []
+        self._dragged_threshold: tuple[ThresholdDrag, ThresholdHandle] | None = None
 
-    # What is seen
+    @property
+    def is_ready(self) -> bool:
+        """Whether the selected policy's replay is ready."""
+        return self.comparison.replay is not None
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the selected policy cannot be replayed, or there is no call."""
+        comparison = self.comparison
+        has_no_calls = comparison.recording is not None and not comparison.call_count
+        return bool(comparison.selected_lane.error) or has_no_calls
+
+    # Drawing
 
     def compose(self) -> ComposeResult:
         """Header, charts, the call under the cursor, policies, settings, limits, footer."""
-        plain = self.controller.options.ascii
-        yield LinesPane(self._draw_header, ascii=plain, id="replay-header")
-        yield ChartsView(self._draw_charts, ascii=plain, id="replay-charts")
-        yield LinesPane(self._draw_call, ascii=plain, id="replay-words")
+        ascii = self.controller.options.ascii
+        yield LinesPane(self._draw_header, ascii=ascii, id="replay-header")
+        yield ChartsView(self._draw_charts, ascii=ascii, id="replay-charts")
+        yield LinesPane(self._draw_call, ascii=ascii, id="replay-words")
         with Vertical(id="replay-bottom"):
-            yield TableView(self._draw_table, ascii=plain, id="replay-table")
+            yield ClickableLines(
+                partial(formatting.format_policy_table, self.comparison),
+                ascii=ascii,
+                is_focusable=False,
+                id="replay-table",
+            )
             with Vertical(id="replay-settings"):
-                yield SettingRows(self._set_param, ascii=plain, id="replay-rows")
-        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=plain, id="replay-limits")
+                yield SettingRows(self._set_param, ascii=ascii, id="replay-rows")
+        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=ascii, id="replay-limits")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="replay-tiny", markup=False)
 
@@ -145,14 +157,13 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     def _draw_charts(self, width: int, height: int) -> Charts:
         comparison = self.comparison
-        why, remedy = formatting.explain_missing_chart(comparison)
-        if why:
+        reason, remedy = formatting.explain_missing_chart(comparison)
+        if reason:
             share = f" {format_percent(self._progress)}" if self._progress and comparison.recording else ""
-            told = [(shorten_at_word(why + share, width), ""), (remedy, MUTED)]
-            return Charts([*([[]] * (height // 2 - 1)), *([run] for run in told)])
+            runs = [(shorten_at_word(reason + share, width), ""), (remedy, MUTED)]
+            return Charts([*([[]] * (height // 2 - 1)), *([run] for run in runs)])
         charts = draw_charts(comparison, self.zoom, width, height)
-        signs, traced = sorted(charts.signs), charts.has_trace
-        legend = formatting.format_legend(signs, traced, width - 4)
+        legend = formatting.format_legend(charts.signs, width - 4)
         if legend != self._legend:
             self._legend = legend
             self.query_one(ChartsView).border_title = build_content(legend, self.controller.options.ascii)
@@ -162,54 +173,56 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         comparison = self.comparison
         if formatting.explain_missing_chart(comparison)[0]:
             return []
-        found = [formatting.format_call_line(comparison, width)]
-        firings = comparison.get_firings(comparison.call)
+        lines = [formatting.format_call_line(comparison, width)]
         preview = self.controller.reader.format_preview
-        told = [list(formatting.format_firing_lines(comparison, firing, width, preview)) for firing in firings]
-        found += [line for lines in told for line in lines[:2]] if len(told) > 1 else [*told[0]] if told else []
-        if not told:
-            found += formatting.format_nearest_firings(comparison, width)
-        found[2 if len(found) > 2 else len(found) : 0] = formatting.format_event_lines(comparison, width)
-        return found[:height]
-
-    def _draw_table(self, width: int, height: int) -> list[list[Run]]:
-        return formatting.format_policy_table(self.comparison, width, height)
+        firings = [
+            list(formatting.format_firing_lines(comparison, firing, width, preview))
+            for firing in comparison.get_firings(comparison.call)
+        ]
+        if not firings:
+            lines += formatting.format_nearest_firings(comparison, width)
+        for firing_lines in firings:
+            lines += firing_lines[:2] if len(firings) > 1 else firing_lines
+        lines[2:2] = formatting.format_event_lines(comparison, width)
+        return lines[:height]
 
     def on_mount(self) -> None:
-        """Show what is known, and have the rest computed."""
+        """Show what is there, and start to compute the rest."""
         self.draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Say so where there is too little room."""
+        """Ask for a larger terminal if this one is too small."""
         self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
         self.call_after_refresh(self._fit_bottom)
 
     def draw(self) -> None:
-        """Draw everything, and have computed what is missing."""
+        """Draw everything, and compute what is missing."""
         self._draw_settings()
         self.query_one("#replay-header").refresh()
         self.draw_results()
         self._start_next_task()
 
     def draw_results(self) -> None:
-        """Draw what a replay changes, also on the screen above that waits for it."""
+        """Draw what a replay changes, on a regrets screen above too."""
         for screen in self.app.screen_stack:
             if isinstance(screen, RegretsScreen) and screen.is_mounted:
                 screen.update_regrets()
-        self.query_one(TableView).refresh()
+        self.query_one(ClickableLines).refresh()
         self.draw_cursor()
         self._fit_bottom()
 
     def _fit_bottom(self) -> None:
         """Fit the height of the table to its lines, or to those of the settings next to it."""
-        lines, wide = len(self.comparison.lanes) + 2, self.has_class("-wide")
+        lines, is_wide = len(self.comparison.lanes) + 2, self.has_class("-wide")
         settings = len(list_setting_lines(self.query_one(SettingRows).parameters)) + SETTING_NOTE_LINES
-        fits = wide, lines, settings, self.size.height
-        if fits != self._fit_key:
-            self._fit_key = fits
-            self.query_one(TableView).styles.height = None if wide else lines
-            most = max(min(self.size.height // 4, MAX_BOTTOM_LINES), lines + 1)
-            self.query_one("#replay-bottom").styles.height = min(max(lines, settings) + 1, most) if wide else None
+        fit_key = is_wide, lines, settings, self.size.height
+        if fit_key != self._fit_key:
+            self._fit_key = fit_key
+            self.query_one(ClickableLines).styles.height = None if is_wide else lines
+            max_height = max(min(self.size.height // 4, MAX_BOTTOM_LINES), lines + 1)
+            self.query_one("#replay-bottom").styles.height = (
+                min(max(lines, settings) + 1, max_height) if is_wide else None
+            )
 
     def draw_cursor(self) -> None:
         """Draw what depends on the cursor."""
@@ -232,10 +245,10 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         rows.show([*controls, *common], {**values, **setting_controls.get_common_values(comparison.settings)})
         self.query_one("#replay-settings").border_title = Content(f"settings of {lane.policy}   tab")
 
-    # What is computed
+    # Computing
 
     def _start_next_task(self) -> None:
-        """Begin with what is wanted most, unless something is being computed that may still be shown."""
+        """Start the most urgent task, unless the running one may still be shown."""
         comparison, running = self.comparison, self._running_task
         if comparison.recording is None:
             if not self._is_preparing:
@@ -243,41 +256,39 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
                 start_work(self, "replay", "prepare the recording", self._prepare_recording)
             return
         if running is not None:
-            late = time.monotonic() - self._started_at > OUTDATED_GRACE_S
-            if running.result is None and (not late or comparison.build_key(running.lane) == running.key):
+            has_grace = time.monotonic() - self._started_at <= OUTDATED_GRACE_S
+            if running.result is None and (has_grace or comparison.build_key(running.lane) == running.key):
                 return
-        wanted = self._running_task = comparison.choose_replay_task()
-        if wanted is not None:
+        task = self._running_task = comparison.choose_replay_task()
+        if task is not None:
             self._started_at, self._progress = time.monotonic(), 0.0
-            start_work(self, "replay", "replay the policy", partial(self._run_replay, wanted))
+            start_work(self, "replay", "replay the policy", partial(self._run_replay, task))
             return
         if self._study_timer is not None:
             self._study_timer.stop()
         self._study_timer = self.set_timer(STUDY_DELAY_S, self._start_next_study)
 
     def _start_next_study(self) -> None:
-        """Begin with a price and a regret, where no replay is wanted."""
         comparison = self.comparison
         if comparison.recording_index is None and comparison.call_count and not self._is_indexing:
             self._is_indexing = True
             start_work(self, "index", "read the session", self._index_recording)
         if self._running_task is None and comparison.choose_replay_task() is None:
-            wanted = self._running_task = comparison.choose_study_task()
-            if wanted is not None and comparison.recording_index is not None:
-                start_work(
-                    self, "replay", "price the policy", partial(self._run_study, wanted, comparison.recording_index)
-                )
+            task, index = comparison.choose_study_task(), comparison.recording_index
+            self._running_task = task
+            if task is not None and index is not None:
+                start_work(self, "replay", "price the policy", partial(self._run_study, task, index))
 
     def _index_recording(self, job: ThreadJob) -> None:
-        _list_replayable_policies()  # loaded by the time that one of them is to be added
+        _list_replayable_policies()  # so that they are loaded before one is added
         if (recording := self.comparison.recording) is not None:
             self.post_message(RecordingIndexed(build_recording_index(recording, job.checkpoint)))
 
-    def _run_study(self, wanted: ReplayTask, known: RecordingIndex, job: ThreadJob) -> None:
-        if wanted.result is not None:
+    def _run_study(self, task: ReplayTask, index: RecordingIndex, job: ThreadJob) -> None:
+        if task.result is not None:
             with self.comparison.replay_lock:
-                answer = add_study(wanted.result, known, wanted.key.settings)
-            self.post_message(TaskFinished(wanted, answer))
+                result = add_study(task.result, index, task.key.settings)
+            self.post_message(TaskFinished(task, result))
 
     @on(RecordingIndexed)
     def _show_index(self, event: RecordingIndexed) -> None:
@@ -292,32 +303,30 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             _ = recording.sizes
         self.post_message(RecordingPrepared(recording))
 
-    def _run_replay(self, wanted: ReplayTask, job: ThreadJob) -> None:
-        comparison, begun, done = self.comparison, time.monotonic(), 0
-        told, recording = begun, comparison.recording
+    def _run_replay(self, task: ReplayTask, job: ThreadJob) -> None:
+        comparison, start, calls = self.comparison, time.monotonic(), 0
+        posted_at, recording = start, comparison.recording
         if recording is None:
             return
 
         def checkpoint() -> None:
-            nonlocal told, done
-            done += 1
+            nonlocal posted_at, calls
+            calls += 1
             now = time.monotonic()
-            if now - told > PROGRESS_INTERVAL_S:
-                told = now
-                self.post_message(ReplayProgress(done / len(recording.calls)))
-            if now - begun > FIRST_SLICE_S:
+            if now - posted_at > PROGRESS_INTERVAL_S:
+                posted_at = now
+                self.post_message(ReplayProgress(calls / len(recording.calls)))
+            if now - start > FIRST_SLICE_S:
                 job.checkpoint()
 
-        policy, setting = POLICIES[wanted.key.policy], wanted.key
+        policy, state = POLICIES[task.key.policy], task.lane.view.runtime_state
+        result: LaneResult | str
         with comparison.replay_lock:
             try:
-                state = wanted.lane.view.runtime_state
-                answer: LaneResult | str = run_replay(
-                    recording, policy, wanted.params, setting.settings, state, checkpoint
-                )
+                result = run_replay(recording, policy, task.params, task.key.settings, state, checkpoint)
             except PlanError as error:
-                answer = str(error)
-        self.post_message(TaskFinished(wanted, answer))
+                result = str(error)
+        self.post_message(TaskFinished(task, result))
 
     @on(RecordingPrepared)
     def _show_recording(self, event: RecordingPrepared) -> None:
@@ -333,7 +342,7 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self._running_task = None
         if self.comparison.update(event.task, event.result):
             self.draw_results()
-        self._run_pending_actions()
+        self.run_waiting_actions()
         self._start_next_task()
 
     @on(ReplayProgress)
@@ -343,64 +352,39 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     def show_work_error(self, message: str, group: str) -> None:
         """Notify about the error of a worker, and start the next task."""
-        self.notify_briefly(message, warn=True)
+        notify_briefly(self, message, warn=True)
         task, self._running_task = self._running_task, None
         if task is not None and task.result is None:
             self.comparison.update(task, message)
             self.draw_results()
             self._start_next_task()
 
-    def notify_briefly(self, text: str, *, warn: bool = False) -> None:
-        """Notify in passing."""
-        self.app.clear_notifications()
-        self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
-
     # The cursor
 
-    def _run_when_known(self, act: Callable[[], object]) -> None:
-        """Call a function with the selected policy's replay: now, or as soon as it is ready."""
-        if self.comparison.replay is not None:
-            act()
-        elif not self.comparison.selected_lane.error and (
-            self.comparison.recording is None or self.comparison.call_count
-        ):
-            self._pending_actions.append(act)
-
-    def _run_pending_actions(self) -> None:
-        """Do what waited for the selected policy's replay."""
-        if self.comparison.replay is not None or self.comparison.selected_lane.error:
-            later, self._pending_actions = self._pending_actions, []
-            for act in later:
-                self._run_when_known(act)
-
+    @when_ready
     def action_move(self, calls: int) -> None:
         """Move the cursor by so many calls."""
-        self._run_when_known(partial(self._move_cursor, self.comparison.move_cursor, calls))
-
-    def action_go(self, call: int) -> None:
-        """Go to the first call, or to the last (-1)."""
-        self._run_when_known(
-            lambda: self._move_cursor(self.comparison.move_to_call, call if call >= 0 else self.comparison.call_count)
-        )
-
-    def _move_cursor(self, move: Callable[[int], object], number: int) -> None:
-        move(number)
+        self.comparison.move_cursor(calls)
         self.draw_cursor()
 
+    @when_ready
+    def action_go(self, call: int) -> None:
+        """Go to the first call, or to the last (-1)."""
+        self.comparison.move_to_call(call if call >= 0 else self.comparison.call_count)
+        self.draw_cursor()
+
+    @when_ready
     def action_firing(self, step: int) -> None:
         """Go to the next or previous firing."""
-        self._run_when_known(partial(self._move_to_firing, step))
-
-    def _move_to_firing(self, step: int) -> None:
         if self.comparison.move_to_firing(step):
             self.draw_cursor()
         else:
-            self.notify_briefly(formatting.format_never_fires(self.comparison))
+            notify_briefly(self, formatting.format_never_fires(self.comparison))
 
     def action_zoom(self, step: int) -> None:
         """Show half as many calls, or twice as many."""
-        most = max((self.comparison.call_count // 8).bit_length() - 1, 0)
-        self.zoom = min(max(self.zoom + step, 0), most)
+        max_zoom = max((self.comparison.call_count // 8).bit_length() - 1, 0)
+        self.zoom = min(max(self.zoom + step, 0), max_zoom)
         self.draw_cursor()
 
     @on(ChartsView.CallPointed)
@@ -414,15 +398,15 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     @on(ChartsView.ThresholdDragged)
     def _set_dragged_threshold(self, event: ChartsView.ThresholdDragged) -> None:
-        """Set the parameter that puts the threshold where it was pulled."""
+        """Set the parameter that moves the threshold to where it was dragged."""
         if event.is_first:
             if event.threshold.number != self.comparison.selected_number:
                 self.comparison.select_lane(event.threshold.number)
                 self.draw()
             self._grab_threshold(event.threshold.tokens)
         if self._dragged_threshold is not None and event.threshold.number == self.comparison.selected_number:
-            pulling, handle = self._dragged_threshold
-            value = pulling.compute_value(handle, event.tokens)
+            drag, handle = self._dragged_threshold
+            value = drag.compute_value(handle, event.tokens)
             rows = self.query_one(SettingRows)
             rows.choose_row(
                 next((n for n, each in enumerate(rows.parameters) if each.name == handle.control.name), rows.row)
@@ -431,14 +415,13 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
                 self._set_param(handle.control.name, value)
 
     def _grab_threshold(self, tokens: int) -> None:
-        """Find what the threshold at a size is set by."""
         lane, rows = self.comparison.selected_lane, self.query_one(SettingRows)
         controls = [each for each in rows.parameters if each.owner != setting_controls.COMMON_OWNER]
-        pulling = ThresholdDrag(POLICIES[lane.policy], lane.values, controls, lane.view.runtime_state)
-        handle = pulling.find_handle(tokens)
-        self._dragged_threshold = (pulling, handle) if handle else None
+        drag = ThresholdDrag(POLICIES[lane.policy], lane.values, controls, lane.view.runtime_state)
+        handle = drag.find_handle(tokens)
+        self._dragged_threshold = (drag, handle) if handle else None
         if handle is None:
-            self.notify_briefly(f"No parameter of {lane.policy} sets this threshold")
+            notify_briefly(self, f"No parameter of {lane.policy} sets this threshold")
 
     # Policies and their settings
 
@@ -447,13 +430,12 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self.comparison.select_lane(self.comparison.selected_number + step)
         self.draw()
 
-    @on(TableView.Clicked)
-    def _select_clicked_policy(self, event: TableView.Clicked) -> None:
-        first = formatting.compute_first_visible(
-            len(self.comparison.lanes), self.comparison.selected_number, event.height
-        )
+    @on(ClickableLines.Clicked)
+    def _select_clicked_policy(self, event: ClickableLines.Clicked) -> None:
+        count, height = len(self.comparison.lanes), event.pane.content_size.height
+        first = formatting.compute_first_visible(count, self.comparison.selected_number, height)
         number = first + event.line - 1
-        if event.line >= 1 and number < min(len(self.comparison.lanes), first + event.height - 2):
+        if event.line >= 1 and number < min(count, first + height - 2):
             self.comparison.select_lane(number)
             self.draw()
 
@@ -463,36 +445,36 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self.draw()
 
     def action_add(self) -> None:
-        """Ask which policy to compare besides."""
+        """Ask for another policy to compare."""
         if len(self.comparison.lanes) >= MAX_POLICIES:
-            self.notify_briefly(f"{MAX_POLICIES} policies are compared; press d to remove one", warn=True)
+            notify_briefly(self, f"{MAX_POLICIES} policies are compared; press d to remove one", warn=True)
             return
-        listed = [
+        commands = [
             (name, partial(self._add_policy, name), format_policy_tooltip(name, policy))
             for name, policy in _list_replayable_policies().items()
         ]
-        self.app.search_commands(listed, placeholder="Compare with which policy?")
+        self.app.search_commands(commands, placeholder="Compare with which policy?")
 
     def _add_policy(self, name: str) -> None:
         self.comparison.add_policy(name)
         self.draw()
 
     def action_remove(self) -> None:
-        """Compare the selected policy no longer."""
+        """Remove the selected policy from the comparison."""
         if self.comparison.remove_selected():
             self.draw()
         else:
-            self.notify_briefly("It is the only policy; press a to add another one, or a digit to choose another")
+            notify_briefly(self, "It is the only policy; press a to add another one, or a digit to choose another")
 
     def _set_param(self, name: str, value: Any) -> None:
-        how = setting_controls.replace_common_value(self.comparison.settings, name, value)
-        if how is None:
+        settings = setting_controls.replace_common_value(self.comparison.settings, name, value)
+        if settings is None:
             self.comparison.set_param(self.comparison.selected_lane.policy, name, value)
         else:
-            self.comparison.settings = how
+            self.comparison.settings = settings
             self.query_one("#replay-header").refresh()
         self._draw_settings()
-        self._start_next_task()  # the rest is drawn when it is known
+        self._start_next_task()  # the results are drawn when they are ready
 
     def action_value(self, step: int) -> None:
         """Change the selected parameter by steps."""
@@ -505,7 +487,7 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     def action_recorded(self) -> None:
         """Keep recorded compactions, or undo them."""
         if not self.comparison.context_events:
-            self.notify_briefly("This recording holds no compaction to undo")
+            notify_briefly(self, "This recording holds no compaction to undo")
             return
         self.comparison.toggle_recorded_compactions()
         self.draw()
@@ -513,19 +495,19 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     # Other screens, and the way back
 
     def action_sweep(self) -> None:
-        """Sweep settings of the selected policy; the one that is chosen there is taken over."""
+        """Sweep settings of the selected policy, and adopt the one that is chosen."""
         from context_tui.tui.sweep import build_comparison_screen
 
         try:
             screen = build_comparison_screen(self.controller, self.comparison)
         except PlanError as error:
-            self.notify_briefly(str(error), warn=True)
+            notify_briefly(self, str(error), warn=True)
         else:
             self.app.push_screen(screen, self._adopt_swept_setting)
 
     def _adopt_swept_setting(self, command: InspectorCommand | None) -> None:
         if command is not None:
-            self.notify_briefly(command())
+            notify_briefly(self, command())
             self.draw()
 
     def action_help(self) -> None:
@@ -545,29 +527,23 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self.app.push_screen(ConfigurationScreen(self.comparison.selected_lane))
 
     def _dismiss_with(self, command: InspectorCommand | None) -> None:
-        """Close with what was chosen on a screen above this one."""
+        """Close with the command of the screen above, if there is one."""
         if command is not None:
             self.dismiss(command)
 
     def action_copy(self) -> None:
-        """Copy the command that replays the same."""
+        """Copy the command line of the same replay."""
         views = [lane.view for lane in self.comparison.lanes]
         self.app.copy_to_clipboard(format_replay_command(views, self.comparison.settings))
 
     def action_picture(self) -> None:
         """Save the screen as a picture."""
-        name = PurePath(self.comparison.session.info.path).stem or "session"
-        picture = self.app.export_screenshot(title=make_visible(f"{name}: replay"))
-        try:
-            path = save_new_file(picture, f"{name}-replay", "svg")
-        except OSError as error:
-            self.notify_briefly(f"The picture cannot be written: {error.strerror or error}", warn=True)
-        else:
-            self.notify_briefly(f"Saved {path}")
+        save_picture(self, self.comparison.session.info.path, "replay")
 
+    @when_ready
     def action_inspect(self) -> None:
         """Plan in the inspector for the call under the cursor, with this policy and its settings."""
-        self._run_when_known(lambda: self._dismiss_to_inspector(self.comparison.inspector_point))
+        self._dismiss_to_inspector(self.comparison.inspector_point)
 
     def action_back(self) -> None:
         """Back to the inspector, with the selected policy and its settings."""
@@ -585,5 +561,4 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
 
 def _list_replayable_policies() -> dict[str, Any]:
-    """List the policies that can be replayed."""
     return {name: policy for name, policy in POLICIES.items() if policy.phases}

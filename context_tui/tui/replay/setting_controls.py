@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
 from dataclasses import replace
 from math import ceil, floor
 from typing import Any, NamedTuple
@@ -18,11 +18,11 @@ from context_tui.policies.scales import Number, build_scale
 from context_tui.tui.comparison import compute_step_thresholds
 
 COMMON_OWNER = "options for all policies"
-"""The heading of these settings; no policy can have such a name."""
+"""Heading of the common settings; no policy can have such a name."""
 MAX_DELAY_CALLS, MAX_SUMMARY_TOKENS = 1_000, 100_000_000
-"""The longest delay, and the largest summary, that can be set here."""
+"""Longest delay and largest summary that can be set."""
 USUAL_DELAY_CALLS, USUAL_SUMMARY_TOKENS = 20, 20_000
-"""What the sliders reach to, where nothing larger is set."""
+"""Upper ends of the sliders, unless a larger value is set."""
 
 _DEFAULT_SETTINGS = StudySettings()
 _RECORDED, _DELAY, _SUMMARY_TOKENS, _SHARES_PREFIX, _CACHE_ANYWHERE = (
@@ -37,11 +37,12 @@ def build_common_controls(
     """Build the settings that all replays share.
 
     Args:
-        recording: what all replays share; None until it is known.
-        compacted: whether the recording holds compactions that can be undone.
+        recording: the data that all replays share; None until it is ready.
+        has_compactions: whether the recording has compactions, which can be undone.
     """
     derived = recording.summary_tokens if recording else None
-    largest = max(USUAL_SUMMARY_TOKENS, derived or 0, settings.summary_tokens or 0)
+    max_delay = max(USUAL_DELAY_CALLS, settings.delay)
+    max_summary = max(USUAL_SUMMARY_TOKENS, derived or 0, settings.summary_tokens or 0)
     recorded = Parameter(_RECORDED, "switch", "keep recorded compactions, or undo them", "", True)
     return [
         *([recorded] if has_compactions else []),
@@ -53,9 +54,7 @@ def build_common_controls(
             _DEFAULT_SETTINGS.delay,
             0,
             MAX_DELAY_CALLS,
-            scale=build_scale(
-                0, MAX_DELAY_CALLS, _DEFAULT_SETTINGS.delay, max(USUAL_DELAY_CALLS, settings.delay), "calls"
-            ),
+            scale=build_scale(0, MAX_DELAY_CALLS, _DEFAULT_SETTINGS.delay, max_delay, "calls"),
         ),
         Parameter(
             _SUMMARY_TOKENS,
@@ -66,7 +65,7 @@ def build_common_controls(
             1,
             MAX_SUMMARY_TOKENS,
             optional=True,
-            scale=build_scale(1, MAX_SUMMARY_TOKENS, derived, largest, "tokens"),
+            scale=build_scale(1, MAX_SUMMARY_TOKENS, derived, max_summary, "tokens"),
             implied_value=derived,
         ),
         Parameter(
@@ -76,24 +75,18 @@ def build_common_controls(
             "",
             False,
         ),
-        Parameter(
-            _CACHE_ANYWHERE,
-            "switch",
-            "a changed prompt is read from the cache up to the change",
-            "",
-            False,
-        ),
+        Parameter(_CACHE_ANYWHERE, "switch", "a changed prompt is read from the cache up to the change", "", False),
     ]
 
 
 def get_common_values(settings: StudySettings) -> dict[str, Any]:
-    """Return the values of these settings by name."""
+    """Return the values of the common settings by name."""
     switches = {_RECORDED: settings.recorded == "keep", _CACHE_ANYWHERE: settings.reuse == "anywhere"}
     return {**switches, **{name: getattr(settings, key) for name, key in _SETTINGS_FIELDS.items()}}
 
 
 def replace_common_value(settings: StudySettings, name: str, value: Any) -> StudySettings | None:
-    """Return the same with another value; None where *name* is none of these settings."""
+    """Return the settings with one value replaced; None if *name* is not a common setting."""
     if name == _RECORDED:
         return replace(settings, recorded="keep" if value else "ignore")
     if name == _CACHE_ANYWHERE:
@@ -102,9 +95,9 @@ def replace_common_value(settings: StudySettings, name: str, value: Any) -> Stud
 
 
 TOKEN_GRAIN = 1_000
-"""Tokens between the values that a line is pulled to."""
+"""Step in tokens of the values that a threshold is dragged to."""
 STEP_TOLERANCE = 1e-6
-"""How far from whole a number of steps may be, as hundredths are not exact."""
+"""Tolerance for a number of steps, as hundredths are not exact."""
 _THRESHOLD_UNITS = ("tokens", "of window", "%")
 
 
@@ -115,20 +108,13 @@ class ThresholdHandle(NamedTuple):
     step: int
 
 
-class _ControlRank(NamedTuple):
-    """Rank of a parameter: number of directions in which it moves a threshold, is it set, is it a share."""
-
-    direction_count: int
-    is_set: bool
-    is_share: bool
-
-
 class ThresholdDrag:
-    """A policy at its settings, whose lines can be pulled.
+    """Thresholds of a policy, which can be dragged.
 
     Args:
-        values: what is set, as the policy's keywords; ``controls`` are all that can be set.
-        state: what its runtime knows; thresholds are computed for it.
+        values: the policy's values that are not defaults.
+        controls: all its parameters.
+        state: the runtime state for which thresholds are computed.
     """
 
     def __init__(self, policy: Policy, values: dict[str, Any], controls: list[Parameter], state: RuntimeState) -> None:
@@ -137,18 +123,18 @@ class ThresholdDrag:
         self._params = build_params(policy, values)
 
     def find_handle(self, threshold: int) -> ThresholdHandle | None:
-        """Return the handle of the line at a size; None where no parameter moves it."""
-        now = compute_step_thresholds(self._policy, self._params, self._state)
-        known = [(abs(limit - threshold), step) for step, limit in enumerate(now) if limit is not None]
-        if not known:
+        """Return the handle of the threshold at a size; None if no parameter moves it."""
+        limits = compute_step_thresholds(self._policy, self._params, self._state)
+        distances = [(abs(limit - threshold), step) for step, limit in enumerate(limits) if limit is not None]
+        if not distances:
             return None
-        step = min(known)[1]
-        found = [(self._rank_control(each, step), each) for each in self._controls]
-        best = max(found, key=lambda pair: pair[0], default=None)
-        return ThresholdHandle(best[1], step) if best and best[0].direction_count else None
+        step = min(distances)[1]
+        ranks = [(self._rank_control(each, step), each) for each in self._controls]
+        (direction_count, *_), control = max(ranks, key=lambda pair: pair[0], default=((0, False, False), None))
+        return ThresholdHandle(control, step) if control and direction_count else None
 
     def compute_value(self, handle: ThresholdHandle, tokens: int) -> Number:
-        """Return the value that puts the line nearest to a size: a round one, within the bounds of the parameter."""
+        """Return the value that moves the threshold nearest to a size: a round one within the parameter's range."""
         scale = handle.control.scale
         if scale is None:
             raise ValueError(f"{handle.control.name} is no number")
@@ -160,63 +146,40 @@ class ThresholdDrag:
             value = scale.clamp(round((first + place) * grain, 2))
             return self._compute_threshold(handle.control, value, handle.step)
 
-        rises = compute_threshold(count) >= compute_threshold(0)
-        place = _bisect_first(
-            lambda at: compute_threshold(at) >= tokens if rises else compute_threshold(at) <= tokens, count
-        )
-        near = (each for each in (place - 1, place) if 0 <= each <= count)
-        best = min(near, key=lambda at: abs(compute_threshold(at) - tokens))
+        sign = 1 if compute_threshold(count) >= compute_threshold(0) else -1
+        place = bisect_left(range(count + 1), sign * tokens, key=lambda place: sign * compute_threshold(place))
+        candidates = (each for each in (place - 1, place) if 0 <= each <= count)
+        best = min(candidates, key=lambda place: abs(compute_threshold(place) - tokens))
         return scale.clamp(round((first + best) * grain, 2))
 
-    def _rank_control(self, control: Parameter, step: int) -> _ControlRank:
-        """Rank how well a parameter moves a threshold."""
+    def _rank_control(self, control: Parameter, step: int) -> tuple[int, bool, bool]:
+        """Rank a parameter: the number of directions in which it moves a threshold, whether it is set or a share."""
         value = get_value(self._policy, self._params, control.name)
-        now = self._compute_threshold(control, value, step)
-        moved = sum(
-            self._compute_threshold(control, other, step) not in (now, -1)
-            for other in self._list_neighbors(control, value)
-        )
-        return _ControlRank(moved, value is not None, control.unit != "tokens")
-
-    @staticmethod
-    def _list_neighbors(control: Parameter, value: Number | None) -> Iterator[Number]:
-        shown, scale = control.get_effective_value(value), control.scale
+        threshold, scale = self._compute_threshold(control, value, step), control.scale
+        neighbors = []
         if scale is not None:
-            for way in (-1, 1):
-                yield scale.step_value(scale.low if shown is None else shown, way)
+            effective_value = control.get_effective_value(value)
+            start = scale.low if effective_value is None else effective_value
+            neighbors = [scale.step_value(start, direction) for direction in (-1, 1)]
+        direction_count = sum(self._compute_threshold(control, each, step) not in (threshold, -1) for each in neighbors)
+        return direction_count, value is not None, control.unit != "tokens"
 
     def _compute_threshold(self, control: Parameter, value: Number | None, step: int) -> int:
-        """Return the threshold of a step with another value; -1 where there is none."""
+        """Return the threshold of a step with another value of a parameter; -1 if there is none."""
         try:
             params = build_params(self._policy, _replace_value(self._policy, self._values, control, value))
         except PlanError:
             return -1
-        found = compute_step_thresholds(self._policy, params, self._state)
-        limit = found[step] if step < len(found) else None
+        limits = compute_step_thresholds(self._policy, params, self._state)
+        limit = limits[step] if step < len(limits) else None
         return -1 if limit is None else limit
 
 
 def _replace_value(policy: Policy, values: dict[str, Any], control: Parameter, value: Number | None) -> dict[str, Any]:
-    """Return keywords with one value changed; a value of a policy that *policy* runs is nested in that policy's
-    keywords.
-    """
+    """Return the values with one replaced; the values of policies that *policy* runs are nested."""
     if not control.owner:
         return {**values, control.label: value}
     field = find_nested_field(policy)
     nested = {**values.get(field, {})}
     nested[control.owner] = {**nested.get(control.owner, {}), control.label: value}
     return {**values, field: nested}
-
-
-def _bisect_first(holds: Callable[[int], bool], count: int) -> int:
-    """Return the first of 0 to *count* for which something holds that goes on to hold; *count* + 1 where there is
-    none.
-    """
-    low, high = 0, count + 1
-    while low < high:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low

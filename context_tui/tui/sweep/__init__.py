@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def build_screen(controller: Controller) -> SweepScreen:
-    """Return the sweep screen for the policy on screen; a setting that is taken over goes to the inspector.
+    """Return the sweep screen for the policy on screen; the inspector adopts the chosen setting.
 
     Raises:
-        Refused: the session is still being read, it is a copy that was made here, or the policy cannot be replayed.
+        CommandRefused: the session is still being read or is a compacted copy, or the policy cannot be replayed.
     """
     from context_tui.errors import PlanError
     from context_tui.tui.controller import CommandRefused
@@ -35,10 +35,10 @@ def build_screen(controller: Controller) -> SweepScreen:
 def build_comparison_screen(
     controller: Controller, comparison: Comparison, adopt: AdoptSetting | None = None
 ) -> SweepScreen:
-    """Return the same for what is compared; without *take* a setting goes into the comparison.
+    """Return the sweep screen for the selected policy of a comparison; *adopt* is by default to change that policy.
 
     Raises:
-        PlanError: the selected policy cannot be replayed, or its settings mean nothing.
+        PlanError: the policy cannot be replayed, or its settings make no sense.
     """
     from context_tui.tui.command_line import format_sweep_command
     from context_tui.tui.sweep.board import SweepBoard, build_board
@@ -48,7 +48,7 @@ def build_comparison_screen(
     board = build_board(comparison, controller.sweep_results)
     controller.sweep_results = board.row_cache
 
-    def command(board: SweepBoard) -> str:
+    def format_command(board: SweepBoard) -> str:
         parts = parse_grid(board.grid_text, board.current_setting.policy)
         grids = [(part.policy.name, part.value_texts) for part in parts]
         return format_sweep_command(
@@ -56,16 +56,16 @@ def build_comparison_screen(
         )
 
     adopt = adopt or partial(_adopt_in_comparison, comparison)
-    return SweepScreen(board, command=command, adopt=adopt, ascii=controller.options.ascii)
+    return SweepScreen(board, format_command=format_command, adopt=adopt, ascii=controller.options.ascii)
 
 
 def build_sessions_screen(sweep: Sweep, command: str, options: InspectorOptions) -> SweepScreen:
-    """Return the screen for a sweep over sessions, which *command* made; a setting leads to its sessions."""
+    """Return the screen of a sweep over sessions, made by the command line *command*."""
     from context_tui.tui.sweep.board import SweepBoard
     from context_tui.tui.sweep.screen import SweepScreen
 
     board = SweepBoard(sweep, command=command, window=options.window)
-    return SweepScreen(board, command=lambda board: board.command, ascii=options.ascii)
+    return SweepScreen(board, format_command=lambda board: board.command, ascii=options.ascii)
 
 
 def _adopt_in_inspector(controller: Controller, setting: SweepSetting) -> str:
@@ -87,11 +87,11 @@ def _adopt_in_comparison(comparison: Comparison, setting: SweepSetting) -> str:
 
 
 def merge_params(params: Mapping[str, Mapping[str, Any]], setting: SweepSetting) -> dict[str, Mapping[str, Any]]:
-    """Return the settings of all policies, by policy what is not the default, with those of a setting among them."""
+    """Return the changed values of all policies, by policy, with those of a swept setting replaced."""
     from context_tui.policies.base import list_nested_policies
     from context_tui.policies.parameter_space import find_changed_values
 
     policy = setting.policy
-    own = {policy.name, *list_nested_policies(policy, setting.params)}
-    kept = {name: values for name, values in params.items() if name not in own}
-    return {**kept, **find_changed_values(policy, setting.params)}
+    policies = {policy.name, *list_nested_policies(policy, setting.params)}
+    other_params = {name: values for name, values in params.items() if name not in policies}
+    return {**other_params, **find_changed_values(policy, setting.params)}

@@ -1,6 +1,6 @@
 """Model of the sweep screen: settings and their measured rows, the sort order, and the cursor.
 
-Knows no widget and no thread: whoever computes asks for what is ``missing_settings`` and hands back the rows.
+It knows no widget and no thread: the screen measures the ``missing_settings`` and updates the board with their rows.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from context_tui.lab.sweep.results import Sweep, Totals
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SessionSweep, SweepOptions
 from context_tui.lab.sweep.settings import SweepSetting, build_setting
+from context_tui.policies.agent_settings import AgentSettings, build_agent_settings
 from context_tui.policies.parameter_space import list_parameters_in_context
 from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
@@ -24,15 +25,15 @@ from context_tui.session.session import Session
 from context_tui.session.window import ASSUMED_WINDOW, Window
 from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.comparison import Comparison
-from context_tui.tui.sweep.grids import GridPart, build_settings, parse_grid, propose_grid
+from context_tui.tui.sweep.grids import build_settings, parse_grid, propose_grid
 
 MAX_PARAMETER_COLUMNS = 4
-"""Parameters with a column of their own, at most."""
+"""Maximum number of parameters with a column of their own."""
 
 
 @dataclass(eq=False)
 class SweepRowCache:
-    """Cached rows of a session, by the name of the setting, and the data that they share, once computed."""
+    """Rows of a session by the name of their setting, and the data that they share; None until computed."""
 
     session: Session
     options: SweepOptions
@@ -41,7 +42,7 @@ class SweepRowCache:
 
 
 class SortOrder(NamedTuple):
-    """An order of the settings: its name, what it goes by, and whether the largest comes first."""
+    """Order of the settings: its name, its key, and whether the largest comes first."""
 
     name: str
     key: Callable[[Totals], float]
@@ -49,14 +50,14 @@ class SortOrder(NamedTuple):
 
 
 def compute_extra_cost(each: Totals) -> float:
-    """Return what a setting costs more than no policy; less than 0: it saves."""
+    """Return how much more a setting costs than no policy; negative if it saves."""
     return each.cost.cost - each.cost.without if each.cost else 0.0
 
 
 def get_regret_tokens(each: Totals) -> int:
-    """Tokens used later; where that was not looked for, all dropped ones."""
-    used = each.drops.tokens_used_later
-    return each.drops.tokens_dropped if used is None else used
+    """Return the tokens used later; all dropped tokens if later uses were not searched."""
+    regret = each.drops.tokens_used_later
+    return each.drops.tokens_dropped if regret is None else regret
 
 
 SORT_ORDERS = (
@@ -66,7 +67,7 @@ SORT_ORDERS = (
     SortOrder("firings", lambda each: each.firings, False),
     SortOrder("peak", lambda each: each.peak, False),
 )
-"""Orders besides that of the grid, which comes last."""
+"""Orders by a number, before the order of the grid."""
 GRID_ORDER = "as given"
 
 
@@ -79,7 +80,7 @@ class SweepFindings:
 
     @cached_property
     def best(self) -> frozenset[str]:
-        """Settings on the Pareto front, of equal ones the first."""
+        """Settings on the Pareto front; the first of several equal ones."""
         return frozenset(self.dominance.frontier)
 
     @cached_property
@@ -94,23 +95,23 @@ class SweepFindings:
 
     @cached_property
     def cost_digits(self) -> int:
-        """Digits behind the point that tell costs of this size apart."""
+        """Number of decimals at which costs of this size differ."""
         return 2 if max((abs(compute_extra_cost(each)) for each in self.totals.values()), default=0.0) >= 1 else 4
 
 
 class SweepBoard:
-    """A sweep on screen, while it is made and when it is there.
+    """Sweep on screen, while it is measured and afterwards.
 
     Attributes:
-        text: the grid as it was typed; empty for a sweep that was made elsewhere.
-        known: rows of the session that is open; None for such a sweep.
-        command: the command line of such a sweep.
-        trouble: why a setting cannot be measured.
-        window: the context window, for settings of agents that are tokens or shares of it: that of the session that is
-            open; where several were swept, the one that was given, else an assumed one.
-        cursor: the name of the setting that the cursor is on.
-        order: the name of the order that settings are listed in; ``is_reversed`` the other way round.
-        only_best: whether only those are listed that nothing beats, and the current one.
+        row_cache: measured rows of the open session; None for a sweep over sessions.
+        grid_text: the grid as typed; empty for a sweep over sessions.
+        command: the command line of a sweep over sessions.
+        error: the reason why a setting cannot be measured.
+        window: the context window, for native configurations in tokens or shares: that of the open session, else the
+            given or an assumed one.
+        cursor: the name of the setting under the cursor.
+        order: the name of the order of the list; ``is_reversed`` reverses it.
+        only_best: whether only the Pareto front and the current setting are listed.
     """
 
     def __init__(
@@ -123,8 +124,8 @@ class SweepBoard:
         window: int | None = None,
     ) -> None:
         self.row_cache, self.grid_text, self.command, self.error = row_cache, grid_text, command, ""
-        others = Window(window, "given") if window else Window(ASSUMED_WINDOW, "assumed")
-        self.window = row_cache.session.window if row_cache else others
+        default_window = Window(window, "given") if window else Window(ASSUMED_WINDOW, "assumed")
+        self.window = row_cache.session.window if row_cache else default_window
         self.order, self.is_reversed, self.only_best = SORT_ORDERS[0].name, False, False
         self.cursor = sweep.current
         self._sweeps = {sweep.saving_unit: sweep}
@@ -139,11 +140,11 @@ class SweepBoard:
         self._listing_cache: tuple[Sweep, object, list[str], dict[str, int]] | None = None
         self._findings: SweepFindings | None = None
 
-    # What there is
+    # Settings and results
 
     @property
     def sweep(self) -> Sweep:
-        """Sweep as far as it is known, by tokens or by money."""
+        """Sweep of the measured settings, with savings in the chosen unit."""
         if self.saving_unit not in self._sweeps:
             self._sweeps[self.saving_unit] = replace(next(iter(self._sweeps.values())), saving_unit=self.saving_unit)
         return self._sweeps[self.saving_unit]
@@ -155,7 +156,7 @@ class SweepBoard:
 
     @property
     def current_setting(self) -> SweepSetting:
-        """Setting that the others are compared with."""
+        """Setting with which the others are compared."""
         return self.settings_by_name[next(iter(self._sweeps.values())).current]
 
     @property
@@ -181,30 +182,25 @@ class SweepBoard:
         return next(iter(self._sweeps.values())).totals
 
     @property
-    def done_count(self) -> int:
-        """Number of known settings."""
-        return len(self.totals)
-
-    @property
     def findings(self) -> SweepFindings:
         """Findings from the known settings."""
         if self._findings is None or self._findings.dominance is not self.dominance:
             self._findings = SweepFindings(self.totals, self.dominance)
         return self._findings
 
-    def get_totals(self, name: str) -> Totals | None:
-        """Return the totals of a setting; None until known."""
-        return self.totals.get(name)
+    def build_native(self, setting: SweepSetting) -> AgentSettings | None:
+        """Build a setting as its agent's own configuration; None if that is unknown."""
+        return build_agent_settings(setting.policy.name, setting.params, self.window)
 
     def format_label(self, name: str) -> str:
         """Format a setting briefly; one of the current policy without its name."""
         policy = self.current_setting.policy.name
-        found = self.settings_by_name.get(name)
-        if found is None or found.policy.name != policy:
+        setting = self.settings_by_name.get(name)
+        if setting is None or setting.policy.name != policy:
             return name
         return name.removeprefix(policy).strip() or "defaults"
 
-    # What is listed
+    # Listing
 
     @property
     def listed_names(self) -> list[str]:
@@ -213,7 +209,7 @@ class SweepBoard:
 
     @property
     def cursor_index(self) -> int:
-        """The place of the cursor in what is listed; 0 where it is not."""
+        """Place of the cursor in the list; 0 if its setting is not listed."""
         return self._get_listing()[1].get(self.cursor, 0)
 
     @property
@@ -228,45 +224,42 @@ class SweepBoard:
         return self.is_largest_first != (self.order == "saved" and self.saving_unit == "money")
 
     def _get_listing(self) -> tuple[list[str], dict[str, int]]:
-        made, key = self.sweep, (self.order, self.is_reversed, self.only_best)
-        if self._listing_cache is None or self._listing_cache[0] is not made or self._listing_cache[1] != key:
+        sweep, key = self.sweep, (self.order, self.is_reversed, self.only_best)
+        if self._listing_cache is None or self._listing_cache[0] is not sweep or self._listing_cache[1] != key:
             names = self._sort_names()
-            self._listing_cache = made, key, names, {name: place for place, name in enumerate(names)}
+            self._listing_cache = sweep, key, names, {name: place for place, name in enumerate(names)}
         return self._listing_cache[2:]
 
     def _sort_names(self) -> list[str]:
-        wholes, order = self.totals, next((each for each in SORT_ORDERS if each.name == self.order), None)
+        totals, order = self.totals, next((each for each in SORT_ORDERS if each.name == self.order), None)
         best = {*self.findings.best, self.sweep.current}
-        names = [each.name for each in self.settings if each.name in wholes]
+        names = [each.name for each in self.settings if each.name in totals]
         names = [name for name in names if not self.only_best or name in best]
         if order is not None and order.name == "saved" and self.saving_unit == "money":
             order = SortOrder("saved", lambda each: -compute_extra_cost(each), True)
         if order is not None:
-            # By what is left, the better first: ties are in an order that means something.
-            names.sort(key=lambda name: (get_regret_tokens(wholes[name]), -wholes[name].saved))
-            names.sort(key=lambda name: order.key(wholes[name]), reverse=order.is_largest_first)
+            # Equal settings are sorted by regret and savings.
+            names.sort(key=lambda name: (get_regret_tokens(totals[name]), -totals[name].saved))
+            names.sort(key=lambda name: order.key(totals[name]), reverse=order.is_largest_first)
         return names[::-1] if self.is_reversed else names
 
     # Commands
 
     def update(self, rows: Iterable[SweepRow], sweep: Sweep | None = None) -> None:
-        """Take what was measured; and where that was made meanwhile, the sweep of all that is known by then."""
+        """Add measured rows; *sweep* is the sweep with them, if it has been computed."""
         if self.row_cache is None:
             return
         self.row_cache.rows.update((row.setting, row) for row in rows)
         settings = self.settings
-        sweep = (
-            sweep
-            if sweep is not None and sweep.settings is settings
-            else build_partial_sweep(settings, self.row_cache.rows, self.sweep)
-        )
+        if sweep is None or sweep.settings is not settings:
+            sweep = build_partial_sweep(settings, self.row_cache.rows, self.sweep)
         self._sweeps = {sweep.saving_unit: sweep}
 
     def set_grid(self, grid_text: str) -> None:
-        """Sweep another grid; what is known of its settings stays known.
+        """Sweep another grid; rows of its settings that are already measured are kept.
 
         Raises:
-            PlanError: it means nothing, or too much.
+            PlanError: the grid is invalid or too large.
         """
         current = self.current_setting
         settings = build_settings(parse_grid(grid_text, current.policy), current)
@@ -278,67 +271,66 @@ class SweepBoard:
             self.cursor = current.name
 
     def move_cursor(self, steps: int) -> None:
-        """Move the cursor over what is listed."""
+        """Move the cursor by so many settings of the list."""
         self.move_to_index(self.cursor_index + steps)
 
     def move_to_index(self, index: int) -> None:
-        """Move the cursor to a place in what is listed, or to the nearest there is."""
+        """Move the cursor to a place in the list, or to the nearest one."""
         if self.listed_names:
             self.cursor = self.listed_names[min(max(index, 0), len(self.listed_names) - 1)]
 
     def move_to_setting(self, name: str) -> None:
-        """Move the cursor to a setting; all are listed again where it is not."""
+        """Move the cursor to a setting; list all settings if it is not listed."""
         if name in self.settings_by_name:
             self.cursor = name
             if name not in self._get_listing()[1]:
                 self.only_best = False
 
     def cycle_order(self, step: int) -> None:
-        """List by the next order, or the one before."""
+        """Sort by the next (+1) or previous (-1) order."""
         names = [*(each.name for each in SORT_ORDERS), GRID_ORDER]
         self.set_order(names[(names.index(self.order) + step) % len(names)])
 
     def set_order(self, name: str) -> None:
-        """List in an order; in the one that it is listed in, the other way round."""
+        """Sort by an order; reverse it if it is the current one."""
         self.is_reversed = not self.is_reversed if name == self.order else False
         self.order = name
 
     def toggle_saving_unit(self) -> bool:
-        """Count what is saved in money, or in tokens again; False where there is no price."""
+        """Switch savings between tokens and money; return False if there are no prices."""
         if self.saving_unit == "tokens" and not self.findings.has_prices:
             return False
         self.saving_unit = "money" if self.saving_unit == "tokens" else "tokens"
         return True
 
     def toggle_only_best(self) -> None:
-        """List only what nothing beats, or everything again."""
+        """Switch between listing the Pareto front and all settings."""
         self.only_best = not self.only_best
         if self.cursor not in self._get_listing()[1]:
             self.move_to_index(0)
 
 
-def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], like: Sweep) -> Sweep:
-    """Return the sweep of what is known of these settings, with the current one and the measure of another."""
-    found = [rows[each.name] for each in settings if each.name in rows]
-    return Sweep(settings, found, current=like.current, saving_unit=like.saving_unit)
+def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], other: Sweep) -> Sweep:
+    """Return the sweep of the measured settings, with the current setting and the unit of another sweep."""
+    measured_rows = [rows[each.name] for each in settings if each.name in rows]
+    return Sweep(settings, measured_rows, current=other.current, saving_unit=other.saving_unit)
 
 
 def find_parameter_columns(settings: Sequence[SweepSetting], policy: str) -> dict[str, int]:
-    """Return the parameters of *policy* with more than one value among the settings, each with the cells of its longest
-    value.
+    """Return the parameters of *policy* that differ among the settings, each with the length of its longest value.
 
-    None where they are too many.
+    Empty if there are too many of them, or if one is nested.
     """
-    own = [each.params for each in settings if each.policy.name == policy]
-    if not own:
+    policy_params = [each.params for each in settings if each.policy.name == policy]
+    if not policy_params:
         return {}
-    found = {}
-    for name in type(own[0]).model_fields:
-        values = {str(each): each for each in (getattr(params, name) for params in own)}
+    columns = {}
+    for name in type(policy_params[0]).model_fields:
+        values = {str(each): each for each in (getattr(params, name) for params in policy_params)}
         if len(values) > 1:
-            found[name] = max(len(format_value(each)) for each in values.values())
-    nested = any(isinstance(getattr(own[0], name), Mapping) for name in found)
-    return {} if nested or len(found) > MAX_PARAMETER_COLUMNS else found
+            columns[name] = max(len(format_value(each)) for each in values.values())
+    is_nested = any(isinstance(getattr(policy_params[0], name), Mapping) for name in columns)
+    return {} if is_nested or len(columns) > MAX_PARAMETER_COLUMNS else columns
 
 
 def format_value(value: Any) -> str:
@@ -355,41 +347,31 @@ def format_value(value: Any) -> str:
 
 
 def build_board(comparison: Comparison, row_cache: SweepRowCache | None = None) -> SweepBoard:
-    """Build the board for the selected policy of a comparison, beside the others as they are set.
+    """Build the board for the selected policy of a comparison, with the other policies at their settings.
 
     Args:
-        before: what is known by now, of this session or of another.
+        row_cache: earlier rows, of this session or of another one.
 
     Raises:
-        PlanError: the policy cannot be replayed, or its settings mean nothing.
+        PlanError: the policy cannot be replayed, or its settings make no sense.
     """
-    lane, how = comparison.selected_lane, build_sweep_options(comparison)
+    lane, session = comparison.selected_lane, comparison.session
+    options = SweepOptions(**vars(comparison.settings))
     policy, params = POLICIES[lane.policy], lane.params
     if not policy.phases:
         raise PlanError(f"{policy.name} is applied manually: there is nothing to sweep; choose another policy")
-    known = row_cache if row_cache and row_cache.session is comparison.session and row_cache.options == how else None
+    if row_cache is None or row_cache.session is not session or row_cache.options != options:
+        row_cache = SweepRowCache(session, options)
     current = build_setting(policy, params)
     controls = list_parameters_in_context(policy, params, comparison.full_context, lane.view.runtime_state)
-    text = propose_grid(policy, params, controls, len(comparison.session.facts.request_message))
-    others = dict.fromkeys(
-        " ".join([each.policy, *_quote_assignments(each.values)])
+    proposal = propose_grid(policy, params, controls, len(session.facts.request_message))
+    other_policies = dict.fromkeys(
+        " ".join([each.policy, *map(shlex.quote, format_assignments(each.values))])
         for each in comparison.lanes
         if each.policy != policy.name
     )
-    text = " ".join([text, *others]).strip()
-    parts: list[GridPart] = parse_grid(text, policy)
-    settings = build_settings(parts, current)
-    made = Sweep(settings, [], current=current.name)
-    board = SweepBoard(made, known or SweepRowCache(comparison.session, how), grid_text=text)
+    text = " ".join([proposal, *other_policies]).strip()
+    sweep = Sweep(build_settings(parse_grid(text, policy), current), [], current=current.name)
+    board = SweepBoard(sweep, row_cache, grid_text=text)
     board.update(())
     return board
-
-
-def build_sweep_options(comparison: Comparison) -> SweepOptions:
-    """Build the sweep options from those of a comparison."""
-    how = comparison.settings
-    return SweepOptions(**vars(how))
-
-
-def _quote_assignments(values: Mapping[str, Any]) -> list[str]:
-    return [shlex.quote(each) for each in format_assignments(values)]

@@ -1,7 +1,7 @@
 """Propose the grid that a sweep begins with, and parse a typed one.
 
-A grid is a line such as ``keep_recent_turns=1..8 min_clear_tokens=256,512,1024``, each value as ``sweep -p`` takes it.
-A word without ``=`` names another policy, whose values follow it.
+A grid is a line such as ``keep_recent_turns=1..8 min_clear_tokens=256,512,1024``, with values in the form of
+``sweep -p``. A word without ``=`` names another policy, whose values follow.
 """
 
 from __future__ import annotations
@@ -27,32 +27,31 @@ from context_tui.policies.registry import find_policy
 from context_tui.policies.scales import Number, Scale, build_scale
 
 MAX_PROPOSED, MIN_PROPOSED = 240, 36
-"""Settings that are proposed at most for a short session, and for a long one."""
+"""Maximum number of proposed settings, for a short session and for a long one."""
 MAX_PROPOSED_CALLS = 40_000
-"""Calls to a model that a proposal goes along at most, counted for each setting."""
+"""Maximum number of replayed calls of a proposal: the calls of the session times the settings."""
 MAX_SWEPT_PARAMETERS, MAX_VALUES = 4, 12
-"""Parameters that are swept at most, and values of one."""
+"""Maximum number of swept parameters, and of values of each."""
 SHARE_STEP = 0.1
 """The step from one share to the next."""
 MIN_DENSE_VALUES, MAX_FACTOR = 10, 8
-"""Values of a parameter from which on no round number is passed over; and how many times more or less than the present
-is tried."""
+"""Number of values from which on no round number is skipped; largest factor between a value and the current one."""
 MAX_LINEAR_COUNT = 8
-"""Counts up to here are taken one by one; from there on they are doubled and halved."""
+"""Largest count whose neighbors are proposed one by one; larger counts are multiplied."""
 
 
 class GridPart(NamedTuple):
-    """A policy of a grid, and the values of its parameters as they were typed."""
+    """Policy of a grid, and the values of its parameters as typed."""
 
     policy: Policy
     value_texts: list[str]
 
 
-# What a line means
+# Parsing
 
 
 def parse_grid(text: str, policy: Policy) -> list[GridPart]:
-    """Parse the policies of a line; what precedes the first name is for *policy*.
+    """Parse the policies of a line; values before the first name belong to *policy*.
 
     Raises:
         PlanError: a quote is not closed, or there is no such policy.
@@ -61,17 +60,17 @@ def parse_grid(text: str, policy: Policy) -> list[GridPart]:
         words = shlex.split(text)
     except ValueError:
         raise PlanError("a quote is not closed; add the missing one") from None
-    found = [GridPart(policy, [])]
+    parts = [GridPart(policy, [])]
     for word in words:
         if "=" in word:
-            found[-1].value_texts.append(word)
+            parts[-1].value_texts.append(word)
         else:
-            found.append(GridPart(find_policy(word), []))
-    return [each for each in found if each.value_texts or each is not found[0] or len(found) == 1]
+            parts.append(GridPart(find_policy(word), []))
+    return parts if parts[0].value_texts or len(parts) == 1 else parts[1:]
 
 
 def count_settings(parts: Sequence[GridPart]) -> int:
-    """Count the settings at most: some may be equal.
+    """Return an upper bound of the number of settings, some of which may be equal.
 
     Raises:
         PlanError: a value is not allowed.
@@ -80,10 +79,10 @@ def count_settings(parts: Sequence[GridPart]) -> int:
 
 
 def build_settings(parts: Sequence[GridPart], current: SweepSetting) -> list[SweepSetting]:
-    """Build all settings: the *current* one, and of each policy the defaults and the grid.
+    """Build all settings: the *current* one, and for each policy its defaults and its grid.
 
     Raises:
-        PlanError: a name is unknown, a value is not allowed, or there are more than ``MOST_SETTINGS``.
+        PlanError: a name is unknown, a value is not allowed, or there are more than ``MAX_SETTINGS``.
     """
     count = count_settings(parts)
     if count > MAX_SETTINGS:
@@ -95,45 +94,41 @@ def build_settings(parts: Sequence[GridPart], current: SweepSetting) -> list[Swe
     return merge_grids([[current], *grids])
 
 
-# What is proposed
+# Proposing
 
 
 def propose_grid(policy: Policy, params: Params, parameters: Sequence[Parameter], calls: int = 0) -> str:
-    """Return the line to begin with: the parameters that matter, with a handful of values around the default and the
-    present.
+    """Return a proposed grid: the most important parameters, with some values around the defaults and the current ones.
 
-    What is set besides stays as it is set. It has at most :data:`MAX_PROPOSED` settings, fewer for a session of many
-    *calls*.
+    Other values that are not defaults stay as they are. A grid has at most :data:`MAX_PROPOSED` settings, fewer for a
+    session of many *calls*.
 
     Args:
         parameters: the policy's parameters, in a context (:func:`.list_parameters_in_context`).
     """
     defaults = build_params(policy, {})
-    chosen = _choose_parameters(parameters, policy, params)
-    switches = sum(each.kind == "switch" for each in chosen)
-    most = max(min(MAX_PROPOSED, MAX_PROPOSED_CALLS // max(calls, 1)), MIN_PROPOSED)
-    room = min(int((most / 2**switches) ** (1 / max(len(chosen) - switches, 1))), MAX_VALUES)
-    found = []
-    for each in chosen:
-        now = each.get_effective_value(get_value(policy, params, each.name))
-        values = [False, True] if each.kind == "switch" else _list_values(each, now, max(room, 2))
-        found.append(f"{each.name}={_format_values(each, values)}")
-    swept = {each.name for each in chosen}
+    swept = _choose_parameters(parameters, policy, params)
+    switch_count = sum(each.kind == "switch" for each in swept)
+    limit = max(min(MAX_PROPOSED, MAX_PROPOSED_CALLS // max(calls, 1)), MIN_PROPOSED)
+    count = min(int((limit / 2**switch_count) ** (1 / max(len(swept) - switch_count, 1))), MAX_VALUES)
+    words = []
+    for each in swept:
+        current = each.get_effective_value(get_value(policy, params, each.name))
+        values = [False, True] if each.kind == "switch" else _list_values(each, current, max(count, 2))
+        words.append(f"{each.name}={_format_values(each, values)}")
     for each in parameters:
         value = get_value(policy, params, each.name)
-        if each.name not in swept and value != _get_default(policy, defaults, each):
-            found.append(shlex.quote(format_assignments({each.name: value})[0]))
-    return " ".join(found)
-
-
-def _get_default(policy: Policy, defaults: Params, parameter: Parameter) -> Any:
-    return parameter.default if parameter.owner else get_value(policy, defaults, parameter.name)
+        default = each.default if each.owner else get_value(policy, defaults, each.name)
+        if each not in swept and value != default:
+            words.append(shlex.quote(format_assignments({each.name: value})[0]))
+    return " ".join(words)
 
 
 def _choose_parameters(parameters: Sequence[Parameter], policy: Policy, params: Params) -> list[Parameter]:
-    """Return the parameters to sweep, in the order of the policy: numbers before switches where there are too many.
+    """Return the parameters to sweep, in the order of the policy; if there are too many, numbers are preferred.
 
-    The size of a summary is none of them, as a replay takes that of the recorded ones, nor is a limit that is not set.
+    Sizes of summaries are excluded, as a replay uses those of the recorded summaries, and so are limits that are not
+    set.
     """
     numbers = [
         each
@@ -150,73 +145,68 @@ def _choose_parameters(parameters: Sequence[Parameter], policy: Policy, params: 
     return [each for each in parameters if each.name in names]
 
 
-def _list_values(parameter: Parameter, now: Number, count: int) -> list[Number]:
-    """List at most *count* values: the present one and the default, and values around these."""
-    centres = dict.fromkeys([now] if parameter.default is None else [now, parameter.default])
-    steps = [_build_ladder(parameter, centre, count) for centre in centres]
-    found = centres.copy()
+def _list_values(parameter: Parameter, current: Number, count: int) -> list[Number]:
+    """List at most *count* values: the current one, the default, and values around these."""
+    centers = dict.fromkeys([current] if parameter.default is None else [current, parameter.default])
+    ladders = [_build_ladder(parameter, center, count) for center in centers]
+    values = centers.copy()
     for distance in range(1, count + 1):
-        for ladder, at in steps:
-            near = [place for place in (at - distance, at + distance) if 0 <= place < len(ladder)]
-            found |= dict.fromkeys(ladder[place] for place in near)
-    return sorted([*found][: max(count, len(centres))])
+        for ladder, index in ladders:
+            places = [place for place in (index - distance, index + distance) if 0 <= place < len(ladder)]
+            values |= dict.fromkeys(ladder[place] for place in places)
+    return sorted([*values][: max(count, len(centers))])
 
 
-def _build_ladder(parameter: Parameter, centre: Number, count: int) -> tuple[list[Number], int]:
-    """Build the values to try around one, ascending, and its place among them."""
+def _build_ladder(parameter: Parameter, center: Number, count: int) -> tuple[list[Number], int]:
+    """Build the values to try around one, ascending, and the place of that one among them."""
     scale = parameter.scale or build_scale(0, 1, None, 1, "")
     if parameter.ratio:
-        found = _list_shares(float(centre))
+        values = _list_shares(float(center))
     elif parameter.unit == "%":
-        found = [round(centre) + step * round(100 * SHARE_STEP) for step in range(-9, 10)]
+        values = [round(center) + step * round(100 * SHARE_STEP) for step in range(-9, 10)]
     elif scale.round_values:
-        found = _list_rungs(scale, centre, count)
+        values = _list_round_values(scale, center, count)
     else:
-        found = _list_counts(scale, round(centre))
-    ladder = sorted({each for each in found if scale.low <= each <= scale.high} | {centre})
-    return ladder, ladder.index(centre)
+        values = _list_counts(scale, round(center))
+    ladder = sorted({each for each in values if scale.low <= each <= scale.high} | {center})
+    return ladder, ladder.index(center)
 
 
-def _list_shares(centre: float) -> list[Number]:
-    if centre <= 2 * SHARE_STEP:
-        return [round(centre * factor, 4) for factor in (0.25, 0.5, 1, 2, 3, 4, 6)]
+def _list_shares(center: float) -> list[Number]:
+    if center <= 2 * SHARE_STEP:
+        return [round(center * factor, 4) for factor in (0.25, 0.5, 1, 2, 3, 4, 6)]
     return [
-        round(centre + step * SHARE_STEP, 4) for step in range(-9, 10) if centre + step * SHARE_STEP > SHARE_STEP / 2
+        round(center + step * SHARE_STEP, 4) for step in range(-9, 10) if center + step * SHARE_STEP > SHARE_STEP / 2
     ]
 
 
-def _list_rungs(scale: Scale, centre: Number, count: int) -> list[Number]:
-    """List round numbers, every second one where only a few are wanted; around zero, shares of the maximum."""
-    if not centre:
-        return [
-            0,
-            *(
-                min(scale.round_values, key=lambda rung: abs(rung - scale.track_end / part))
-                for part in (40, 20, 10, 5, 2)
-            ),
-        ]
+def _list_round_values(scale: Scale, center: Number, count: int) -> list[Number]:
+    """List round numbers around a value, every second one if *count* is small; around zero, shares of the maximum."""
+    if not center:
+        shares = (scale.track_end / part for part in (40, 20, 10, 5, 2))
+        return [0, *(min(scale.round_values, key=lambda value: abs(value - share)) for share in shares)]
     step = 1 if count >= MIN_DENSE_VALUES else 2
-    rungs = sorted({rung for rung in scale.round_values if rung <= max(scale.track_end, centre)} | {centre})
-    near = rungs[rungs.index(centre) % step :: step]
-    return [rung for rung in near if centre / MAX_FACTOR <= rung <= centre * MAX_FACTOR]
+    values = sorted({value for value in scale.round_values if value <= max(scale.track_end, center)} | {center})
+    candidates = values[values.index(center) % step :: step]
+    return [value for value in candidates if center / MAX_FACTOR <= value <= center * MAX_FACTOR]
 
 
-def _list_counts(scale: Scale, centre: int) -> list[Number]:
-    reach = max(round(scale.track_end), centre)
-    if centre <= MAX_LINEAR_COUNT:
-        found = [*range(round(scale.low), MAX_LINEAR_COUNT + 1), 12, 16, 24, 32]
+def _list_counts(scale: Scale, center: int) -> list[Number]:
+    reach = max(round(scale.track_end), center)
+    if center <= MAX_LINEAR_COUNT:
+        counts = [*range(round(scale.low), MAX_LINEAR_COUNT + 1), 12, 16, 24, 32]
     else:
-        found = [round(centre * factor) for factor in (0.125, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 8)]
-    return [each for each in found if each <= reach]
+        counts = [round(center * factor) for factor in (0.125, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 8)]
+    return [each for each in counts if each <= reach]
 
 
 def _format_values(parameter: Parameter, values: Sequence[Any]) -> str:
-    """Values as they are typed; counts one after the other are a range."""
+    """Format values as they are typed; consecutive counts are written as a range."""
     if parameter.kind == "switch":
         return ",".join(str(each).lower() for each in values)
     if parameter.ratio:
         return ",".join(f"{each:g}" for each in values)
-    if parameter.unit in ("tokens", "bytes", "seconds"):  # their ranges go by round numbers
+    if parameter.unit in ("tokens", "bytes", "seconds"):  # their ranges would be of round numbers
         return ",".join(map(str, values))
     runs: list[list[int]] = []
     for each in values:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import hypot
 from typing import NamedTuple
 
 from context_tui.lab.sweep.frontier import ParetoPoint
@@ -16,16 +17,16 @@ from context_tui.tui.widgets.styled_text import BOLD, GOOD, MUTED, PRIMARY, WARN
 GUTTER = 8
 """Cells to the left of the plot, for its scale."""
 FRONTIER_STYLE = "$primary 60%"
-"""The line that joins the points that nothing beats."""
+"""Style of the line that joins the points of the Pareto front."""
 HORIZONTAL, VERTICAL, CORNER = "─", "│", "┘"
 CURSOR_COLUMN, CURSOR_ROW = "┊", "┈"
 """The lines from the cursor to the axes."""
 CELL_ASPECT = 2.0
-"""How much higher a cell is than wide, where the nearest point is looked for."""
+"""Height of a cell divided by its width, to find the nearest point."""
 
 
 class PlotFrame(NamedTuple):
-    """Regret from ``left`` to ``right`` over *width* cells, savings from ``bottom`` to ``top`` over *height* lines."""
+    """Regret from ``left`` to ``right`` over ``width`` cells, savings from ``bottom`` to ``top`` over ``height``."""
 
     left: float
     right: float
@@ -34,20 +35,15 @@ class PlotFrame(NamedTuple):
     width: int
     height: int
 
-    def compute_position(self, point: ParetoPoint) -> tuple[float, float]:
-        """Return the position of a point, in cells from the upper left of the plot."""
+    def compute_cell(self, point: ParetoPoint) -> tuple[int, int]:
+        """Return the cell of a point, from the upper left of the plot."""
         x = (point.regret - self.left) / (self.right - self.left) * (self.width - 1)
         y = (self.top - point.saved) / (self.top - self.bottom) * (self.height - 1)
-        return x, y
-
-    def compute_cell(self, point: ParetoPoint) -> tuple[int, int]:
-        """Return the cell of a point."""
-        x, y = self.compute_position(point)
         return round(x), round(y)
 
 
 def build_frame(points: Sequence[ParetoPoint], width: int, height: int) -> PlotFrame:
-    """Return the scale of these points in so many cells; nothing saved and nothing used later are always in it."""
+    """Return the frame of the points; it includes savings and regret of 0."""
     saved = [each.saved for each in points] or [0.0]
     top, bottom = max(0.0, *saved), min(0.0, *saved)
     right = max((each.regret for each in points), default=0.0)
@@ -56,7 +52,7 @@ def build_frame(points: Sequence[ParetoPoint], width: int, height: int) -> PlotF
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """The points of settings in a frame: of several in one cell, which counts is in ``cells``."""
+    """Points of settings in a frame; ``cells`` has one setting for each cell."""
 
     points: Mapping[str, ParetoPoint]
     frontier: Sequence[str]
@@ -64,45 +60,33 @@ class Scatter:
     cells: Mapping[tuple[int, int], str]
 
     def find_nearest(self, x: int, y: int) -> str | None:
-        """Return the setting of the nearest cell; None where there is no point at all."""
-        return min(
-            self.cells.values(),
-            key=lambda name: self._compute_distance(name, x, y),
-            default=None,
-        )
-
-    def _compute_distance(self, name: str, x: int, y: int) -> float:
-        column, row = self.frame.compute_cell(self.points[name])
-        return (column - x) ** 2 + (CELL_ASPECT * (row - y)) ** 2
+        """Return the setting in the nearest cell; None if there are no points."""
+        distances = {cell: hypot(cell[0] - x, CELL_ASPECT * (cell[1] - y)) for cell in self.cells}
+        return self.cells[min(distances, key=distances.__getitem__)] if distances else None
 
 
 def build_scatter(
     points: Mapping[str, ParetoPoint], frontier: Sequence[str], current: str, width: int, height: int
 ) -> Scatter:
-    """Return the points in *width* and *height* cells, the scale and the axis below not among them."""
+    """Build the points in *width* and *height* cells, without the scales."""
     frame = build_frame([*points.values()], width, height)
     cells: dict[tuple[int, int], str] = {}
-    first = [name for name in (current, *frontier) if name in points]
-    for name in (*first, *points):
+    for name in (*(name for name in (current, *frontier) if name in points), *points):
         cells.setdefault(frame.compute_cell(points[name]), name)
     return Scatter(points, frontier, frame, cells)
 
 
 def draw_plot(scatter: Scatter, current: str, cursor: str, format_saving: Callable[[float], str]) -> list[list[Run]]:
-    """Return the plot with its scale at the left and below.
-
-    Args:
-        told: what is saved, in short.
-    """
+    """Draw the plot with its scales at the left and below; *format_saving* formats savings briefly."""
     frame, points = scatter.frame, scatter.points
     width, height = frame.width, frame.height
     canvas = Canvas(GUTTER + width, height + 1)
     for y in range(height):
         canvas.write(GUTTER - 1, y, "│", MUTED)
     canvas.write(GUTTER - 1, height, "└" + "─" * width, MUTED)
-    here = frame.compute_cell(points[cursor]) if cursor in points else None
-    if here is not None:
-        _draw_crosshair(canvas, here, height)
+    cursor_cell = frame.compute_cell(points[cursor]) if cursor in points else None
+    if cursor_cell is not None:
+        _draw_crosshair(canvas, *cursor_cell, height)
     _draw_frontier(canvas, scatter)
     best = {*scatter.frontier}
     for (x, y), name in scatter.cells.items():
@@ -111,22 +95,21 @@ def draw_plot(scatter: Scatter, current: str, cursor: str, format_saving: Callab
     if current in points:
         x, y = frame.compute_cell(points[current])
         canvas.write(GUTTER + x, y, CURRENT_SIGN, f"{BOLD} {WARN}")
-    if here is not None:
-        canvas.write(GUTTER + here[0], here[1], CURSOR_SIGN, f"{BOLD} {PRIMARY}")
-    _draw_axes(canvas, scatter, cursor if here else None, format_saving)
+    if cursor_cell is not None:
+        x, y = cursor_cell
+        canvas.write(GUTTER + x, y, CURSOR_SIGN, f"{BOLD} {PRIMARY}")
+    _draw_axes(canvas, scatter, cursor if cursor_cell else None, format_saving)
     return canvas.get_lines()
 
 
-def _draw_crosshair(canvas: Canvas, here: tuple[int, int], height: int) -> None:
-    """Draw lines from the cursor to both axes."""
-    x, y = here
+def _draw_crosshair(canvas: Canvas, x: int, y: int, height: int) -> None:
     for column in range(x):
         canvas.write(GUTTER + column, y, CURSOR_ROW, MUTED)
     canvas.fill_column(GUTTER + x, y + 1, height - 1, CURSOR_COLUMN, MUTED)
 
 
 def _draw_frontier(canvas: Canvas, scatter: Scatter) -> None:
-    """Draw the Pareto front: the most that is saved at each regret."""
+    """Draw the Pareto front: the largest savings at each regret."""
     cells = [scatter.frame.compute_cell(scatter.points[name]) for name in scatter.frontier]
     for (x, y), (next_x, next_y) in pairwise(cells):
         canvas.write(GUTTER + x, y, HORIZONTAL * (next_x - x), FRONTIER_STYLE)
@@ -137,25 +120,24 @@ def _draw_frontier(canvas: Canvas, scatter: Scatter) -> None:
 
 
 def _draw_axes(canvas: Canvas, scatter: Scatter, cursor: str | None, format_saving: Callable[[float], str]) -> None:
-    """The ends of both scales, and where the cursor is."""
+    """Write the ends of both scales, and the numbers of the setting under the cursor."""
     frame, points = scatter.frame, scatter.points
     height, width = frame.height, frame.width
     labels = {0: (format_saving(frame.top), MUTED), height - 1: (format_saving(frame.bottom), MUTED)}
-    axis = height
-    used = any(each.regret for each in points.values())
-    ends = [(0, "0"), (width, format_tokens(round(frame.right)) if used else "nothing")]
-    taken = range(0)
+    has_regret = any(each.regret for each in points.values())
+    ends = [(0, "0"), (width, format_tokens(round(frame.right)) if has_regret else "nothing")]
+    label_cells = range(0)
     if cursor is not None:
         x, y = frame.compute_cell(points[cursor])
         labels[y] = (format_saving(points[cursor].saved), f"{BOLD} {PRIMARY}")
         text = f" {format_tokens(round(points[cursor].regret))} "
-        at = min(max(x - len(text) // 2, 0), width - len(text))
-        canvas.write(GUTTER + at, axis, text, f"{BOLD} {PRIMARY}")
-        taken = range(at, at + len(text))
+        start = min(max(x - len(text) // 2, 0), width - len(text))
+        canvas.write(GUTTER + start, height, text, f"{BOLD} {PRIMARY}")
+        label_cells = range(start, start + len(text))
     for y, (text, style) in labels.items():
         canvas.write(0, y, text.rjust(GUTTER - 1), style)
-    for at, text in ends:
-        text = f"{text} " if not at else f" {text}"
-        start = min(at, width - len(text))
-        if not any(place in taken for place in range(start, start + len(text))):
-            canvas.write(GUTTER + start, axis, text, MUTED)
+    for end, text in ends:
+        text = f"{text} " if not end else f" {text}"
+        start = min(end, width - len(text))
+        if not any(cell in label_cells for cell in range(start, start + len(text))):
+            canvas.write(GUTTER + start, height, text, MUTED)

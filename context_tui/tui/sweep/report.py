@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
-from textual.widgets import Label
 
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
+from context_tui.policies.agent_settings import format_setting_lines
 from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.sweep.board import SweepBoard
-from context_tui.tui.sweep.formatting import find_best_by_project, format_native_lines, format_setting, format_status
+from context_tui.tui.sweep.formatting import find_best_by_project, format_setting, format_status
 from context_tui.tui.sweep.table import BEST_SIGN, CURRENT_SIGN, list_columns
-from context_tui.tui.widgets.footer import KeyFooter
-from context_tui.tui.widgets.reading_pane import ReadingPane
+from context_tui.tui.widgets.text_screen import TextScreen
 
 UNWRAPPED_CELLS = 1_000
-"""Cells for lines that are wrapped later."""
+"""Width in cells for lines that are wrapped later."""
 
 
 def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
@@ -29,8 +26,8 @@ def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
         yield TextPart(f"{board.current_setting.policy.name} {board.grid_text}\n", "muted")
     yield TextPart("".join(text for text, _ in format_status(board, "", False, UNWRAPPED_CELLS)).strip() + "\n")
     yield TextPart(f"The setting under the cursor: {board.cursor}", "heading")
-    told = ("".join(text for text, _ in line).strip() for line in format_setting(board, UNWRAPPED_CELLS))
-    yield TextPart("\n".join(told) + "\n")
+    lines = ("".join(text for text, _ in line).strip() for line in format_setting(board, UNWRAPPED_CELLS))
+    yield TextPart("\n".join(lines) + "\n")
     yield TextPart(
         f"{pluralize(len(board.listed_names), 'setting')} (* on the Pareto front, > current), in tokens", "heading"
     )
@@ -39,46 +36,34 @@ def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
     yield TextPart("")
     setting = board.settings_by_name[board.cursor]
     yield TextPart(f"As the agent's own configuration: {board.cursor}", "heading")
-    yield TextPart("\n".join(format_native_lines(board, setting)) + "\n")
+    yield TextPart("\n".join(format_setting_lines(board.build_native(setting))) + "\n")
     if not board.is_live:
         yield from build_project_parts(board)
     yield TextPart(" ".join(REPLAY_LIMITS_TEXT), "muted")
 
 
 def _build_setting_parts(board: SweepBoard, name: str) -> Iterator[TextPart]:
-    """Yield a setting with its numbers below it."""
-    whole, beaten = board.totals[name], board.dominance.dominated_by.get(name)
+    totals, dominator = board.totals[name], board.dominance.dominated_by.get(name)
     mark = (CURRENT_SIGN if name == board.sweep.current else "") + (BEST_SIGN if name in board.findings.best else "")
     yield TextPart(f"{mark:2} {board.format_label(name)}")
-    numbers = [f"{each.head} {each.format_value(each.get_value(whole), True)}" for each in list_columns(board)]
-    numbers += [f"dominated by {board.format_label(beaten)}"] if beaten else []
+    numbers = [f"{each.head} {each.format_value(each.get_value(totals), True)}" for each in list_columns(board)]
+    numbers += [f"dominated by {board.format_label(dominator)}"] if dominator else []
     yield TextPart("   " + ", ".join(numbers), "muted")
 
 
 def build_project_parts(board: SweepBoard) -> Iterator[TextPart]:
     """Yield the best setting of each project."""
     yield TextPart("Best in each project: saves most without losing more than the current setting", "heading")
-    found = find_best_by_project(board)
-    for project, setting, saved in found:
+    projects = find_best_by_project(board)
+    for project, setting, saved in projects:
         yield TextPart(project)
         yield TextPart(f"   {setting}: saves {saved}", "muted")
-    yield TextPart("" if found else "no project\n")
+    yield TextPart("" if projects else "no project\n")
 
 
-class TextScreen(ModalScreen[None]):
-    """Text in the place of the screen."""
+class SweepTextScreen(TextScreen[None]):
+    """Shows a report, or the best settings of all projects."""
 
-    CSS_PATH = "texts.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,t,p", "dismiss", "close", key_display="esc", id="sweep-text-close", tooltip="Back"),
     ]
-
-    def __init__(self, title: str, parts: Iterable[TextPart]) -> None:
-        super().__init__()
-        self._title, self._shown = title, parts
-
-    def compose(self) -> ComposeResult:
-        """Return a title and the text."""
-        yield Label(self._title, id="sweep-text-title", markup=False)
-        yield ReadingPane(self._shown, id="sweep-text")
-        yield KeyFooter()

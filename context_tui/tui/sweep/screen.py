@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import PurePath
 from threading import Lock
+from typing import NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -23,32 +23,32 @@ from context_tui.lab.sweep.results import Sweep
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SessionSweep, sweep_settings
 from context_tui.lab.sweep.settings import SweepSetting
-from context_tui.text.sanitize import make_visible
+from context_tui.policies.agent_settings import format_agent_settings
 from context_tui.tui.comparison import InspectorCommand, format_limits
-from context_tui.tui.saving import save_new_file
+from context_tui.tui.saving import notify_briefly, save_picture
 from context_tui.tui.sweep import formatting, plot, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_partial_sweep
-from context_tui.tui.sweep.panes import ListView, PlotView
-from context_tui.tui.sweep.report import TextScreen, build_project_parts, build_report_parts
+from context_tui.tui.sweep.report import SweepTextScreen, build_project_parts, build_report_parts
 from context_tui.tui.sweep.sessions import SessionsScreen
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.bindings import build_binding
+from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run, build_content
 
 UPDATE_INTERVAL_S, UPDATE_COST_FACTOR = 0.1, 8
-"""Seconds between two looks at rows that come in, at least; and how many times longer than such a look takes."""
+"""Minimum seconds between two updates while settings are measured, and minimum multiple of the time of an update."""
 
 AdoptSetting = Callable[[SweepSetting], str]
-"""Takes a setting over, and returns what to say."""
+"""Function that adopts a setting, and returns a message to show."""
 
 
 @dataclass
 class RowsMeasured(Message):
-    """Settings were measured, and ``sweep`` is all that is known by now.
+    """Posted with measured rows, and with the ``sweep`` of all rows so far.
 
-    ``run_number`` is the number of the work, ``is_done`` says that it is done, ``error`` it is not.
+    ``run_number`` is the number of the run, which is over if ``is_done``, perhaps because of an ``error``.
     """
 
     rows: Sequence[SweepRow]
@@ -58,52 +58,66 @@ class RowsMeasured(Message):
     error: str = ""
 
 
+class MeasuringRun(NamedTuple):
+    """Settings to measure, a sweep with all settings, and the rows so far by setting."""
+
+    number: int
+    settings: Sequence[SweepSetting]
+    like: Sweep
+    rows: dict[str, SweepRow]
+
+
 class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
-    """Shows a board; keys change it, what is missing is measured in a thread, and it is drawn."""
+    """Draws a board and measures its missing settings in a thread; keys and the mouse change it."""
 
     CSS_PATH = "sweep.tcss"
-    AUTO_FOCUS = "ListView"
+    AUTO_FOCUS = "#sweep-table"
     BINDING_GROUP_TITLE = "Sweep"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high"), (42, "-tall")]
 
     def __init__(
-        self, board: SweepBoard, *, command: Callable[[SweepBoard], str], adopt: AdoptSetting | None = None, ascii: bool
+        self,
+        board: SweepBoard,
+        *,
+        format_command: Callable[[SweepBoard], str],
+        adopt: AdoptSetting | None = None,
+        ascii: bool,
     ) -> None:
         """Show a board.
 
         Args:
-            command: the command line that makes the same sweep.
-            take: takes the chosen setting over; None: its sessions are listed instead.
-            ascii: draw with plain characters.
+            format_command: formats the command line of the same sweep.
+            adopt: adopts the chosen setting; None to list its sessions instead.
+            ascii: draw with ASCII characters only.
         """
         super().__init__()
         self._bindings = BindingsMap.merge([BindingsMap(build_bindings(live=board.is_live)), self._bindings])
-        self.board, self._command, self._adopt, self._ascii = board, command, adopt, ascii
+        self.board, self._format_command, self._adopt, self._ascii = board, format_command, adopt, ascii
         self.grid_error = ""
         self.is_measuring = self.is_stopped = False
         self._run_number = 0
-        self._replay_lock = Lock()  # replays of one recording put their summaries into the same facts
+        self._replay_lock = Lock()  # replays of one recording add their summaries to the same facts
         self._first_row = 0
         self._table_layout_cache: tuple[Sweep, int, table.TableLayout] | None = None
         self._scatter_cache: tuple[object, tuple[int, int], plot.Scatter] | None = None
 
-    # What is seen
+    # Drawing
 
     def compose(self) -> ComposeResult:
         """Header, grid, status, table and plot, the setting under the cursor, limits, footer."""
-        board, plain = self.board, self._ascii
-        yield LinesPane(lambda width, _: [formatting.format_header(board, width)], ascii=plain, id="sweep-header")
+        board, ascii = self.board, self._ascii
+        yield LinesPane(lambda width, _: [formatting.format_header(board, width)], ascii=ascii, id="sweep-header")
         if board.is_live:
             with Horizontal(id="sweep-line"):
                 yield Static(f"{board.current_setting.policy.name} ", id="sweep-prompt", markup=False)
                 yield Input(board.grid_text, id="sweep-grid", compact=True, select_on_focus=False)
-        yield LinesPane(self._draw_status, ascii=plain, id="sweep-status")
+        yield LinesPane(self._draw_status, ascii=ascii, id="sweep-status")
         with Container(id="sweep-panes"):
-            yield ListView(self._draw_table, ascii=plain, id="sweep-table")
-            yield PlotView(self._draw_plot, ascii=plain, id="sweep-plot")
-        yield LinesPane(self._draw_setting, ascii=plain, id="sweep-words")
-        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=plain, id="sweep-limits")
+            yield ClickableLines(self._draw_table, ascii=ascii, id="sweep-table")
+            yield ClickableLines(self._draw_plot, ascii=ascii, is_focusable=False, id="sweep-plot")
+        yield LinesPane(self._draw_setting, ascii=ascii, id="sweep-words")
+        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=ascii, id="sweep-limits")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="sweep-tiny", markup=False)
 
@@ -111,57 +125,46 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         return [formatting.format_status(self.board, self.grid_error, self.is_measuring, width)]
 
     def _draw_table(self, width: int, height: int) -> list[list[Run]]:
-        board, room = self.board, height - 1
-        made = self._get_table_layout(width)
+        board, room, layout = self.board, height - 1, self._get_table_layout(width)
+        head = table.format_head(board, layout, width)
         if not board.listed_names:
-            return [
-                table.format_head(board, made, width),
-                [("   measuring…" if self.is_measuring else "   nothing yet", MUTED)],
-            ]
+            return [head, [("   measuring…" if self.is_measuring else "   nothing yet", MUTED)]]
         self._first_row = max(min(self._first_row, len(board.listed_names) - room), 0)
         names = board.listed_names[self._first_row : self._first_row + room]
-        return [
-            table.format_head(board, made, width),
-            *(table.format_setting_line(board, made, name, width) for name in names),
-        ]
+        return [head, *(table.format_setting_line(board, layout, name, width) for name in names)]
 
     def _get_table_layout(self, width: int) -> table.TableLayout:
-        made = self.board.sweep
-        if (
-            self._table_layout_cache is None
-            or self._table_layout_cache[0] is not made
-            or self._table_layout_cache[1] != width
-        ):
-            self._table_layout_cache = made, width, table.compute_layout(self.board, width)
-        return self._table_layout_cache[2]
+        sweep, cache = self.board.sweep, self._table_layout_cache
+        if cache is None or cache[0] is not sweep or cache[1] != width:
+            cache = self._table_layout_cache = sweep, width, table.compute_layout(self.board, width)
+        return cache[2]
 
     def _draw_plot(self, width: int, height: int) -> list[list[Run]]:
         board, size = self.board, (width - plot.GUTTER, height - 1)
-        standing = board.dominance
-        if not standing.points or size[0] < 8 or size[1] < 2:
+        dominance, current, cache = board.dominance, board.sweep.current, self._scatter_cache
+        if not dominance.points or size[0] < 8 or size[1] < 2:
             return []
-        if self._scatter_cache is None or self._scatter_cache[0] is not standing or self._scatter_cache[1] != size:
-            found = plot.build_scatter(standing.points, standing.frontier, board.sweep.current, *size)
-            self._scatter_cache = standing, size, found
-        told = partial(formatting.format_saving, board, full=False)
-        return plot.draw_plot(self._scatter_cache[2], board.sweep.current, board.cursor, told)
+        if cache is None or cache[0] is not dominance or cache[1] != size:
+            scatter = plot.build_scatter(dominance.points, dominance.frontier, current, *size)
+            cache = self._scatter_cache = dominance, size, scatter
+        return plot.draw_plot(cache[2], current, board.cursor, partial(formatting.format_saving, board, full=False))
 
     def _draw_setting(self, width: int, height: int) -> list[list[Run]]:
         return list(formatting.format_setting(self.board, width))[:height]
 
     def on_mount(self) -> None:
-        """Show what is known, and have the rest measured."""
+        """Show what is known, and start to measure the rest."""
         self.draw()
         self._start_measuring()
         self.call_after_refresh(self._center_cursor)
 
     def _center_cursor(self) -> None:
-        """Show what is around the cursor."""
-        self._first_row = max(self.board.cursor_index - self.query_one(ListView).visible_rows // 2, 0)
+        """Scroll the cursor to the middle of the table."""
+        self._first_row = max(self.board.cursor_index - self._visible_rows // 2, 0)
         self.draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Say so where there is too little room."""
+        """Ask for a larger terminal if this one is too small."""
         self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
         self.call_after_refresh(self.draw)
 
@@ -180,71 +183,68 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self._draw_titles()
 
     def _draw_titles(self) -> None:
-        board, pane, view = self.board, self.query_one(ListView), self.query_one(PlotView)
-        count, room = len(board.listed_names), pane.visible_rows
-        where = f"{self._first_row + 1:,}–{min(self._first_row + room, count):,} of {count:,}" if count > room else ""
-        pane.border_title = build_content([(where, MUTED)], self._ascii) if where else None
-        view.border_title = build_content(formatting.format_legend(board, max(view.size.width - 4, 0)), self._ascii)
+        board, plot_pane = self.board, self.query_one("#sweep-plot")
+        first, count, room = self._first_row, len(board.listed_names), self._visible_rows
+        title = [(f"{first + 1:,}–{min(first + room, count):,} of {count:,}", MUTED)]
+        self._table_pane.border_title = build_content(title, self._ascii) if count > room else None
+        legend = formatting.format_legend(board, max(plot_pane.size.width - 4, 0))
+        plot_pane.border_title = build_content(legend, self._ascii)
+
+    @property
+    def _table_pane(self) -> ClickableLines:
+        return self.query_one("#sweep-table", ClickableLines)
+
+    @property
+    def _visible_rows(self) -> int:
+        return max(self._table_pane.content_size.height - 1, 1)
 
     def _reveal_cursor(self) -> None:
-        """Move what is in sight so that the cursor is."""
-        at, room = self.board.cursor_index, self.query_one(ListView).visible_rows
-        self._first_row = min(max(self._first_row, at - room + 1), at)
+        """Scroll the table as little as needed to show the cursor."""
+        index = self.board.cursor_index
+        self._first_row = min(max(self._first_row, index - self._visible_rows + 1), index)
 
-    # What is measured
+    # Measuring
 
     def _start_measuring(self) -> None:
         """Measure the missing settings, in place of what is being measured."""
-        board, missing = self.board, self.board.missing_settings
+        cache, missing = self.board.row_cache, self.board.missing_settings
         self._run_number += 1
         self.is_measuring = bool(missing) and not self.is_stopped
-        if self.is_measuring and board.row_cache is not None:
-            work = partial(
-                self._measure_settings,
-                board.row_cache,
-                dict(board.row_cache.rows),
-                board.sweep,
-                missing,
-                self._run_number,
-            )
-            start_work(self, "sweep", "sweep the settings", work)
+        if self.is_measuring and cache is not None:
+            # The rows are copied, as the cache is updated while they are extended.
+            run = MeasuringRun(self._run_number, missing, self.board.sweep, dict(cache.rows))
+            start_work(self, "sweep", "sweep the settings", partial(self._measure_settings, cache, run))
 
-    def _measure_settings(
-        self,
-        known: SweepRowCache,
-        rows: dict[str, SweepRow],
-        like: Sweep,
-        wanted: Sequence[SweepSetting],
-        run: int,
-        job: ThreadJob,
-    ) -> None:
-        """Measure settings; what follows from all of them is computed here too, as there may be thousands."""
-        new = list[SweepRow]()
+    def _measure_settings(self, cache: SweepRowCache, run: MeasuringRun, job: ThreadJob) -> None:
+        """Measure settings; the totals and the dominance are computed here too, as there may be thousands of rows."""
+        new_rows = list[SweepRow]()
 
-        def hand_over(*, ended: bool = False, why: str = "") -> None:
-            nonlocal new
-            rows.update((row.setting, row) for row in new)
-            made = build_partial_sweep(like.settings, rows, like)
-            _ = made.totals, made.dominance
+        def post_rows(*, is_done: bool = False, error: str = "") -> None:
+            nonlocal new_rows
+            run.rows.update((row.setting, row) for row in new_rows)
+            sweep = build_partial_sweep(run.like.settings, run.rows, run.like)
+            _ = sweep.totals, sweep.dominance
             job.checkpoint()
-            self.post_message(RowsMeasured(new, made, run, ended, why))
-            new = []
+            self.post_message(RowsMeasured(new_rows, sweep, run.number, is_done, error))
+            new_rows = []
 
+        info = cache.session.info
         with self._replay_lock:
             try:
-                there = known.session_sweep or SessionSweep(known.session, _format_session_name(known), known.options)
-                known.session_sweep = there
-                told, every = time.monotonic(), UPDATE_INTERVAL_S
-                for row in sweep_settings(there, wanted, job.checkpoint):
-                    new.append(row)
-                    if (begun := time.monotonic()) - told > every:
-                        hand_over()
-                        told = time.monotonic()
-                        every = max(UPDATE_INTERVAL_S, UPDATE_COST_FACTOR * (told - begun))
+                if cache.session_sweep is None:
+                    name = f"{info.path}#{info.id}" if info.id else info.path
+                    cache.session_sweep = SessionSweep(cache.session, name, cache.options)
+                posted_at, interval = time.monotonic(), UPDATE_INTERVAL_S
+                for row in sweep_settings(cache.session_sweep, run.settings, job.checkpoint):
+                    new_rows.append(row)
+                    if (start := time.monotonic()) - posted_at > interval:
+                        post_rows()
+                        posted_at = time.monotonic()
+                        interval = max(UPDATE_INTERVAL_S, UPDATE_COST_FACTOR * (posted_at - start))
             except PlanError as error:
-                hand_over(ended=True, why=str(error))
+                post_rows(is_done=True, error=str(error))
             else:
-                hand_over(ended=True)
+                post_rows(is_done=True)
 
     @on(RowsMeasured)
     def _show_rows(self, event: RowsMeasured) -> None:
@@ -257,11 +257,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         """Show the error of a worker beside the rows measured so far."""
         self.is_measuring, self.board.error = False, message
         self.draw()
-
-    def notify_briefly(self, text: str, *, warn: bool = False) -> None:
-        """Notify in passing."""
-        self.app.clear_notifications()
-        self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
     # The grid
 
@@ -281,13 +276,12 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             self.query_one("#sweep-status").refresh()
             return
         self.grid_error, self.is_stopped = "", False
-        self.query_one(ListView).focus()
+        self._table_pane.focus()
         self.draw()
         self._start_measuring()
 
     @on(Input.Changed)
     def _clear_grid_error(self, event: Input.Changed) -> None:
-        """Clear the error of the grid while it is edited."""
         event.stop()
         if self.grid_error:
             self.grid_error = ""
@@ -302,7 +296,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by pages."""
-        self.action_move(pages * max(self.query_one(ListView).visible_rows - 1, 1))
+        self.action_move(pages * max(self._visible_rows - 1, 1))
 
     def action_ends(self, place: int) -> None:
         """Move the cursor to the first setting, or to the last (-1)."""
@@ -315,67 +309,64 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self.draw()
 
     def action_next_best(self) -> None:
-        """Move the cursor to the next setting that nothing beats, around the end."""
-        listed, at = self.board.listed_names, self.board.cursor_index
-        found = next((name for name in [*listed[at + 1 :], *listed[:at]] if name in self.board.findings.best), None)
-        if found is not None:
-            self.board.move_to_setting(found)
+        """Move the cursor to the next setting on the Pareto front, wrapping around."""
+        names, index = self.board.listed_names, self.board.cursor_index
+        name = next((name for name in [*names[index + 1 :], *names[:index]] if name in self.board.findings.best), None)
+        if name is not None:
+            self.board.move_to_setting(name)
             self.draw_cursor()
 
-    @on(ListView.Clicked)
-    def _select_clicked_row(self, event: ListView.Clicked) -> None:
+    @on(ClickableLines.Clicked, "#sweep-table")
+    def _select_clicked_row(self, event: ClickableLines.Clicked) -> None:
         if event.line == 0:
-            self._sort_by_column(event.x)
+            order = self._get_table_layout(event.pane.content_size.width).find_order(event.x)
+            if order:
+                self.board.set_order(order)
+                self.draw()
             return
-        place = self._first_row + event.line - 1
-        if event.line > 0 and place < len(self.board.listed_names):
-            self.board.move_to_index(place)
+        index = self._first_row + event.line - 1
+        if event.line > 0 and index < len(self.board.listed_names):
+            self.board.move_to_index(index)
             self.draw_cursor()
             if event.is_double:
                 self.action_take()
 
-    @on(ListView.Scrolled)
-    def _shift_rows(self, event: ListView.Scrolled) -> None:
-        pane, count = self.query_one(ListView), len(self.board.listed_names)
-        self._first_row = min(max(self._first_row + event.lines, 0), max(count - pane.visible_rows, 0))
-        pane.refresh()
+    @on(ClickableLines.Scrolled, "#sweep-table")
+    def _scroll_table(self, event: ClickableLines.Scrolled) -> None:
+        last = max(len(self.board.listed_names) - self._visible_rows, 0)
+        self._first_row = min(max(self._first_row + event.lines, 0), last)
+        event.pane.refresh()
         self._draw_titles()
 
-    @on(PlotView.Pointed)
-    def _select_pointed_setting(self, event: PlotView.Pointed) -> None:
-        found = self._scatter_cache[2].find_nearest(event.x - plot.GUTTER, event.y) if self._scatter_cache else None
-        if found is not None:
-            self.board.move_to_setting(found)
+    @on(ClickableLines.Clicked, "#sweep-plot")
+    def _select_clicked_setting(self, event: ClickableLines.Clicked) -> None:
+        scatter = self._scatter_cache[2] if self._scatter_cache else None
+        name = scatter.find_nearest(event.x - plot.GUTTER, event.line) if scatter else None
+        if name is not None:
+            self.board.move_to_setting(name)
             self.draw()
 
-    # What is listed, and how
+    # Order and filter
 
     def action_sort(self, step: int) -> None:
-        """List by another number."""
+        """Sort by the next or previous column."""
         self.board.cycle_order(step)
         self.draw()
 
     def action_reverse(self) -> None:
-        """List the other way round."""
+        """Reverse the order."""
         self.board.set_order(self.board.order)
         self.draw()
 
-    def _sort_by_column(self, x: int) -> None:
-        pane = self.query_one(ListView)
-        order = self._get_table_layout(pane.content_size.width).find_order(x)
-        if order:
-            self.board.set_order(order)
-            self.draw()
-
     def action_money(self) -> None:
-        """Count money, or tokens."""
+        """Switch savings between tokens and money."""
         if self.board.toggle_saving_unit():
             self.draw()
         else:
-            self.notify_briefly("These settings have no prices: savings are counted in tokens")
+            notify_briefly(self, "These settings have no prices: savings are counted in tokens")
 
     def action_best(self) -> None:
-        """List only what nothing beats."""
+        """Switch between the Pareto front and all settings."""
         self.board.toggle_only_best()
         self.draw()
 
@@ -387,38 +378,31 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     def action_text(self) -> None:
         """Show everything as text."""
-        self.app.push_screen(TextScreen("Sweep", build_report_parts(self.board)))
+        self.app.push_screen(SweepTextScreen("Sweep", build_report_parts(self.board)))
 
     def action_projects(self) -> None:
         """Show the best setting of each project."""
-        self.app.push_screen(TextScreen("Best in each project", build_project_parts(self.board)))
+        self.app.push_screen(SweepTextScreen("Best in each project", build_project_parts(self.board)))
 
     def action_copy(self) -> None:
-        """Copy the command that makes the same sweep."""
-        self.app.copy_to_clipboard(self._command(self.board))
+        """Copy the command line of the same sweep."""
+        self.app.copy_to_clipboard(self._format_command(self.board))
 
     def action_copy_native(self) -> None:
         """Copy the setting as its agent's own configuration."""
-        text = formatting.format_native_text(self.board, self.board.settings_by_name[self.board.cursor])
-        if text:
-            self.app.copy_to_clipboard(text)
+        own = self.board.build_native(self.board.settings_by_name[self.board.cursor])
+        if own and own.settings:
+            self.app.copy_to_clipboard(format_agent_settings(own))
         else:
-            self.notify_briefly("No agent configuration is known for this setting; y copies the command")
+            notify_briefly(self, "No agent configuration is known for this setting; y copies the command")
 
     def action_picture(self) -> None:
         """Save the screen as a picture."""
-        known = self.board.row_cache
-        name = (PurePath(known.session.info.path).stem if known else "") or "sessions"
-        title, picture = make_visible(f"{name}: sweep"), self.app.export_screenshot
-        try:
-            path = save_new_file(picture(title=title), f"{name}-sweep", "svg")
-        except OSError as error:
-            self.notify_briefly(f"The picture cannot be written: {error.strerror or error}", warn=True)
-        else:
-            self.notify_briefly(f"Saved {path}")
+        cache = self.board.row_cache
+        save_picture(self, cache.session.info.path if cache else "sessions", "sweep")
 
     def action_take(self) -> None:
-        """Take the setting over; of a sweep over sessions list those of it."""
+        """Adopt the setting; in a sweep over sessions, list its sessions."""
         setting = self.board.settings_by_name[self.board.cursor]
         if self._adopt is None:
             self.app.push_screen(SessionsScreen(self.board, setting, ascii=self._ascii))
@@ -426,20 +410,20 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             self.dismiss(partial(self._adopt, setting))
 
     def action_go_on(self) -> None:
-        """Go on with what was stopped."""
+        """Continue a stopped sweep."""
         if not self.board.missing_settings:
-            self.notify_briefly("Every setting is measured" if not self.board.error else "Change the grid first (e)")
+            notify_briefly(self, "Every setting is measured" if not self.board.error else "Change the grid first (e)")
         elif not self.is_measuring:
             self.is_stopped = False
             self._start_measuring()
             self.draw()
 
     def action_back(self) -> None:
-        """Leave the grid, stop what is being measured, or go back: one thing for each press."""
+        """Leave the grid, else stop the sweep, else go back."""
         line = self.query(Input)
         if line and line.first().has_focus:
             line.first().value, self.grid_error = self.board.grid_text, ""
-            self.query_one(ListView).focus()
+            self._table_pane.focus()
             self.draw()
         elif self.is_measuring:
             self.workers.cancel_group(self, "sweep")
@@ -452,11 +436,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     def action_leave(self) -> None:
         """Go back, changing nothing."""
         self.dismiss(None)
-
-
-def _format_session_name(known: SweepRowCache) -> str:
-    info = known.session.info
-    return f"{info.path}#{info.id}" if info.id else info.path
 
 
 HELP_NOTES = (

@@ -19,9 +19,9 @@ from context_tui.tui.comparison import format_limits
 from context_tui.tui.rendering.columns import drop_columns
 from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.sweep.board import SORT_ORDERS, SweepBoard
-from context_tui.tui.sweep.panes import ListView
 from context_tui.tui.sweep.table import SweepColumn, list_columns
 from context_tui.tui.terminal.cells import shorten_path
+from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.styled_text import (
     BOLD,
@@ -32,61 +32,66 @@ from context_tui.tui.widgets.styled_text import (
     format_safe_line,
     justify_runs,
     pad_runs,
+    set_background,
 )
-from context_tui.tui.widgets.styled_text import set_background as on_ground
 
 FULL_NAME_CELLS = 30
-"""Cells for the name of a session before numbers are told in short."""
+"""Cells for the name of a session below which numbers are abbreviated."""
 
 
 def sort_sessions(rows: Sequence[SweepRow], order: str) -> list[tuple[SweepRow, Totals]]:
-    """Return the sessions by what was used later in them, or by what was saved, the largest first; as a whole each."""
-    chosen = next(each for each in SORT_ORDERS if each.name == order)
-    found = [(row, compute_totals([row], row.cost.unit if row.cost else "")) for row in rows]
-    return sorted(found, key=lambda each: -chosen.key(each[1]))
+    """Return the sessions with their totals, those with the largest numbers of an order first."""
+    key = next(each.key for each in SORT_ORDERS if each.name == order)
+    totals = [(row, compute_totals([row], row.cost.unit if row.cost else "")) for row in rows]
+    return sorted(totals, key=lambda each: -key(each[1]))
 
 
 def format_session_lines(
     board: SweepBoard, session_rows: Sequence[tuple[SweepRow, Totals]], order: str, width: int
 ) -> list[list[Run]]:
-    """Return a head, and a line for each session."""
+    """Format column headings, and a line for each session."""
     columns = list_columns(board)
     full = width - sum(_measure_columns(columns, session_rows, True)) >= FULL_NAME_CELLS
     cells = _measure_columns(columns, session_rows, full)
-    shown = drop_columns(
+    visible = drop_columns(
         zip(columns, cells, strict=True),
         width - FULL_NAME_CELLS // 2,
         lambda each: each[1],
         lambda each: -columns.index(each[0]),
         at_least=2,
     )
-    name = width - sum(cells for _, cells in shown)
-    head: list[Run] = [("  session".ljust(name), MUTED)]
+    name_cells = width - sum(cells for _, cells in visible)
+    head: list[Run] = [("  session".ljust(name_cells), MUTED)]
     head += [
         (f"{'▼' if each.order == order else ''}{each.head}".rjust(cell), PRIMARY if each.order == order else MUTED)
-        for each, cell in shown
+        for each, cell in visible
     ]
-    made = [head]
-    for row, each in session_rows:
-        path = shorten_path(row.session, name - 3)
-        numbers = [(column.format_value(column.get_value(each), full).rjust(cell), "") for column, cell in shown]
-        made.append([(f"  {path}".ljust(name), ""), *numbers])
-    return [pad_runs(line, width) for line in made]
+    lines = [head]
+    for row, totals in session_rows:
+        path = shorten_path(row.session, name_cells - 3)
+        numbers = [(column.format_value(column.get_value(totals), full).rjust(cell), "") for column, cell in visible]
+        lines.append([(f"  {path}".ljust(name_cells), ""), *numbers])
+    return [pad_runs(line, width) for line in lines]
 
 
 def _measure_columns(
     columns: Sequence[SweepColumn], session_rows: Sequence[tuple[SweepRow, Totals]], full: bool
 ) -> list[int]:
     """Measure the widths of the columns."""
-    texts = [[column.format_value(column.get_value(each), full) for _, each in session_rows] for column in columns]
-    return [max(len(column.head) + 1, *map(len, own)) + 2 for column, own in zip(columns, texts, strict=True)]
+    return [
+        2
+        + max(
+            len(column.head) + 1, *(len(column.format_value(column.get_value(each), full)) for _, each in session_rows)
+        )
+        for column in columns
+    ]
 
 
 class SessionsScreen(Screen[None]):
     """The sessions of one setting."""
 
     CSS_PATH = "sweep.tcss"
-    AUTO_FOCUS = "ListView"
+    AUTO_FOCUS = "ClickableLines"
     BINDING_GROUP_TITLE = "Sessions of a setting"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "session", key_display="↑↓", id="sweep-session-up", tooltip="Session above"),
@@ -100,7 +105,7 @@ class SessionsScreen(Screen[None]):
 
     @dataclass
     class Opened(Message):
-        """A session is to be opened, with a policy and its settings."""
+        """Posted to open a session with a policy and its settings."""
 
         name: str
         setting: SweepSetting
@@ -114,10 +119,10 @@ class SessionsScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Return a header, the sessions, limits, footer."""
-        plain = self._ascii
-        yield LinesPane(self._draw_header, ascii=plain, id="sessions-header")
-        yield ListView(self._draw_lines, ascii=plain, id="sweep-sessions")
-        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=plain, id="sessions-limits")
+        ascii = self._ascii
+        yield LinesPane(self._draw_header, ascii=ascii, id="sessions-header")
+        yield ClickableLines(self._draw_lines, ascii=ascii, id="sweep-sessions")
+        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=ascii, id="sessions-limits")
         yield KeyFooter()
 
     def _draw_header(self, width: int, _: int) -> list[list[Run]]:
@@ -125,44 +130,41 @@ class SessionsScreen(Screen[None]):
             (8, (format_safe_line(self._setting.name), BOLD)),
             (9, (f"on {pluralize(len(self.session_rows), 'session')}", "")),
         ]
-        return [
-            justify_runs(
-                parts, [(f"most {'needed later' if self.order == 'used later' else self.order} first", MUTED)], width
-            )
-        ]
+        order = "needed later" if self.order == "used later" else self.order
+        return [justify_runs(parts, [(f"most {order} first", MUTED)], width)]
 
     def _draw_lines(self, width: int, height: int) -> list[list[Run]]:
         room = height - 1
         self._first_row = max(min(max(self._first_row, self.cursor_index - room + 1), self.cursor_index), 0)
-        head, *made = format_session_lines(self._board, self.session_rows, self.order, width)
-        made[self.cursor_index] = on_ground(made[self.cursor_index])
-        return [head, *made[self._first_row : self._first_row + room]]
+        head, *lines = format_session_lines(self._board, self.session_rows, self.order, width)
+        lines[self.cursor_index] = set_background(lines[self.cursor_index])
+        return [head, *lines[self._first_row : self._first_row + room]]
 
     def action_move(self, rows: int) -> None:
         """Move the cursor."""
         self.cursor_index = min(max(self.cursor_index + rows, 0), len(self.session_rows) - 1)
-        self.query_one(ListView).refresh()
+        self.query_one(ClickableLines).refresh()
 
     def action_sort(self) -> None:
         """Sort by the next number."""
-        here = self.session_rows[self.cursor_index][0]
+        current = self.session_rows[self.cursor_index][0]
         self.order = "saved" if self.order == "used later" else "used later"
         self.session_rows = sort_sessions(self._rows, self.order)
-        self.cursor_index = next(at for at, (row, _) in enumerate(self.session_rows) if row is here)
+        self.cursor_index = next(index for index, (row, _) in enumerate(self.session_rows) if row is current)
         for pane in self.query(LinesPane):
             pane.refresh()
 
-    @on(ListView.Clicked)
-    def _select_clicked_session(self, event: ListView.Clicked) -> None:
+    @on(ClickableLines.Clicked)
+    def _select_clicked_session(self, event: ClickableLines.Clicked) -> None:
         place = self._first_row + event.line - 1
         if event.line > 0 and place < len(self.session_rows):
             self.cursor_index = place
-            self.query_one(ListView).refresh()
+            self.query_one(ClickableLines).refresh()
             if event.is_double:
                 self.action_open()
 
-    @on(ListView.Scrolled)
-    def _shift_rows(self, event: ListView.Scrolled) -> None:
+    @on(ClickableLines.Scrolled)
+    def _shift_rows(self, event: ClickableLines.Scrolled) -> None:
         self.action_move(event.lines)
 
     def action_open(self) -> None:

@@ -23,20 +23,19 @@ from context_tui.tui.widgets.styled_text import (
 )
 
 BEST_SIGN, CURRENT_SIGN, BEATEN_SIGN, CURSOR_SIGN = "*", ">", "·", "◆"
-"""The signs of settings: nothing beats it, the current one, another beats it; and in the plot the one with the cursor.
-"""
+"""Signs of settings: on the Pareto front, current, dominated, and in the plot under the cursor."""
 FULL_NAME_CELLS, SHORT_NAME_CELLS, MIN_NAME_CELLS = 34, 22, 16
-"""Cells for a setting before which numbers are told in short, the less important are left out, and all of these are."""
+"""Cells for a setting: with all numbers in full, usual minimum, absolute minimum."""
 MAX_INSPECTED_NAMES = 200
-"""Settings that are looked at for how long they are, where they are told as they are typed."""
+"""Number of settings whose names determine the width of their column."""
 MIN_VALUE_CELLS, MAX_VALUE_CELLS = 5, 18
-"""Cells of a parameter's column."""
+"""Minimum and maximum width of a parameter's column in cells."""
 
 
 class SweepColumn(NamedTuple):
-    """Column of the table: its head, its order, its weight, and its text.
+    """Column of numbers: its heading, its sort order, and its rank; columns of a low rank are dropped first.
 
-    ``get_value`` is what it is told of, ``format_value`` its text in full or in short.
+    ``format_value`` formats a value in full, or abbreviated.
     """
 
     head: str
@@ -47,18 +46,18 @@ class SweepColumn(NamedTuple):
 
 
 def format_short_amount(tokens: float) -> str:
-    """Tokens in short, of millions the tenths too."""
+    """Format tokens briefly, large numbers in tenths of a million."""
     return f"{tokens / 1_000_000:.1f}M" if tokens >= 9_995_000 else format_tokens(round(tokens))
 
 
 def format_amount(tokens: float, full: bool = True) -> str:
-    """Tokens with a sign where they are less than none."""
+    """Format tokens in full or abbreviated, with a minus sign if negative."""
     text = f"{abs(tokens):,.0f}" if full else format_short_amount(abs(tokens))
     return f"−{text}" if tokens < 0 and text != "0" else text
 
 
 def format_extra_cost(cost: float, unit: str, digits: int, *, full: bool = False) -> str:
-    """Format a cost compared with another: ``saves $1.23`` or ``costs $1.23 more``."""
+    """Format the difference of two costs: ``saves $1.23`` or ``costs $1.23 more``."""
     text = format_money(abs(cost), unit, digits=digits, full=full)
     if not any(digit in text for digit in "123456789"):
         return "the same"
@@ -78,25 +77,32 @@ def format_money(cost: float, unit: str, *, digits: int = 2, full: bool = False)
     return ("−" if cost < 0 else "") + text
 
 
-def format_share(part: float, whole: float) -> str:
-    """Return a share of a whole with a tenth of a percent."""
-    return f"{part / whole:.1%}".replace("-", "−").replace("%", " %") if whole else ""
+def format_share(part: float, total: float) -> str:
+    """Format a share to a tenth of a percent; empty if *total* is 0."""
+    return f"{part / total:.1%}".replace("-", "−").replace("%", " %") if total else ""
 
 
 def list_columns(board: SweepBoard) -> list[SweepColumn]:
     """List the columns whose numbers are known for all settings."""
-    made, digits = board.sweep, board.findings.cost_digits
-    over = any(each.overflows for each in board.totals.values())
+    sweep, digits = board.sweep, board.findings.cost_digits
+    has_overflows = any(each.overflows for each in board.totals.values())
+    by_money = board.saving_unit == "money"
     cost = SweepColumn(
         "cost",
         "cost",
-        8 if board.saving_unit == "money" else 5,
+        8 if by_money else 5,
         compute_extra_cost,
-        lambda value, full: format_extra_cost(value, made.cost_unit, digits, full=full),
+        lambda value, full: format_extra_cost(value, sweep.cost_unit, digits, full=full),
     )
     return [
-        SweepColumn("saved", "saved", 7 if board.saving_unit == "money" else 9, lambda each: each.saved, format_amount),
-        SweepColumn("share", "", 6, lambda each: each.saved / each.without if each.without else 0, _format_share_cell),
+        SweepColumn("saved", "saved", 7 if by_money else 9, lambda each: each.saved, format_amount),
+        SweepColumn(
+            "share",
+            "",
+            6,
+            lambda each: each.saved / each.without if each.without else 0,
+            lambda value, full: format_share(value, 1),
+        ),
         SweepColumn(
             "needed later" if board.findings.has_regrets else "dropped",
             "used later",
@@ -107,33 +113,29 @@ def list_columns(board: SweepBoard) -> list[SweepColumn]:
         *([cost] if board.findings.has_prices else []),
         SweepColumn("firings", "firings", 4, lambda each: each.firings, format_amount),
         SweepColumn("peak", "peak", 3, lambda each: each.peak, format_amount),
-        *([SweepColumn("over", "", 2, lambda each: each.overflows, format_amount)] if over else []),
+        *([SweepColumn("over", "", 2, lambda each: each.overflows, format_amount)] if has_overflows else []),
     ]
 
 
-def _format_share_cell(value: float, full: bool) -> str:
-    return format_share(value, 1)
-
-
 class TableLayout(NamedTuple):
-    """Layout of the table: columns with their cells; ``value_columns`` are those of the swept parameters.
+    """Layout of the table.
 
     Attributes:
-        name: cells of the setting, those of its values among them.
-        values: name and cells of each parameter with a column; none: settings are told as they are typed.
-        numbers: the other columns.
-        full: whether numbers are told in full.
-        beaten: cells for what beats it, at the end of the line; 0: it is not told.
+        name_cells: cells of the setting, columns of values included.
+        value_columns: swept parameters with a column, and its cells; empty if settings are shown as they are typed.
+        number_columns: the columns of numbers, and their cells.
+        is_full: whether numbers are in full.
+        dominator_cells: cells for the dominating setting, at the end of the line; 0 if it is not shown.
     """
 
     name_cells: int
     value_columns: Sequence[tuple[str, int]]
     number_columns: Sequence[tuple[SweepColumn, int]]
     is_full: bool
-    beaten_cells: int
+    dominator_cells: int
 
     def find_order(self, x: int) -> str:
-        """Return the order of the head at a cell; empty where there is none."""
+        """Return the sort order of the heading at a cell; empty if there is none."""
         edge = 3 + self.name_cells
         if 3 <= x < edge:
             return "as given"
@@ -146,59 +148,64 @@ class TableLayout(NamedTuple):
 
 def compute_layout(board: SweepBoard, width: int) -> TableLayout:
     """Compute the columns that fit in *width* cells."""
-    wholes = list(board.totals.values())
+    totals = list(board.totals.values())
     columns = list_columns(board)
     room = width - 3  # two signs and a blank
-    least, wanted = _measure_names(board)
-    least = max(least, MIN_NAME_CELLS)
-    numbers, full = _measure_numbers(columns, wholes, True), True
-    if room - _sum_widths(numbers) < min(wanted, max(least, FULL_NAME_CELLS)):
-        numbers, full = _measure_numbers(columns, wholes, False), False
-    numbers = drop_columns(numbers, room - least, lambda each: each[1], lambda each: each[0].rank, at_least=2)
-    left = max(room - _sum_widths(numbers), least)
-    name = min(left, max(wanted, MIN_NAME_CELLS))
-    beaten = left - name - 2
-    if beaten < MIN_NAME_CELLS:
-        name, beaten = left, 0
-    return TableLayout(name, _fit_value_columns(board, name), numbers, full, min(beaten, max(wanted, MIN_NAME_CELLS)))
+    min_cells, all_cells = _measure_names(board)
+    min_cells = max(min_cells, MIN_NAME_CELLS)
+    numbers, is_full = _measure_numbers(columns, totals, True), True
+    if room - _sum_widths(numbers) < min(all_cells, max(min_cells, FULL_NAME_CELLS)):
+        numbers, is_full = _measure_numbers(columns, totals, False), False
+    numbers = drop_columns(numbers, room - min_cells, lambda each: each[1], lambda each: each[0].rank, at_least=2)
+    room = max(room - _sum_widths(numbers), min_cells)
+    max_cells = max(all_cells, MIN_NAME_CELLS)
+    name_cells = min(room, max_cells)
+    dominator_cells = room - name_cells - 2
+    if dominator_cells < MIN_NAME_CELLS:
+        name_cells, dominator_cells = room, 0
+    value_columns = _fit_value_columns(board, name_cells)
+    return TableLayout(name_cells, value_columns, numbers, is_full, min(dominator_cells, max_cells))
 
 
 def _measure_names(board: SweepBoard) -> tuple[int, int]:
-    """Cells that settings need at least, and for all of their names."""
+    """Return the cells that settings need at least, and those for their full names."""
     if board.parameter_columns:
         sizes = _measure_values(board)
-        return sum(least + 2 for _, least, _ in sizes), sum(most + 2 for _, _, most in sizes)
+        return sum(value_cells + 2 for _, value_cells, _ in sizes), sum(full_cells + 2 for _, _, full_cells in sizes)
     longest = max((len(board.format_label(each.name)) for each in board.settings[:MAX_INSPECTED_NAMES]), default=0) + 1
     return min(longest, SHORT_NAME_CELLS), longest
 
 
 def _measure_values(board: SweepBoard) -> list[tuple[str, int, int]]:
-    """Return the parameters with a column, the cells of their values, and those of their names too."""
-    found = []
+    """Return the parameters with a column, with the cells for their values, and those for their names too."""
+    sizes = []
     for name, longest in board.parameter_columns.items():
-        least = min(max(MIN_VALUE_CELLS, longest), MAX_VALUE_CELLS)
-        found.append((name, least, max(least, min(len(name), MAX_VALUE_CELLS))))
-    return found
+        value_cells = min(max(MIN_VALUE_CELLS, longest), MAX_VALUE_CELLS)
+        sizes.append((name, value_cells, max(value_cells, min(len(name), MAX_VALUE_CELLS))))
+    return sizes
 
 
 def _fit_value_columns(board: SweepBoard, room: int) -> list[tuple[str, int]]:
-    """Return the parameters with a column, and their cells: as wide as their names where there is room."""
-    sizes, most = _measure_values(board), MAX_VALUE_CELLS
-    while most > MIN_VALUE_CELLS and sum(max(least, min(wide, most)) + 2 for _, least, wide in sizes) > room:
-        most -= 1
-    return [(name, max(least, min(wide, most)) + 2) for name, least, wide in sizes]
+    """Return the parameters with a column, and its cells: as wide as the name if there is room."""
+    sizes, max_cells = _measure_values(board), MAX_VALUE_CELLS
+    while (
+        max_cells > MIN_VALUE_CELLS
+        and sum(max(value_cells, min(full_cells, max_cells)) + 2 for _, value_cells, full_cells in sizes) > room
+    ):
+        max_cells -= 1
+    return [(name, max(value_cells, min(full_cells, max_cells)) + 2) for name, value_cells, full_cells in sizes]
 
 
 def _measure_numbers(
-    columns: Sequence[SweepColumn], wholes: Sequence[Totals], full: bool
+    columns: Sequence[SweepColumn], totals: Sequence[Totals], full: bool
 ) -> list[tuple[SweepColumn, int]]:
     """Measure the cells that the largest and smallest number of each column need."""
-    found = []
+    sizes = []
     for column in columns:
-        values = [column.get_value(each) for each in wholes] or [0]
+        values = [column.get_value(each) for each in totals] or [0]
         texts = [column.format_value(value, full) for value in (max(values), min(values))]
-        found.append((column, max(len(column.head), *map(len, texts)) + 2))
-    return found
+        sizes.append((column, max(len(column.head), *map(len, texts)) + 2))
+    return sizes
 
 
 def _sum_widths(numbers: Sequence[tuple[SweepColumn, int]]) -> int:
@@ -209,27 +216,22 @@ def _sum_widths(numbers: Sequence[tuple[SweepColumn, int]]) -> int:
 
 
 def format_head(board: SweepBoard, layout: TableLayout, width: int) -> list[Run]:
-    """Return the line above; an arrow is at what it is sorted by."""
+    """Format the column headings, with an arrow at the sorted column."""
     runs: list[Run] = [("   ", "")]
     if layout.value_columns:
         runs += [(_truncate_start(name, cells - 1).ljust(cells), MUTED) for name, cells in layout.value_columns]
         runs.append((" " * (layout.name_cells - sum(cells for _, cells in layout.value_columns)), ""))
     else:
         runs.append(("setting".ljust(layout.name_cells), MUTED))
-    order = _find_sorted_order(board)
+    by_money = board.saving_unit == "money" and board.order == "saved" and board.findings.has_prices
+    order = "cost" if by_money else board.order or "-"  # savings in money are shown as a cost
     for column, cells in layout.number_columns:
-        here = column.order == order
-        arrow = ("▼" if board.is_column_descending else "▲") if here else ""
-        runs.append((f"{arrow}{column.head}".rjust(cells)[-cells:], f"{BOLD} {PRIMARY}" if here else MUTED))
-    if layout.beaten_cells:
+        is_sorted = column.order == order
+        arrow = ("▼" if board.is_column_descending else "▲") if is_sorted else ""
+        runs.append((f"{arrow}{column.head}".rjust(cells)[-cells:], f"{BOLD} {PRIMARY}" if is_sorted else MUTED))
+    if layout.dominator_cells:
         runs.append(("  dominated by", MUTED))
     return pad_runs(runs, width)
-
-
-def _find_sorted_order(board: SweepBoard) -> str:
-    """Return the order of the sorted column: savings in money are shown as a cost."""
-    by_money = board.saving_unit == "money" and board.order == "saved" and board.findings.has_prices
-    return "cost" if by_money else board.order or "-"
 
 
 def _truncate_start(name: str, width: int) -> str:
@@ -238,24 +240,24 @@ def _truncate_start(name: str, width: int) -> str:
 
 
 def format_setting_line(board: SweepBoard, layout: TableLayout, name: str, width: int) -> list[Run]:
-    """Return the line of a setting."""
-    whole, here = board.totals[name], name == board.cursor
-    best, current = name in board.findings.best, name == board.sweep.current
-    beaten = board.dominance.dominated_by.get(name)
-    style = BOLD if here else "" if best or current else MUTED
+    """Format the line of a setting."""
+    totals, is_selected = board.totals[name], name == board.cursor
+    is_best, is_current = name in board.findings.best, name == board.sweep.current
+    dominator = board.dominance.dominated_by.get(name)
+    style = BOLD if is_selected else "" if is_best or is_current else MUTED
     runs: list[Run] = [
-        (CURRENT_SIGN if current else " ", f"{BOLD} {WARN}"),
-        (BEST_SIGN if best else " ", f"{BOLD} {GOOD}"),
+        (CURRENT_SIGN if is_current else " ", f"{BOLD} {WARN}"),
+        (BEST_SIGN if is_best else " ", f"{BOLD} {GOOD}"),
         (" ", ""),
         *_format_name(board, layout, name, style),
     ]
     for column, cells in layout.number_columns:
-        text = column.format_value(column.get_value(whole), layout.is_full).rjust(cells)
+        text = column.format_value(column.get_value(totals), layout.is_full).rjust(cells)
         runs.append((text, style))
-    if layout.beaten_cells and beaten:
-        runs.append((f"  {shorten(format_setting_values(board, beaten), layout.beaten_cells)}", MUTED))
-    found = pad_runs(runs, width)
-    return set_background(found) if here else found
+    if layout.dominator_cells and dominator:
+        runs.append((f"  {shorten(format_setting_values(board, dominator), layout.dominator_cells)}", MUTED))
+    runs = pad_runs(runs, width)
+    return set_background(runs) if is_selected else runs
 
 
 def _format_name(board: SweepBoard, layout: TableLayout, name: str, style: str) -> list[Run]:
@@ -271,7 +273,7 @@ def _format_name(board: SweepBoard, layout: TableLayout, name: str, style: str) 
 
 
 def format_setting_values(board: SweepBoard, name: str) -> str:
-    """Return a setting by the values in its columns, else in words."""
+    """Format a setting by the values in its columns, or by its label if it has none."""
     setting = board.settings_by_name.get(name)
     if setting is None or not board.parameter_columns or setting.policy.name != board.current_setting.policy.name:
         return format_safe_line(board.format_label(name))

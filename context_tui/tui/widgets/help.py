@@ -17,7 +17,7 @@ KEYS_WIDTH = 16
 """Cells for the keys; longer ones get a line of their own."""
 
 
-class HelpScreen(TextScreen):
+class HelpScreen(TextScreen[None]):
     """Lists every key with its action, grouped by where it works.
 
     ``nodes`` are the screen and widgets whose bindings are listed, the most specific first; ``notes`` are paragraphs
@@ -29,14 +29,10 @@ class HelpScreen(TextScreen):
     ]
 
     def __init__(self, nodes: Sequence[DOMNode], *, notes: Sequence[str] = ()) -> None:
-        super().__init__()
+        super().__init__("Keys", self._iter_parts())
         self._listed_nodes, self._notes = list(nodes), notes
 
-    def format_title(self) -> str:
-        """Return the title."""
-        return "Keys"
-
-    def build_parts(self) -> Iterator[TextPart]:
+    def _iter_parts(self) -> Iterator[TextPart]:
         """Yield the notes, and the keys by group."""
         for note in self._notes:
             yield TextPart(note + "\n", "muted")

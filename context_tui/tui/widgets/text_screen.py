@@ -1,11 +1,11 @@
-"""Screen of a title and a text below it."""
+"""Screen of a long text over another one, with a title."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from textual.app import ComposeResult
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Label
 
 from context_tui.tui.rendering.layout import TextPart
@@ -13,25 +13,23 @@ from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
 
-class TextScreen(ModalScreen[None]):
-    """Screen of a title and a text below it, which subclasses build."""
+class TextScreen(ModalScreen[ScreenResultType]):
+    """Shows a text to read, scroll and select; a subclass binds the keys that close it."""
 
-    CSS = """
-    TextScreen { background: $background; }
-    #text-title { width: 100%; height: 1; padding: 0 1; background: $panel; text-style: bold; }
-    #text { padding: 0 1; }
+    DEFAULT_CSS = """
+    TextScreen {
+        background: $background;
+        #text-title { width: 100%; height: 1; padding: 0 1; background: $panel; text-style: bold; }
+        #text-pane { padding: 0 1; }
+    }
     """
 
+    def __init__(self, title: str, parts: Iterable[TextPart]) -> None:
+        super().__init__()
+        self._title, self._parts = title, parts
+
     def compose(self) -> ComposeResult:
-        """Yield the title, the text and the footer."""
-        yield Label(self.format_title(), id="text-title", markup=False)
-        yield ReadingPane(self.build_parts(), id="text")
+        """Yield the title and the text."""
+        yield Label(self._title, id="text-title", markup=False)
+        yield ReadingPane(self._parts, id="text-pane")
         yield KeyFooter()
-
-    def format_title(self) -> str:
-        """Format the title."""
-        raise NotImplementedError
-
-    def build_parts(self) -> Iterable[TextPart]:
-        """Build the parts of the text."""
-        raise NotImplementedError

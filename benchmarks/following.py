@@ -217,8 +217,8 @@ def records(writer: Writer, rewinds: bool) -> Iterator[Record]:
 
 
 class Cost(NamedTuple):
-    """Milliseconds of processor time for a line: to read it on, to tell it as ``inspect --follow`` does, and to bring
-    the rows of the screen up to date.
+    """Milliseconds of processor time for a line: to read it, to report it as ``inspect --follow`` does, and to update
+    the rows of the screen.
     """
 
     read: float
@@ -227,8 +227,9 @@ class Cost(NamedTuple):
 
 
 def columns(facts: Facts) -> dict[str, Any]:
-    """All that was measured, to be compared."""
+    """Return the facts for a comparison, without the results of searches, which are computed on first use."""
     columns = {name: value for name, value in vars(facts).items() if name[0] != "_" and not name.endswith("_known")}
+    del columns["peak_search"]
     return {name: [*value] if isinstance(value, array) else value for name, value in columns.items()}
 
 

@@ -62,7 +62,7 @@ class Plugins(Mapping[str, T], Generic[T]):
         """Create the registry.
 
         Args:
-            noun: what the plug-ins are, for warnings.
+            noun: name for a plug-in in warnings, such as ``format``.
             group: group of the entry points.
             built_in: by name, ``module:Class`` or a function that creates the object, given its name.
             find_error: returns the reason why a loaded object cannot be used; empty if it can.
@@ -71,13 +71,8 @@ class Plugins(Mapping[str, T], Generic[T]):
             find_in_files: yields the plug-ins of files.
         """
         self.group, self.built_in = group, built_in
-        self._noun, self._find_error, self._wrap, self._make, self._find_in_files = (
-            noun,
-            find_error,
-            wrap,
-            make,
-            find_in_files,
-        )
+        self._noun, self._find_error = noun, find_error
+        self._wrap, self._make, self._find_in_files = wrap, make, find_in_files
         self._instances: dict[str, T] = {}
         self._origins: dict[str, str] = {}
 
@@ -178,9 +173,9 @@ class Guard:
 
     Args:
         wrapped: the object.
-        noun: what it is, for errors.
+        noun: name for the object in errors.
         quiet: members that return their default where they fail, or where the answer is of another type.
-        advice: what to do about a failure.
+        advice: remedy to add to errors.
     """
 
     def __init__(self, wrapped: Any, noun: str, quiet: Mapping[str, QuietMember], advice: str = "") -> None:
@@ -203,7 +198,8 @@ class Guard:
         """Call a member.
 
         Raises:
-            Error: it failed: *error* with the reason, after *where*. Our own errors and OSError are raised as they are.
+            Error: the call failed: an *error* with the reason, after *where*. Errors of this package and OSError are
+                not converted.
         """
         try:
             return function(*args, **kwargs)
@@ -220,7 +216,7 @@ class Guard:
         """Return an answer of the right type.
 
         Raises:
-            Error: it is of another type; ``{}`` in *reason* stands for the name of that.
+            Error: the answer has another type, whose name replaces ``{}`` in *reason*.
         """
         if not isinstance(answer, kind):
             raise self.fail(error, reason.format(type(answer).__name__), where)

@@ -95,21 +95,11 @@ def run(arguments: Sequence[str]) -> int:
     policy = next(each for each in parser._actions if each.dest == "policy")
     policy.required, policy.default = False, "defect-compact"
     policy.help = f"{policy.help} (default: defect-compact)"
-    add(
-        "--summarizer",
-        dest="summarizers",
-        action="append",
-        type=_parse_contender_option,
-        metavar="SPEC",
-        help="a summarizer, as described below; give two or more",
-    )
-    add(
-        "--repeat",
-        type=build_number_type("number of compactions"),
-        default=1,
-        metavar="N",
-        help="compact N times, each time including the previous summary (default: 1)",
-    )
+    spec, spec_help = _parse_contender_option, "a summarizer, as described below; give two or more"
+    add("--summarizer", dest="summarizers", action="append", type=spec, metavar="SPEC", help=spec_help)
+    rounds_type = build_number_type("number of compactions")
+    repeat_help = "compact N times, each time including the previous summary (default: 1)"
+    add("--repeat", type=rounds_type, default=1, metavar="N", help=repeat_help)
     add("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
     add("--json", action="store_true", help="print one JSON document")
     options = parse_arguments(parser, arguments)

@@ -64,24 +64,14 @@ def run(arguments: Sequence[str]) -> int:
     add_session_options(parser)
     add("--json", action="store_true", help="print one JSON document")
     add("--messages", action="store_true", help="add a timeline of all messages")
-    add(
-        "--ruler",
-        type=build_choice_type("token measure", list(TokenMeasure)),
-        default=TokenMeasure.OWN,
-        metavar="RULER",
-        help="token measure: own (bytes / 4, as the policies do), calibrated (fitted to recorded sizes) or exact (a"
-        " tokenizer)",
-    )
-    add(
-        "--compactions",
-        action="store_true",
-        help="add the context before and after each recorded compaction, and the lost content that was needed later",
-    )
-    add(
-        "--follow",
-        action="store_true",
-        help="follow the session while it is being written: one line per change, or with --json one document",
-    )
+    measure_type = build_choice_type("token measure", list(TokenMeasure))
+    measures = "own (bytes / 4, as the policies do), calibrated (fitted to recorded sizes) or exact (a tokenizer)"
+    default = TokenMeasure.OWN
+    add("--ruler", type=measure_type, default=default, metavar="RULER", help=f"token measure: {measures}")
+    sides = "the context before and after each recorded compaction, and the lost content that was needed later"
+    add("--compactions", action="store_true", help=f"add {sides}")
+    follow_help = "follow the session while it is being written: one line per change, or with --json one document"
+    add("--follow", action="store_true", help=follow_help)
     options = parse_arguments(parser, arguments)
     if options.follow:
         return _follow_session(options)

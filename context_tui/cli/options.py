@@ -118,14 +118,9 @@ def add_replay_options(parser: argparse.ArgumentParser) -> None:
 
 def add_policy_file_option(parser: argparse.ArgumentParser) -> None:
     """Add --policy-file."""
-    parser.add_argument(
-        "--policy-file",
-        action="append",
-        default=[],
-        type=parse_output_path,
-        metavar="FILE",
-        help="read a policy from a TOML file, and use it unless -P names another; may be repeated",
-    )
+    add = parser.add_argument
+    file_help = "read a policy from a TOML file, and use it unless -P names another; may be repeated"
+    add("--policy-file", action="append", default=[], type=parse_output_path, metavar="FILE", help=file_help)
 
 
 def resolve_policy_name(options: argparse.Namespace) -> str:

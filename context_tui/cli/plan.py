@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from typing import Any
 
 from context_tui.cli.options import (
@@ -165,11 +166,8 @@ def print_report(session: Session, plan: Plan) -> None:
     policy = find_policy(plan.policy)
     if policy.phases and not plan.trigger.fires:
         first = find_first_firing(session, policy, plan.params)  # type: ignore[arg-type]
-        print_line(
-            "trigger fires nowhere in this session"
-            if first is None
-            else f"trigger first fires before message {first:,}"
-        )
+        place = "fires nowhere in this session" if first is None else f"first fires before message {first:,}"
+        print_line(f"trigger {place}")
     if not plan.has_changes:
         return
     waiting_policies = [step.policy for step in plan.steps or (plan,) if not step.trigger.fires]
@@ -183,12 +181,7 @@ def print_report(session: Session, plan: Plan) -> None:
         print_line("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in plan.report.items()))
     if plan.boundary is not None:
         print_line(f"boundary: message {plan.boundary:,} is the first kept")
-    rows = [
-        (
-            *(each.message, "" if each.block is None else each.block),
-            *(each.action, each.tool, each.tokens_before, each.tokens_after),
-        )
-        for each in plan.edits
-    ]
+    cells = attrgetter("action", "tool", "tokens_before", "tokens_after")
+    rows = [(each.message, "" if each.block is None else each.block, *cells(each)) for each in plan.edits]
     heads = ("message", "block", "action", "tool", "before", "after")
     print_table("edits (estimated)", heads, rows, MAX_EDITS_SHOWN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import zip_longest
+from operator import attrgetter
 from typing import Any
 
 from context_tui.cli.inspect import build_calibration_report
@@ -296,15 +297,9 @@ def _print_regrets(study: Study) -> None:
 def _print_firings(study: Study) -> None:
     replay, price = study.replay, study.price
     several = len({each.policy for each in replay.firings}) > 1
+    sizes = attrgetter("message", "before", "after")
     rows = [
-        (
-            each.message,
-            each.before,
-            each.after,
-            format_firing(each, several),
-            *_build_price_cells(cost, price),
-            each.reason,
-        )
+        (*sizes(each), format_firing(each, several), *_build_price_cells(cost, price), each.reason)
         for each, cost in zip(replay.firings, price.firings, strict=True)
     ]
     price_heads = ("tokens cleared", "rewritten", "breaks even after", "calls remaining", "verdict")

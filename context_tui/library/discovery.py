@@ -132,7 +132,7 @@ def _distinguish_by_folder(entries: Sequence[SessionEntry]) -> Iterator[SessionE
 
 
 def find_project_name(entry: SessionEntry, cwd: str) -> str:
-    """Return the project of a session: the folder of *cwd* that it was in, else what its place says."""
+    """Return the project of a session: the name of its working directory, else the place of the entry."""
     folder = os.path.basename(cwd.rstrip("/\\")) if entry.group != SAMPLES else ""
     return folder or entry.place
 
@@ -224,7 +224,7 @@ def find_choices(
     When returning from the session *current*, all are listed; if one session was given, those in its folder too.
 
     Yields:
-        Immediately what needs no search, partial results at intervals, and finally everything.
+        The entries that need no search, partial results at intervals, and finally all entries.
     """
     nearby = build_entries(chosen_infos) if current is None or len(chosen_infos) > 1 else []
     yield _merge_entries(nearby, current, ())

@@ -26,7 +26,7 @@ MAX_BURST_MS = 250
 POLL_MS = 5_000
 """Milliseconds between two checks of the file itself: some file systems send no events."""
 POLL_RELATED_MS = 1_000
-"""The same with related files, whose new folders are written to before they can be watched."""
+"""Milliseconds between two checks if there are related files: a new folder is written to before it can be watched."""
 
 
 class SessionWatch:

@@ -51,7 +51,7 @@ class Contender:
         spec: the specification.
         kind: one of ``SUMMARIZER_KINDS``.
         model: name of the model; empty: from the environment, the configuration file or the API.
-        base_url: URL of the server; empty: as for the model.
+        base_url: URL of the server; empty: from the environment, the configuration file or the API.
         prompt: file with a system prompt in place of the policy's; empty: the policy's prompt.
         max_tokens: limit of the reply; None: the policy's limit.
         timeout: seconds until a call is abandoned; None: as configured.
@@ -221,8 +221,8 @@ class Comparison:
         facts: facts of its head.
         facts_in_request: by fact, whether the request has it: a policy truncates long results before summarising.
         points: indexes of the messages before which a compaction happens, in order.
-        facts_in_tail: by point and fact, whether the messages between the first head and that point have it too, so
-            that a summary may have it from there.
+        facts_in_tail: by point and fact, whether the messages between the first head and that point have it too; a
+            summary may then have taken it from them.
         runs: one per summarizer.
         interrupted: whether the user stopped the comparison; the results are partial.
     """

@@ -14,12 +14,10 @@ from context_tui.summarizer.request import SummaryRequest, format_json
 from context_tui.summarizer.secrets import classify_named_value, find_secrets, mask_text
 
 _IDENTIFIER_KEYS = frozenset({"id", "name", "tool_use_id", "tool_call_id"})
-_DATA_KEYS = frozenset(
-    {"input", "input_schema", "parameters"}
-)  # below these keys is arbitrary JSON, where ``id`` is a normal key
-_NAMED_VALUE_KEYS = frozenset(
-    {"default", "const", "example", "examples", "enum", "value"}
-)  # their values belong to the enclosing key
+# Below these keys is arbitrary JSON, where ``id`` is a normal key.
+_DATA_KEYS = frozenset({"input", "input_schema", "parameters"})
+# The values of these keys belong to the enclosing key.
+_NAMED_VALUE_KEYS = frozenset({"default", "const", "example", "examples", "enum", "value"})
 _SCHEMA_CHOICE_KEYS = frozenset({"anyof", "oneof", "allof", "items"})  # schemas of the enclosing key
 _IMAGE_PREFIXES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0")  # PNG, JPEG, GIF, WebP and PDF in base64
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}+={0,2}")
@@ -90,9 +88,7 @@ class _Masker:
             masked = self.mask_value(value, "", True, depth + 1)
             if self.counts.total() > count_before:
                 return format_json(masked)
-        return self._mask_text(
-            text
-        )  # also what was read as JSON: of two fields of one name, only the last was looked at
+        return self._mask_text(text)  # JSON too: of two fields with one name, the parser returns only the last
 
     def _mask_text(self, text: str) -> str:
         masked, counts = mask_text(text)

@@ -98,10 +98,10 @@ class PreparedSummary:
 
     def _mask_messages(self, kind: str) -> tuple[list[Message], Mapping[str, int]]:
         if kind not in self._masks:
-            own = kind == EXTRACT
-            self._masks[kind] = (
-                mask_body(self.request.messages) if own else ([], count_suspected_secrets(kind, self.request))
-            )
+            if kind == EXTRACT:
+                self._masks[kind] = mask_body(self.request.messages)
+            else:
+                self._masks[kind] = [], count_suspected_secrets(kind, self.request)
         return self._masks[kind]
 
     def check_text(self, text: str, summary: Summary, *, edited: bool = False, cut_off: str = "") -> list[SummaryCheck]:
@@ -114,16 +114,8 @@ class PreparedSummary:
             return [replace(each, severity="warning") for each in check_summary(text, self.head)]
         if edited:
             return check_summary(text, self.head, cut_off=cut_off)
-        request = self.request
-        return check_summary(
-            text,
-            self.head,
-            summary.usage,
-            summary.stop_reason,
-            request.sections,
-            max_tokens=request.max_tokens,
-            cut_off=cut_off,
-        )
+        sections, limit = self.request.sections, self.request.max_tokens
+        return check_summary(text, self.head, summary.usage, summary.stop_reason, sections, limit, cut_off)
 
 
 def prepare_summary(plan: Plan, *, mask_secrets: bool = True) -> PreparedSummary:
@@ -167,11 +159,8 @@ def choose_summarizer(
     endpoint = resolve_endpoint(kind, model, base_url, environ=environ, config=config)
     session_model = plan.context.facts.model or ""
     endpoints = [endpoint]
-    if (
-        plan.prompt is not None
-        and plan.prompt.retries_with_session_model
-        and session_model not in ("", "<synthetic>", endpoint.model)
-    ):
+    retries = plan.prompt is not None and plan.prompt.retries_with_session_model
+    if retries and session_model not in ("", "<synthetic>", endpoint.model):
         endpoints.append(replace(endpoint, model=session_model))
     return Summarizer(kind, tuple(endpoints))
 

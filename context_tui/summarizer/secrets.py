@@ -200,37 +200,30 @@ _SECRET_OPTION = re.compile(
     r"--(?:[a-z0-9]{1,20}-){0,3}(?:(?P<password>password|passwd|passphrase|pass)|token|api-key|secret-key|access-key|secret)"
     r"[ \t]{1,4}[\"']?([^\s\"'<>$,;()]{4,200})"
 )
-_COMMAND_PATTERNS = (  # text that stands in it, and the command with its password as the only group
+# Text that occurs in a command, and the pattern of the command, whose only group is the password.
+_COMMAND_SHAPES = (
     (
         "machine",
-        re.compile(
-            r"machine\s{1,9}(?=\S{1,100}\.)\S{1,200}\s{1,9}login\s{1,9}\S{1,100}\s{1,9}password\s{1,9}([^\s\"']{3,200})"
-        ),
+        r"machine\s{1,9}(?=\S{1,100}\.)\S{1,200}\s{1,9}login\s{1,9}\S{1,100}\s{1,9}password\s{1,9}([^\s\"']{3,200})",
     ),
-    ("default", re.compile(r"default\s{1,9}login\s{1,9}\S{1,100}\s{1,9}password\s{1,9}([^\s\"']{3,200})")),
-    ("sshpass", re.compile(r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{3,100})")),
+    ("default", r"default\s{1,9}login\s{1,9}\S{1,100}\s{1,9}password\s{1,9}([^\s\"']{3,200})"),
+    ("sshpass", r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{3,100})"),
     (
         "mysql",
-        re.compile(
-            r"mysql(?:dump|admin)?(?:[ \t]{1,4}-[a-oq-zA-Z-]\S{0,60}(?:[ \t]{1,4}[^\s-]\S{0,60})?){0,6}"
-            r"[ \t]{1,4}-p([^\s\"'$]{3,100})"
-        ),
+        r"mysql(?:dump|admin)?(?:[ \t]{1,4}-[a-oq-zA-Z-]\S{0,60}(?:[ \t]{1,4}[^\s-]\S{0,60})?){0,6}"
+        r"[ \t]{1,4}-p([^\s\"'$]{3,100})",
     ),
-    (
-        "redis-cli",
-        re.compile(r"redis-cli(?:[ \t]{1,4}-[hpnu][ \t]{1,4}\S{1,60}){0,4}[ \t]{1,4}-a[ \t]{1,4}([^\s$]{3,100})"),
-    ),
-    ("requirepass", re.compile(r"requirepass[ \t]{1,4}([^\s<]{4,200})")),
+    ("redis-cli", r"redis-cli(?:[ \t]{1,4}-[hpnu][ \t]{1,4}\S{1,60}){0,4}[ \t]{1,4}-a[ \t]{1,4}([^\s$]{3,100})"),
+    ("requirepass", r"requirepass[ \t]{1,4}([^\s<]{4,200})"),
     (
         "login",
-        re.compile(
-            r"(?:docker|podman|helm registry)[ \t]login(?:[ \t]{1,4}-?[^\s-]\S{0,60}){0,4}"
-            r"[ \t]{1,4}-p[ \t]{1,4}([^\s\"'$]{3,100})"
-        ),
+        r"(?:docker|podman|helm registry)[ \t]login(?:[ \t]{1,4}-?[^\s-]\S{0,60}){0,4}"
+        r"[ \t]{1,4}-p[ \t]{1,4}([^\s\"'$]{3,100})",
     ),
-    ("thin:", re.compile(r"thin:[\w.-]{1,60}/([^\s/@\"'$]{3,100})@")),
-    ("pass:", re.compile(r"-pass(?:in|out)?[ \t]{1,4}[\"']?pass:([^\s\"'$]{3,100})")),
+    ("thin:", r"thin:[\w.-]{1,60}/([^\s/@\"'$]{3,100})@"),
+    ("pass:", r"-pass(?:in|out)?[ \t]{1,4}[\"']?pass:([^\s\"'$]{3,100})"),
 )
+_COMMAND_PATTERNS = tuple((word, re.compile(pattern)) for word, pattern in _COMMAND_SHAPES)
 
 
 def _find_in_urls(text: str) -> Iterator[_SecretMatch]:

@@ -66,10 +66,10 @@ _UNSAFE = re.compile("[" + _format_ranges([*_TEXT_TABLE, ord("\t")]) + "]")
 
 
 def sanitize(text: str, *, tab_width: int = 4) -> str:
-    r"""Remove everything from ``text`` that a terminal would interpret, but for ``\n``; tabs become spaces.
+    r"""Remove everything that a terminal would interpret from *text*, except ``\n``; replace tabs by spaces.
 
-    The result holds no control character but ``\n``, no format character and no surrogate, and comes back
-    unchanged from a second call. Lines stay lines: splitting the result at ``\n`` gives the original's lines.
+    The result has no control characters except ``\n``, no format characters and no surrogates. The number of lines is
+    unchanged, and a second call changes nothing.
     """
     # Most text is clean, and costs only this check (2 ms per megabyte of ASCII).
     if text.isascii() and text.replace("\n", "").isprintable():
@@ -80,15 +80,15 @@ def sanitize(text: str, *, tab_width: int = 4) -> str:
 
 
 def sanitize_line(text: str) -> str:
-    """Return ``text`` as one safe line: line breaks are shown as ``⏎``, tabs are one space."""
+    """Return *text* as one safe line: a line break becomes ``⏎``, a tab one space."""
     return sanitize(text, tab_width=1).replace("\n", "⏎")
 
 
 def make_visible(text: str | PurePath) -> str:
-    r"""Return a path, or a message that quotes one, as one safe line that hides nothing.
+    r"""Return a path, or a message that quotes one, as one safe line that hides no character.
 
-    Two names that differ look different: every character that has no glyph of its own is shown as a symbol, joiners and
-    the bytes of escape sequences too. One character stays one character, so that places in the text stay what they are.
+    Every character without a glyph, joiners and the bytes of escape sequences included, is replaced by one symbol.
+    Different names therefore look different, and offsets in the text are unchanged.
     """
     name = str(text)
     return name if name.isascii() and name.isprintable() else name.translate(_NAME_TABLE)

@@ -126,12 +126,8 @@ def extract_text_pieces(blocks: Iterable[tuple[int, int, str, dict[str, Any], bo
         match block:
             case {"type": "text", "text": str(text)}:
                 speaker = FactSource.ASSISTANT if role == "assistant" else FactSource.USER
-                yield TextPiece(
-                    message,
-                    ordinal,
-                    FactSource.SUMMARY if summary else speaker,
-                    _truncate_middle(_strip_injected(text)),
-                )
+                source = FactSource.SUMMARY if summary else speaker
+                yield TextPiece(message, ordinal, source, _truncate_middle(_strip_injected(text)))
             case {"type": "tool_use"}:
                 call_source = FactSource.CHANGE if parse_call(block).changed else FactSource.CALL
                 yield TextPiece(
@@ -225,18 +221,8 @@ def _build_fact(kind: FactKind, key: Any, each: _Occurrences, required_parts: in
     negated = kind is FactKind.CONSTRAINT and _NEGATION.search(each.text) is not None
     first = each.first
     quote = mask_text(quote_line(first.text, each.at))[0]
-    return Fact(
-        kind,
-        each.text,
-        first.message,
-        first.block,
-        first.source,
-        len(each.messages),
-        quote,
-        parts,
-        required_parts,
-        negated,
-    )
+    place = first.message, first.block, first.source
+    return Fact(kind, each.text, *place, len(each.messages), quote, parts, required_parts, negated)
 
 
 def quote_line(text: str, at: int) -> str:

@@ -91,15 +91,10 @@ def check_summary(
     """
     history = collect_text(head_messages)
     missing = [name for name in sections if not _has_heading(summary, name)]
+    lacks_end = 0 < len(missing) < len(sections) and tuple(missing) == sections[-len(missing) :]
     return [
         _check_not_empty(summary),
-        _check_not_cut(
-            usage,
-            stop_reason,
-            max_tokens,
-            0 < len(missing) < len(sections) and tuple(missing) == sections[-len(missing) :],
-            cut_off,
-        ),
+        _check_not_cut(usage, stop_reason, max_tokens, lacks_end, cut_off),
         SummaryCheck(
             "sections", not missing, "warning", f"missing: {', '.join(missing)}" if missing else "none missing"
         ),

@@ -81,20 +81,13 @@ def run(arguments: Sequence[str]) -> int:
         help="clear results in koda's own database, as koda does: in one transaction, after a backup next to it that"
         " only its owner can read; refused while koda or another program has the database open",
     )
-    add(
-        "--to",
-        type=build_choice_type("format", list_export_formats()),
-        metavar="FORMAT",
-        help="format of OUT, or markdown for a readable page (default: the format of the session)",
-    )
+    format_type = build_choice_type("format", list_export_formats())
+    format_help = "format of OUT, or markdown for a readable page (default: the format of the session)"
+    add("--to", type=format_type, metavar="FORMAT", help=format_help)
     add("--force", action="store_true", help="replace OUT if it exists")
-    add(
-        "--summarizer",
-        type=build_choice_type("summarizer", SUMMARIZER_KINDS),
-        metavar="NAME",
-        default=EXTRACT,
-        help=f"summarizer: {', '.join(SUMMARIZER_KINDS)} (default: extract, which calls no model)",
-    )
+    kind_type = build_choice_type("summarizer", SUMMARIZER_KINDS)
+    kind_help = f"summarizer: {', '.join(SUMMARIZER_KINDS)} (default: extract, which calls no model)"
+    add("--summarizer", type=kind_type, metavar="NAME", default=EXTRACT, help=kind_help)
     add("--model", type=parse_name, help="model to call")
     add("--base-url", metavar="URL", help="base URL of the API (default: that of the vendor)")
     add("--mask-secrets", action="store_true", help="mask suspected secrets in requests")

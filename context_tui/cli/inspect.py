@@ -477,13 +477,9 @@ def _print_sides(compactions: list[dict[str, Any]]) -> None:
     rows = [(each["message"], each.get("kind", "silent"), *_format_side_cells(each)) for each in compactions]
     heads = ("message", "kind", "before", "after", "kept", "inserted", "summary", "lost blocks", "lost tokens")
     print_table("context before and after each compaction (messages; tokens est.)", heads, rows)
+    cells = itemgetter("message", "tokens", "later", "tier")
     reused_rows = [
-        (
-            each["message"],
-            *itemgetter("message", "tokens", "later", "tier")(reused),
-            _format_remaining_places(reused),
-            reused["evidence"],
-        )
+        (each["message"], *cells(reused), _format_remaining_places(reused), reused["evidence"])
         for each in compactions
         for reused in each["came_back"]
     ]

@@ -100,7 +100,7 @@ def run(arguments: Sequence[str]) -> int:
     session = open_named_session(options.session, options.window)
     if options.in_place:
         return _apply_in_place(session, options)
-    to = options.to or (session.info.format if session.info.format in list_writable_formats() else "anthropic")
+    format_name = options.to or (session.info.format if session.info.format in list_writable_formats() else "anthropic")
     if not options.dry_run:
         check_output_path(session, options.out, options.force)
         offer_leftover_removal(options.out.parent)
@@ -114,10 +114,10 @@ def run(arguments: Sequence[str]) -> int:
     compacted = apply(session, plan, summary.text if summary else None)
     tokens_after = estimate(compacted) or 0  # before OUT exists: everything that can fail comes first
     if options.dry_run:
-        result = try_export(compacted, to)
+        result = try_export(compacted, format_name)
         report = build_report(session, plan, tokens_after, summary, result) | {"out": None, "resume": None}
     else:
-        result = export(compacted, options.out, to, force=options.force)
+        result = export(compacted, options.out, format_name, force=options.force)
         report = build_report(session, plan, tokens_after, summary, result)
     if options.json:
         write_json(report)

@@ -119,7 +119,7 @@ def validate_name(name: str, reserved: Sequence[str]) -> str:
     return name
 
 
-def save_settings(name: str, saved: SavedSettings, path: Path | None = None) -> Path:
+def save_settings(name: str, settings: SavedSettings, path: Path | None = None) -> Path:
     """Save settings under a name, replacing earlier ones; the rest of the file, comments included, is unchanged.
 
     Returns:
@@ -133,7 +133,7 @@ def save_settings(name: str, saved: SavedSettings, path: Path | None = None) -> 
         import tomlkit
 
         table = tomlkit.table()
-        table.update({"policy": saved.policy, "params": list(saved.params)})
+        table.update({"policy": settings.policy, "params": list(settings.params)})
         if "settings" not in document:
             document.append("settings", tomlkit.table(is_super_table=True))
         document["settings"][name] = table

@@ -55,7 +55,7 @@ class Plugins(Mapping[str, T], Generic[T]):
         group: str,
         built_in: Mapping[str, str | Callable[[str], T]],
         find_error: Callable[[str, Any], str],
-        wrap: Callable[[T], T] = lambda made: made,
+        wrap: Callable[[T], T] = lambda instance: instance,
         make: Callable[[Any], Any] = lambda loaded: loaded(),
         find_in_files: Callable[[], Iterable[FilePlugin[T]]] = lambda: (),
     ) -> None:

@@ -81,20 +81,13 @@ def run(arguments: Sequence[str]) -> int:
         help="clear results in koda's own database, as koda does: in one transaction, after a backup next to it that"
         " only its owner can read; refused while koda or another program has the database open",
     )
-    add(
-        "--to",
-        type=build_choice_type("format", list_export_formats()),
-        metavar="FORMAT",
-        help="format of OUT, or markdown for a readable page (default: the format of the session)",
-    )
+    format_type = build_choice_type("format", list_export_formats())
+    format_help = "format of OUT, or markdown for a readable page (default: the format of the session)"
+    add("--to", type=format_type, metavar="FORMAT", help=format_help)
     add("--force", action="store_true", help="replace OUT if it exists")
-    add(
-        "--summarizer",
-        type=build_choice_type("summarizer", SUMMARIZER_KINDS),
-        metavar="NAME",
-        default=EXTRACT,
-        help=f"summarizer: {', '.join(SUMMARIZER_KINDS)} (default: extract, which calls no model)",
-    )
+    kind_type = build_choice_type("summarizer", SUMMARIZER_KINDS)
+    kind_help = f"summarizer: {', '.join(SUMMARIZER_KINDS)} (default: extract, which calls no model)"
+    add("--summarizer", type=kind_type, metavar="NAME", default=EXTRACT, help=kind_help)
     add("--model", type=parse_name, help="model to call")
     add("--base-url", metavar="URL", help="base URL of the API (default: that of the vendor)")
     add("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
@@ -107,7 +100,7 @@ def run(arguments: Sequence[str]) -> int:
     session = open_named_session(options.session, options.window)
     if options.in_place:
         return _apply_in_place(session, options)
-    to = options.to or (session.info.format if session.info.format in list_writable_formats() else "anthropic")
+    format_name = options.to or (session.info.format if session.info.format in list_writable_formats() else "anthropic")
     if not options.dry_run:
         check_output_path(session, options.out, options.force)
         offer_leftover_removal(options.out.parent)
@@ -121,10 +114,10 @@ def run(arguments: Sequence[str]) -> int:
     compacted = apply(session, plan, summary.text if summary else None)
     tokens_after = estimate(compacted) or 0  # before OUT exists: everything that can fail comes first
     if options.dry_run:
-        result = try_export(compacted, to)
+        result = try_export(compacted, format_name)
         report = build_report(session, plan, tokens_after, summary, result) | {"out": None, "resume": None}
     else:
-        result = export(compacted, options.out, to, force=options.force)
+        result = export(compacted, options.out, format_name, force=options.force)
         report = build_report(session, plan, tokens_after, summary, result)
     if options.json:
         write_json(report)

@@ -477,13 +477,9 @@ def _print_sides(compactions: list[dict[str, Any]]) -> None:
     rows = [(each["message"], each.get("kind", "silent"), *_format_side_cells(each)) for each in compactions]
     heads = ("message", "kind", "before", "after", "kept", "inserted", "summary", "lost blocks", "lost tokens")
     print_table("context before and after each compaction (messages; tokens est.)", heads, rows)
+    cells = itemgetter("message", "tokens", "later", "tier")
     reused_rows = [
-        (
-            each["message"],
-            *itemgetter("message", "tokens", "later", "tier")(reused),
-            _format_remaining_places(reused),
-            reused["evidence"],
-        )
+        (each["message"], *cells(reused), _format_remaining_places(reused), reused["evidence"])
         for each in compactions
         for reused in each["came_back"]
     ]
@@ -494,8 +490,8 @@ def _print_sides(compactions: list[dict[str, Any]]) -> None:
 def _format_side_cells(compaction: dict[str, Any]) -> tuple[object, ...]:
     sides = (compaction["before"], compaction["after"])
     sizes = (f"{each['estimated_tokens']:,} in {each['messages']:,}" for each in sides)
-    kept, inserted, summary, lost = itemgetter("kept", "put_in", "summary_tokens", "lost")(compaction)
-    return *sizes, kept, inserted, summary or "", lost["blocks"], lost["tokens"]
+    kept_count, inserted_count, summary, losses = itemgetter("kept", "put_in", "summary_tokens", "lost")(compaction)
+    return *sizes, kept_count, inserted_count, summary or "", losses["blocks"], losses["tokens"]
 
 
 def _format_remaining_places(reused: dict[str, Any]) -> str:
@@ -564,5 +560,9 @@ def _format_next_request_source(window: dict[str, Any]) -> str:
 
 def _format_window_source(about: dict[str, Any]) -> str:
     """Format the source of the window, and the alternatives that this model may have had."""
-    source, others = about["context_window_source"], about["context_window_others"]
-    return f"{source}; may also be {' or '.join(f'{tokens:,}' for tokens in others)}" if others else str(source)
+    source, alternatives = about["context_window_source"], about["context_window_others"]
+    return (
+        f"{source}; may also be {' or '.join(f'{tokens:,}' for tokens in alternatives)}"
+        if alternatives
+        else str(source)
+    )

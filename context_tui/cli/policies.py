@@ -59,8 +59,8 @@ def run(arguments: Sequence[str]) -> int:
                 "fixed": list(native.constant_params),
             }
         broken = [] if options.name else [broken_report(each) for each in POLICIES.broken]
-        saved = [{"name": name, **each._asdict()} for name, each in saved_settings.items()]
-        write_json({"schema": "context-tui.policies/1", "policies": reports, "broken": broken, "saved": saved})
+        saved_reports = [{"name": name, **each._asdict()} for name, each in saved_settings.items()]
+        write_json({"schema": "context-tui.policies/1", "policies": reports, "broken": broken, "saved": saved_reports})
         return ExitCode.DONE
     for policy in policies:
         print_line(policy.name)

@@ -245,10 +245,10 @@ def find_choices(
 
 
 def _merge_entries(
-    nearby: Iterable[SessionEntry], current: SessionInfo | None, others: Iterable[SessionEntry]
+    nearby: Iterable[SessionEntry], current: SessionInfo | None, entries: Iterable[SessionEntry]
 ) -> list[SessionEntry]:
-    """Merge the current session and those *nearby* it into the *others*."""
-    merged = {entry.key: entry for entry in others}
+    """Merge the current session and those *nearby* it into the *entries*."""
+    merged = {entry.key: entry for entry in entries}
     for entry in nearby:
         merged[entry.key] = replace(merged.pop(entry.key, entry), info=entry.info, group=entry.group)
     if current and current.path:  # use the format that it was opened with

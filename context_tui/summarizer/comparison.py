@@ -87,12 +87,8 @@ class Contender:
         if prompt is None:
             return plan
         if self.prompt:
-            prompt = replace(
-                prompt,
-                system=prompt_text,
-                sections=(),
-                build_request=append_summary_request if prompt.sends_messages else prompt.build_request,
-            )
+            build_request = append_summary_request if prompt.sends_messages else prompt.build_request
+            prompt = replace(prompt, system=prompt_text, sections=(), build_request=build_request)
         if self.max_tokens is not None:
             prompt = replace(prompt, max_tokens=self.max_tokens)
         return plan if prompt is plan.prompt else replace(plan, prompt=prompt)
@@ -331,16 +327,10 @@ def extract_head_facts(plan: Plan) -> list[Fact]:
     """Extract the facts of the head of a plan, without blocks injected by the runtime."""
     facts = plan.context.facts
     tools = frozenset(facts.tool_name(row) for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_USE)
-    blocks = (
-        (
-            message,
-            ordinal,
-            "assistant" if facts.role[message] == Role.ASSISTANT else "user",
-            block,
-            bool(facts.flags[message] & MessageFlag.SUMMARY),
-        )
-        for message, ordinal, block in plan.iterate_quotable_blocks()
-    )
+    blocks = []
+    for message, ordinal, block in plan.iterate_quotable_blocks():
+        role = "assistant" if facts.role[message] == Role.ASSISTANT else "user"
+        blocks.append((message, ordinal, role, block, bool(facts.flags[message] & MessageFlag.SUMMARY)))
     return extract_facts(extract_text_pieces(blocks), tools)
 
 

@@ -53,11 +53,7 @@ def build_extract(
     earlier_summary = previous_summary if previous_summary is not None else recorded_summary
     answered_calls = [call for call in calls if isinstance(call, AnsweredCall)]
     changed = _deduplicate_latest(path for call in answered_calls for path in call.changed)
-    read = [
-        path
-        for path in _deduplicate_latest(path for call in answered_calls for path in call.read)
-        if path not in changed
-    ]
+    read = _deduplicate_latest(path for call in answered_calls for path in call.read if path not in changed)
     commands = _deduplicate_latest(call.command for call in answered_calls)
     errors = [f"{call.tool}: {call.text}" if call.tool else call.text for call in calls if isinstance(call, FailedCall)]
     sections = [

@@ -209,8 +209,8 @@ def _build_prefix_shape(kind: str, prefix: str, pattern: str) -> SecretShape:
 
 SECRET_SHAPES = (
     *(
-        _build_prefix_shape(kind, start, rest)
-        for kind, starts, rest in _PREFIX_SHAPES
+        _build_prefix_shape(kind, start, pattern)
+        for kind, starts, pattern in _PREFIX_SHAPES
         for start in ([starts] if starts.endswith(" ") else starts.split(" "))
     ),
     *(SecretShape(kind, fixed, re.compile(pattern)) for kind, fixed, pattern in _PATTERN_SHAPES),

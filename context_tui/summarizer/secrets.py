@@ -31,7 +31,7 @@ def find_secrets(text: str) -> list[Secret]:
     """Find the suspected secrets in *text*, in order; overlapping ones are merged. Of an assignment, only the value."""
     plain, place = _resolve_escapes(text)
     secrets: list[Secret] = []
-    for kind, start, end in sorted(_find_matches(plain), key=lambda found: (found[1], -found[2])):
+    for kind, start, end in sorted(_find_matches(plain), key=lambda match: (match[1], -match[2])):
         if not secrets or start >= secrets[-1].end:
             secrets.append(Secret(kind, start, end))
         elif end > secrets[-1].end:

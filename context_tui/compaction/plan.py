@@ -138,13 +138,9 @@ class Plan:
             return
         object.__setattr__(self, "dropped_ranges", merge_ranges(self.dropped_ranges))
         object.__setattr__(self, "inserts", tuple(sorted(self.inserts, key=lambda each: each.position)))
-        summarised = (
-            self.summarised_ranges
-            if self.summarised_ranges is not None
-            else self.dropped_ranges
-            if self.summary_insert
-            else ()
-        )
+        summarised = self.summarised_ranges
+        if summarised is None:
+            summarised = self.dropped_ranges if self.summary_insert else ()
         object.__setattr__(self, "summarised_ranges", merge_ranges(summarised))
         places = {each.position for each in self.inserts}
         for ranges in (self.dropped_ranges, self.summarised_ranges or ()):
@@ -255,11 +251,9 @@ class Plan:
         """Estimated tokens removed, less their replacements, by the estimator of the policy that removes them."""
         if self.steps:
             return sum(step.tokens_removed for step in self.steps)
-        return (
-            self.tokens_before - self.tokens_after + self.tokens_inserted
-            if self.tokens_freed is None
-            else self.tokens_freed
-        )
+        if self.tokens_freed is not None:
+            return self.tokens_freed
+        return self.tokens_before - self.tokens_after + self.tokens_inserted
 
     @property
     def boundary(self) -> int | None:

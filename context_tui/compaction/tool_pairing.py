@@ -412,10 +412,8 @@ def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> Repair
             placed += _convert_result_to_text(block, notes) if place in texts else [(block, place)]
         changed = any(place in texts for place in source.blocks)
         if missing_results and is_user and not is_blank:
-            insert_at = max(
-                (n + 1 for n, (block, _) in enumerate(placed) if block.get("type") == "tool_result"), default=0
-            )
-            placed[insert_at:insert_at], missing_results, changed = missing_results, [], True
+            index = max((n + 1 for n, (block, _) in enumerate(placed) if block.get("type") == "tool_result"), default=0)
+            placed[index:index], missing_results, changed = missing_results, [], True
         if changed:
             blocks, places = [block for block, _ in placed], [place for _, place in placed]
             entry = _TracedMessage({**message, "content": blocks}, MessageSource(source.message, places))
@@ -437,10 +435,8 @@ def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[
         if not placed:
             notes["empty messages left out"] += 1
         elif isinstance(content, list) and len(content) != len(placed):
-            new_source = MessageSource(source.message, [place for _, place in placed])
-            history.append(
-                _TracedMessage({**message, "role": role, "content": [block for block, _ in placed]}, new_source)
-            )
+            origin = MessageSource(source.message, [place for _, place in placed])
+            history.append(_TracedMessage({**message, "role": role, "content": [block for block, _ in placed]}, origin))
             notes["empty texts left out"] += len(content) - len(placed)
         else:
             history.append(entry if message.get("role") == role else _TracedMessage({**message, "role": role}, source))

@@ -62,9 +62,7 @@ def _load_counter(encoding: str) -> Callable[[str], int]:
 
     def counted(text: str) -> int:
         if len(text) > CHUNK_CHARACTERS:
-            return sum(
-                counted(text[start : start + CHUNK_CHARACTERS]) for start in range(0, len(text), CHUNK_CHARACTERS)
-            )
+            return sum(counted(text[at : at + CHUNK_CHARACTERS]) for at in range(0, len(text), CHUNK_CHARACTERS))
         try:
             return int(count(text))
         except TypeError:  # a lone surrogate, which no tokenizer accepts

@@ -163,11 +163,7 @@ class History:
         self._split_cache = (0, 0, 0), (ZERO_AMOUNT, ZERO_AMOUNT)  # what was asked for last, and the answer
         self._position_cache: tuple[dict[int, int], int] = {}, 0  # positions of so many messages
         # the generation, so many messages, and what they hold
-        self._reasoning_cache = (
-            0,
-            0,
-            PastReasoning(recording.facts),
-        )
+        self._reasoning_cache = 0, 0, PastReasoning(recording.facts)
         self._context: Context | None = None  # that was given away last,
         self._context_index: ContextIndex | None = None  # and its sums, which go on with the history
         self._appended = recording.get_appended(recorded)
@@ -245,15 +241,13 @@ class History:
     def _start_epoch(self, event: RecordedEvent, happens: bool) -> None:
         recording, order = self.recording, list(event.order or ())
         if happens:
-            remaining = set(order)
-            removed_rows = self._iter_rows(message for message in self.order if message not in remaining)
+            present = set(order)
+            removed_rows = self._iter_rows(message for message in self.order if message not in present)
             self._mark_removed(self.removed_by_recording, removed_rows, event.at)
             self.order = [message for message in order if message not in self._dropped]
             owner = recording.facts.block_message
-            self.replaced = VersionedBodies(
-                {row: body for row, body in self.replaced.items() if owner[row] in remaining}
-            )
-            self._amounts = {message: amount for message, amount in self._amounts.items() if message in remaining}
+            self.replaced = VersionedBodies({row: body for row, body in self.replaced.items() if owner[row] in present})
+            self._amounts = {message: amount for message, amount in self._amounts.items() if message in present}
             self._epoch_start = self.floor = event.start
             self.estimate = self._estimate_tokens()
             self._mark_changed(0)

@@ -122,8 +122,8 @@ class _PendingFiring:
     message: int
     before: Amount
     after: Amount
-    amount_before_change: Amount
-    amount_after_change: Amount
+    amount_before: Amount
+    amount_after: Amount
     head: Amount | None  # of what is summarised
     believed: int | None
 
@@ -336,11 +336,9 @@ class Walk:
         self, step: _PolicyStep, plan: Plan, trigger: Trigger, believed: int | None, decided: int, message: int
     ) -> None:
         history, before = self.history, self.history.excess
-        head = (
-            self.recording.compute_amount(plan.summarised_message_numbers, plan.context.replacements)
-            if plan.needs_summary
-            else None
-        )
+        head: Amount | None = None
+        if plan.needs_summary:
+            head = self.recording.compute_amount(plan.summarised_message_numbers, plan.context.replacements)
         first = history.apply_plan(plan, self.summary_tokens, decided)
         self.pending_firings.append(
             _PendingFiring(
@@ -394,11 +392,9 @@ class Walk:
             return 0
         first = self.history.changed_from
         same = min(size, self.sizes[-1])
-        return (
-            same
-            if first is None
-            else min(same, self._compute_prefix_before(size, *self.history.split_amount(first), weights))
-        )
+        if first is None:
+            return same
+        return min(same, self._compute_prefix_before(size, *self.history.split_amount(first), weights))
 
     def _compute_prefix_before(
         self, size: int, amount_before: Amount, amount_after: Amount, weights: tuple[float, ...]
@@ -422,9 +418,7 @@ class Walk:
             summarised, summarizer_input = len(plan.summarised_message_numbers), convert_to_tokens(change.head, weights)
             summarizer_output = convert_to_tokens(build_amount(TEXT, self.summary_tokens), weights)
         cleared, truncated = count_actions(plan.changes)
-        unchanged_prefix = self._compute_prefix_before(
-            after, change.amount_before_change, change.amount_after_change, weights
-        )
+        unchanged_prefix = self._compute_prefix_before(after, change.amount_before, change.amount_after, weights)
         self.firings.append(
             Firing(
                 self.call,
@@ -459,11 +453,8 @@ def get_baseline(recording: Recording, recorded: CompactionHandling) -> Baseline
     previous one plus the appended content, calibrated; from there it grows as the recorded calls do.
     """
     if recorded not in recording.memo:
-        recording.memo[recorded] = (
-            _build_undone_baseline(recording)
-            if recorded == "ignore"
-            else Baseline(recording.sizes, [ZERO_AMOUNT] * len(recording.calls))
-        )
+        as_recorded = Baseline(recording.sizes, [ZERO_AMOUNT] * len(recording.calls))
+        recording.memo[recorded] = _build_undone_baseline(recording) if recorded == "ignore" else as_recorded
     baseline: Baseline = recording.memo[recorded]
     return baseline
 

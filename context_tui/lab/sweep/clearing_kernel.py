@@ -192,31 +192,15 @@ class SweepTrack:
 
     def _compute_believed_sizes(self, call_messages: Ints, sums: Ints) -> None:
         recorded = np.array([size is not None for size in self.recording.recorded_sizes], np.bool_)
-        last = (
-            np.maximum.accumulate(np.where(recorded, np.arange(len(call_messages)), -1))
-            if len(call_messages)
-            else call_messages
-        )
-        self.reported_call = (
-            np.where(self.calls_before > 0, last[self.calls_before - 1], -1)
-            if len(call_messages)
-            else self.calls_before
-        )
-        self.reported_reply = (
-            np.where(self.reported_call >= 0, call_messages[self.reported_call], -1)
-            if len(call_messages)
-            else self.reported_call
-        )
+        last = np.maximum.accumulate(np.where(recorded, np.arange(len(call_messages)), -1))
+        self.reported_call = np.where(self.calls_before > 0, last[self.calls_before - 1], -1)
+        self.reported_reply = np.where(self.reported_call >= 0, call_messages[self.reported_call], -1)
         floor, estimate = np.zeros_like(self.checkpoints), np.zeros_like(self.checkpoints)
         for each in self.segments:
             floor[each.begin : each.end], estimate[each.begin : each.end] = each.floor, each.estimate_offset
         self.has_report = (self.reported_reply >= floor) & (self.reported_reply >= 0)
         guess = estimate + sums[self.checkpoints]
-        measured = (
-            self.recorded_sizes[self.reported_call] + sums[self.checkpoints] - sums[self.reported_reply]
-            if len(call_messages)
-            else guess
-        )
+        measured = self.recorded_sizes[self.reported_call] + sums[self.checkpoints] - sums[self.reported_reply]
         self.believed_sizes = np.where(self.has_report, measured, guess)
 
     def _find_unpredictable(self, segment: _Segment) -> None:
@@ -237,11 +221,8 @@ class SweepTrack:
             np.int64,
         )
         self.weights = [(each[RESULT], each[IMAGES]) for each in classes]
-        if len(call_messages):
-            self.call_weight_class = by_call[np.minimum(self.calls_before, len(call_messages) - 1)]
-            self.reply_weight_class = np.where(self.has_report, by_call[self.reported_call], -1)
-        else:
-            self.call_weight_class = self.reply_weight_class = self.calls_before
+        self.call_weight_class = by_call[np.minimum(self.calls_before, len(call_messages) - 1)]
+        self.reply_weight_class = np.where(self.has_report, by_call[self.reported_call], -1)
 
 
 class _ResultSums(NamedTuple):

@@ -163,7 +163,7 @@ class Plan:
         """Whether applying the plan needs a summary."""
         return bool(self.inserts) and self.summary_insert is not None
 
-    # Text, read when it is asked for
+    # Text, read on demand
 
     @property
     def messages_to_summarise(self) -> list[Message]:
@@ -266,7 +266,7 @@ class Plan:
         stop = self.dropped_ranges[0].stop
         return self.context.order[stop] if stop < len(self.context.order) else self.context.at
 
-    # What becomes of each message and block
+    # Verdicts
 
     def find_action(self, position: int) -> str:
         """Return the action on the message at a position as a whole: drop, summarise or nothing."""

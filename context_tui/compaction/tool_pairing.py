@@ -89,7 +89,7 @@ def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
     """Find the unpaired calls and results; calls of the very last message are pending, which is fine."""
     calls: list[Orphan] = []
     results: list[Orphan] = []
-    open_calls: list[Orphan] = []  # of the assistant turn before
+    open_calls: list[Orphan] = []  # of the previous assistant turn
     for role, places in groupby(list_block_positions(messages), key=lambda place: place[0]):
         turn = [Orphan(kind, message, block, call_id) for _, kind, message, block, call_id in places if kind]
         if role == "assistant":
@@ -403,7 +403,7 @@ def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> Repair
             calls.setdefault(orphan.message, []).append(orphan.call_id)
     history: list[_TracedMessage] = []
     missing_results: list[_PlacedBlock] = []  # for calls of the assistant's turn
-    last_nonblank = 0  # of what is there, the last that is not blank
+    last_nonblank = 0  # index of the last message that is not blank
     for at, entry in enumerate(_trace_messages(messages)):
         message, source = entry
         is_blank, is_user = not list_nonblank_blocks(message), get_role(message) == "user"

@@ -122,7 +122,7 @@ class ContextIndex:
             if facts.kind[row] != Kind.TOOL_RESULT and position is not None:
                 sums[position] += body.tokens - _count_block_tokens(self._facts, row, base._replaced)
 
-    # Going on
+    # Growth
 
     def extend(self, context: Context, order: Sequence[int], replaced: Mapping[int, Body]) -> None:
         """Extend the index to *context*, which has the same messages and bodies, and more messages after them.
@@ -162,7 +162,7 @@ class ContextIndex:
             self.changed_ranges.append((min(changed_positions), max(changed_positions)))
         return True
 
-    # Other bodies of results change none of these.
+    # Positions, which other bodies of results do not change
 
     @property
     def prefix(self) -> list[int]:

@@ -124,7 +124,7 @@ class _PendingFiring:
     after: Amount
     amount_before: Amount
     amount_after: Amount
-    head: Amount | None  # of what is summarised
+    head: Amount | None  # of the summarised messages
     believed: int | None
 
 
@@ -156,22 +156,19 @@ class Walk:
         self.steps = [_PolicyStep(*each) for each in policy.steps(params)] or [_PolicyStep(policy, params)]
         self.history, self.baseline = History(recording, recorded), get_baseline(recording, recorded)
         self.events = deque(recording.events)
-        self.next_event_at = self._find_next_event()  # the message before which none of these happens
+        self.next_event_at = self._find_next_event()  # no event applies before this message
         self.call = 0
         self.sizes: list[int] = []
         self.unchanged_prefixes: list[int] = []
         self.firings: list[Firing] = []
         self.pending_firings: list[_PendingFiring] = []
         self.background_summary: _BackgroundSummary | None = None
-        self.last_reported: tuple[int, Usage] | None = (
-            None  # of the last call: its reply, and what it would have reported
-        )
+        self.last_reported: tuple[int, Usage] | None = None  # reply and usage of the last call, under the policy
         self.nearest_miss: NearestMiss | None = None
-        self.nearest_share = -1.0  # as a share of what it takes
-        self.prefix_cache: tuple[Any, int] = None, 0  # what was asked for last, and the answer
-        self.fruitless_plans: dict[
-            str, tuple[int, int]
-        ] = {}  # by policy: generation and length of a history it left alone
+        self.nearest_share = -1.0  # value of the nearest miss as a share of its threshold
+        self.prefix_cache: tuple[Any, int] = None, 0  # last key and value
+        # By policy: generation and length of a history for which its plan was empty.
+        self.fruitless_plans: dict[str, tuple[int, int]] = {}
 
     def run(self, checkpoint: Callable[[], object]) -> Replay:
         recording = self.recording
@@ -223,7 +220,7 @@ class Walk:
             for change, (earlier, later) in zip(self.pending_firings, pairwise([*shifts, shift]), strict=True):
                 change.before, change.after = add_amounts(change.before, earlier), add_amounts(change.after, later)
 
-    # Looking
+    # Checkpoints
 
     def _check_triggers(self, message: int, phases: frozenset[str]) -> None:
         if self.background_summary is not None and self.background_summary.ready_at_call <= self.call:
@@ -355,7 +352,7 @@ class Walk:
             )
         )
 
-    # Sending
+    # Calls
 
     def _send_call(self, call: ModelCall) -> None:
         """Make the next call with the size that the provider would have reported."""

@@ -87,7 +87,7 @@ class SweepStopped(Exception):
     """Request to stop the sweep."""
 
 
-# What there is
+# Sources
 
 
 def find_sources(specs: Sequence[str | Path]) -> tuple[list[SweepSource], list[UnreadSession]]:
@@ -111,10 +111,10 @@ def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator
     """Yield the sessions of all files in a folder and its subfolders."""
     suffixes = list_session_suffixes()
 
-    def closed(error: OSError) -> None:
+    def add_unread(error: OSError) -> None:
         unread.append(UnreadSession(str(error.filename), error.strerror or "cannot be read"))
 
-    for current, folders, files in os.walk(folder, onerror=closed):
+    for current, folders, files in os.walk(folder, onerror=add_unread):
         folders.sort()
         for name in sorted(files):
             path = os.path.join(current, name)
@@ -163,11 +163,11 @@ def _init_worker(work: SweepWork, stop: Any) -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
 
-        def follow() -> None:
+        def exit_with_parent() -> None:
             parent.join()
             os._exit(1)
 
-        Thread(target=follow, daemon=True).start()
+        Thread(target=exit_with_parent, daemon=True).start()
     _worker_state.update(settings=work.build_settings(), how=work.options, stop=stop)
 
 

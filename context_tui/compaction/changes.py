@@ -126,11 +126,9 @@ def count_actions(changes: Mapping[int, Change]) -> tuple[int, int]:
 
 def collect_bodies(changes: Mapping[int, Change]) -> dict[int, Body]:
     """Return the new bodies by block row."""
-    return (
-        changes.build_bodies()
-        if isinstance(changes, LazyChanges)
-        else {row: each.body for row, each in changes.items()}
-    )
+    if isinstance(changes, LazyChanges):
+        return changes.build_bodies()
+    return {row: each.body for row, each in changes.items()}
 
 
 def build_new_texts(

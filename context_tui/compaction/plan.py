@@ -138,13 +138,9 @@ class Plan:
             return
         object.__setattr__(self, "dropped_ranges", merge_ranges(self.dropped_ranges))
         object.__setattr__(self, "inserts", tuple(sorted(self.inserts, key=lambda each: each.position)))
-        summarised = (
-            self.summarised_ranges
-            if self.summarised_ranges is not None
-            else self.dropped_ranges
-            if self.summary_insert
-            else ()
-        )
+        summarised = self.summarised_ranges
+        if summarised is None:
+            summarised = self.dropped_ranges if self.summary_insert else ()
         object.__setattr__(self, "summarised_ranges", merge_ranges(summarised))
         places = {each.position for each in self.inserts}
         for ranges in (self.dropped_ranges, self.summarised_ranges or ()):
@@ -167,7 +163,7 @@ class Plan:
         """Whether applying the plan needs a summary."""
         return bool(self.inserts) and self.summary_insert is not None
 
-    # Text, read when it is asked for
+    # Text, read on demand
 
     @property
     def messages_to_summarise(self) -> list[Message]:
@@ -261,11 +257,9 @@ class Plan:
         """Estimated tokens removed, less their replacements, by the estimator of the policy that removes them."""
         if self.steps:
             return sum(step.tokens_removed for step in self.steps)
-        return (
-            self.tokens_before - self.tokens_after + self.tokens_inserted
-            if self.tokens_freed is None
-            else self.tokens_freed
-        )
+        if self.tokens_freed is not None:
+            return self.tokens_freed
+        return self.tokens_before - self.tokens_after + self.tokens_inserted
 
     @property
     def boundary(self) -> int | None:
@@ -278,7 +272,7 @@ class Plan:
         stop = self.dropped_ranges[0].stop
         return self.context.order[stop] if stop < len(self.context.order) else self.context.at
 
-    # What becomes of each message and block
+    # Verdicts
 
     def find_action(self, position: int) -> str:
         """Return the action on the message at a position as a whole: drop, summarise or nothing."""

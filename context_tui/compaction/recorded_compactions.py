@@ -108,11 +108,9 @@ def count_tokens_by_category(context: Context) -> dict[str, int]:
 def find_recorded_compactions(session: Session) -> list[RecordedCompaction]:
     """Return all compactions of a recording, in order."""
     facts, sizes = session.facts, RunningSizes(session.facts)
-    events: list[Compaction | Drop] = [event for event in facts.compactions if event.message <= session.length]
+    events: list[Compaction | Drop] = [each for each in facts.compactions if each.message <= session.length]
     events += (drop for drop in session.drops if drop.cleared_blocks)
-    return [
-        _build_recorded_compaction(session, event, sizes) for event in sorted(events, key=lambda event: event.message)
-    ]
+    return [_build_recorded_compaction(session, each, sizes) for each in sorted(events, key=lambda each: each.message)]
 
 
 def _build_recorded_compaction(session: Session, event: Compaction | Drop, sizes: RunningSizes) -> RecordedCompaction:
@@ -121,11 +119,9 @@ def _build_recorded_compaction(session: Session, event: Compaction | Drop, sizes
     if isinstance(event, Drop):
         after = facts.requests[bisect_left(facts.request_message, at)].context
         return RecordedCompaction(session, at, "silent", event, after + event.tokens, True, after)
-    believed, is_recorded = _compute_believed_tokens(facts, at, sizes)
+    tokens, is_recorded = _compute_believed_tokens(facts, at, sizes)
     kind: CompactionKind = "full" if event.kind == "full" else "micro"
-    return RecordedCompaction(
-        session, at, kind, event, believed, is_recorded, _find_recorded_tokens_after(facts, event)
-    )
+    return RecordedCompaction(session, at, kind, event, tokens, is_recorded, _find_recorded_tokens_after(facts, event))
 
 
 def _compute_believed_tokens(facts: Facts, at: int, sizes: RunningSizes) -> tuple[int | None, bool]:

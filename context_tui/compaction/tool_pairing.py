@@ -89,7 +89,7 @@ def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
     """Find the unpaired calls and results; calls of the very last message are pending, which is fine."""
     calls: list[Orphan] = []
     results: list[Orphan] = []
-    open_calls: list[Orphan] = []  # of the assistant turn before
+    open_calls: list[Orphan] = []  # of the previous assistant turn
     for role, places in groupby(list_block_positions(messages), key=lambda place: place[0]):
         turn = [Orphan(kind, message, block, call_id) for _, kind, message, block, call_id in places if kind]
         if role == "assistant":
@@ -403,7 +403,7 @@ def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> Repair
             calls.setdefault(orphan.message, []).append(orphan.call_id)
     history: list[_TracedMessage] = []
     missing_results: list[_PlacedBlock] = []  # for calls of the assistant's turn
-    last_nonblank = 0  # of what is there, the last that is not blank
+    last_nonblank = 0  # index of the last message that is not blank
     for at, entry in enumerate(_trace_messages(messages)):
         message, source = entry
         is_blank, is_user = not list_nonblank_blocks(message), get_role(message) == "user"
@@ -412,10 +412,8 @@ def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> Repair
             placed += _convert_result_to_text(block, notes) if place in texts else [(block, place)]
         changed = any(place in texts for place in source.blocks)
         if missing_results and is_user and not is_blank:
-            insert_at = max(
-                (n + 1 for n, (block, _) in enumerate(placed) if block.get("type") == "tool_result"), default=0
-            )
-            placed[insert_at:insert_at], missing_results, changed = missing_results, [], True
+            index = max((n + 1 for n, (block, _) in enumerate(placed) if block.get("type") == "tool_result"), default=0)
+            placed[index:index], missing_results, changed = missing_results, [], True
         if changed:
             blocks, places = [block for block, _ in placed], [place for _, place in placed]
             entry = _TracedMessage({**message, "content": blocks}, MessageSource(source.message, places))
@@ -437,10 +435,8 @@ def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[
         if not placed:
             notes["empty messages left out"] += 1
         elif isinstance(content, list) and len(content) != len(placed):
-            new_source = MessageSource(source.message, [place for _, place in placed])
-            history.append(
-                _TracedMessage({**message, "role": role, "content": [block for block, _ in placed]}, new_source)
-            )
+            origin = MessageSource(source.message, [place for _, place in placed])
+            history.append(_TracedMessage({**message, "role": role, "content": [block for block, _ in placed]}, origin))
             notes["empty texts left out"] += len(content) - len(placed)
         else:
             history.append(entry if message.get("role") == role else _TracedMessage({**message, "role": role}, source))

@@ -5,29 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable
 from itertools import accumulate
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from context_tui.session.context import Context
 from context_tui.session.values import Kind
 from context_tui.tokens.context_index import ContextIndex, index_context, memoize_by_messages
 
 
-class BlockColumns(Protocol):
-    """Blocks of a kind in prompt order, including removed ones: parallel columns of positions and rows."""
+class BlockColumns(NamedTuple):
+    """Blocks of a kind in prompt order, including removed ones: parallel columns of message positions and rows."""
 
-    @property
-    def position(self) -> list[int]:
-        """Positions of the messages."""
-
-    @property
-    def block(self) -> list[int]:
-        """The row of each one."""
-
-
-_TOOL_RESULT = int(Kind.TOOL_RESULT)
-
-
-class _BlockColumns(NamedTuple):
     position: list[int]
     block: list[int]
 
@@ -52,9 +39,10 @@ class _CachedSelection:
 def find_blocks_of_kind(context: Context, kind: Kind) -> BlockColumns:
     """Return the blocks of a kind."""
     sums = index_context(context)
-    if kind == _TOOL_RESULT:
-        return sums.results
-    columns, start = sums.memo.get(kind, (_BlockColumns([], []), 0))
+    if kind == Kind.TOOL_RESULT:
+        return BlockColumns(sums.results.position, sums.results.block)
+    entry: tuple[BlockColumns, int] = sums.memo.get(kind, (BlockColumns([], []), 0))
+    columns, start = entry
     if start < len(context):
         facts, order = context.facts, context.order
         for position in range(start, len(context)):
@@ -62,19 +50,18 @@ def find_blocks_of_kind(context: Context, kind: Kind) -> BlockColumns:
             columns.block.extend(rows)
             columns.position.extend([position] * len(rows))
         sums.memo[kind] = columns, len(context)
-    kept: BlockColumns = columns
-    return kept
+    return columns
 
 
 def find_call_rows(context: Context) -> dict[int, list[int]]:
     """Rows of the blocks that make each call."""
     sums, blocks = index_context(context), find_blocks_of_kind(context, Kind.TOOL_USE)
-    rows_by_call, start = sums.memo.get("calls", (dict[int, list[int]](), 0))
+    entry: tuple[dict[int, list[int]], int] = sums.memo.get("calls", ({}, 0))
+    rows_by_call, start = entry
     for row in blocks.block[start:]:
         rows_by_call.setdefault(context.facts.call[row], []).append(row)
     sums.memo["calls"] = rows_by_call, len(blocks.block)
-    kept: dict[int, list[int]] = rows_by_call
-    return kept
+    return rows_by_call
 
 
 def select_block_numbers(sums: ContextIndex, key: Hashable, blocks: BlockColumns, choose: BlockFilter) -> list[int]:

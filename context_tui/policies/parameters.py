@@ -86,7 +86,7 @@ class Parameter:
         return text if self.default is None else f"{text}, default {format_number(self.default)}"
 
 
-# What there is
+# Description
 
 
 def build_parameter(name: str, field: FieldInfo) -> Parameter:

@@ -62,6 +62,7 @@ class RulePolicy(BasePolicy):
             PlanError: a rule names an unknown policy, or sets a parameter that its policy does not have.
         """
         self.spec, self._find_policy = spec, find_policy
+        self._cached_rule, self._cached_steps = _cache_last(self._build_rule), _cache_last(self._build_steps)
         self.name, self.about, self.runtime = spec.name, spec.about, spec.runtime  # type: ignore[misc]
         self._nested_by_rule = {
             number: find_policy(rule.policy) for number, rule in enumerate(spec.rules) if isinstance(rule, PolicyRule)
@@ -104,14 +105,6 @@ class RulePolicy(BasePolicy):
             spec = self.spec.model_copy(update={"name": name, "rules": (rule,), "limits": ()})
             policies.append(build_rule_policy(spec, self._find_policy))
         return policies
-
-    @cached_property
-    def _cached_rule(self) -> Any:
-        return _cache_last(self._build_rule)
-
-    @cached_property
-    def _cached_steps(self) -> Any:
-        return _cache_last(self._build_steps)
 
     def _collect_rule_values(self, params: Params, number: int) -> dict[SettingPath, Any]:
         return {

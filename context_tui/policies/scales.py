@@ -62,11 +62,8 @@ class Scale:
         if not steps:
             return value
         if self.round_values:
-            index = (
-                bisect_right(self.round_values, value) + steps - 1
-                if steps > 0
-                else bisect_left(self.round_values, value) + steps
-            )
+            after = bisect_right(self.round_values, value) - 1 if steps > 0 else bisect_left(self.round_values, value)
+            index = after + steps
             next_value: Number = self.round_values[min(max(index, 0), len(self.round_values) - 1)]
         else:
             next_value = self.clamp(round(value + steps * self.step, 2))

@@ -73,7 +73,7 @@ def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, 
         )
         return KeepReason(code, "; ".join(explanations))
 
-    if not fires:  # what a step leaves that did not run is not what the next one would look at
+    if not fires:  # triggers after planning refer to contexts that no runtime would see
         triggers = [(policy.name, policy.trigger(before, options)) for policy, options in steps]
     return replace(
         last,

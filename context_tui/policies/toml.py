@@ -87,7 +87,7 @@ def parse_policy(text: str, label: str, find_policy: PolicyLookup) -> Policy:
         raise PlanError(f"{label}:{_find_line(text, _find_rule_path(error, tables))}: {error}") from None
 
 
-# What is wrong, and where
+# Errors and their lines
 
 
 def _format_validation_error(error: ValidationError, text: str, label: str) -> str:

@@ -132,7 +132,7 @@ class DropSearch:
     message: int = -1
     causes: int = 0
     size_revisions: int = 0
-    factors: dict[int, Any] = field(default_factory=dict)  # by request: how its tokenizer counts
+    factors: dict[int, Any] = field(default_factory=dict)  # by request: the fitted factors
     intervals: dict[int, Any] = field(default_factory=dict)  # by request: the interval before it
 
     def is_current(self, facts: Facts) -> bool:
@@ -190,8 +190,8 @@ class Facts:
     """Columns. Lengths are in UTF-8 bytes, times in epoch milliseconds (-1: unknown), links are rows (-1: none)."""
 
     def __init__(self) -> None:
-        # Small numbers stand in columns of "I": appending to "B" and "H" takes Python three times as long.
-        self.record_place = array("Q")  # byte offset, row id or element number; means something to the format only
+        # Small numbers are stored as "I": appending to arrays of "B" and "H" takes three times as long.
+        self.record_place = array("Q")  # byte offset, row id or element number, as the format defines it
         self.record_length = array("Q")
         self.record_kind = array("I")
         self.record_message = array("l")
@@ -200,7 +200,7 @@ class Facts:
         self.role = array("I")
         self.flags = array("I")
         self.time = array("q")
-        self.end_time = array("q")  # the time of the last record of an assistant message; else that of the first
+        self.end_time = array("q")  # time of the last record of an assistant message, of the first one of others
         self.first_block = array("l")
         self.last_block = array("l")
         self.first_record = array("l")
@@ -210,27 +210,29 @@ class Facts:
         self.block_next = array("l")
         self.kind = array("I")
         self.block_flags = array("I")
-        self.size = array("Q")  # what the bytes/4 estimator divides
-        self.text_bytes = array("Q")  # without images
-        self.json_bytes = array("Q")  # of a tool_result: its content as compact JSON
-        self.boundary_shifts = array("I")  # of a tool_result: see `blocks.compute_boundary_shifts`
-        self.tool = array("l")  # of calls and results: row of `tools`
-        self.call = array("l")  # of calls and results: row of `calls`
-        self.path = array("l")  # of a call that reads a file: row of `paths`
+        self.size = array("Q")  # bytes that the bytes/4 estimator counts
+        self.text_bytes = array("Q")  # bytes of text, without images
+        self.json_bytes = array("Q")  # tool_result: bytes of its content as compact JSON
+        self.boundary_shifts = array("I")  # tool_result: see `blocks.compute_boundary_shifts`
+        self.tool = array("l")  # call and result: row of `tools`
+        self.call = array("l")  # call and result: row of `calls`
+        self.path = array("l")  # call that reads a file: row of `paths`
 
-        self.read_tools, self.path_keys = READ_TOOLS, READ_PATH_KEYS  # tools that read a file, inputs that name it
+        self.read_tools, self.path_keys = (
+            READ_TOOLS,
+            READ_PATH_KEYS,
+        )  # reading tools, and inputs with paths
         self.tools: list[str] = []
         self.calls: list[str] = []
         self.paths: list[str] = []
-        # Of a call that reads a part of a file, what it asks for, and of a result what it got: first line, lines or 0.
+        # Requested lines of a call that reads a part of a file, and lines of its result: the first, and a number or 0.
         self.read_range: dict[int, tuple[int, int]] = {}
-        self.bracket_starts: dict[
-            int, str
-        ] = {}  # of texts and results that begin with a bracket, their first characters
-        self.call_use = array("l")  # per call, the newest block that made it
-        self.call_result = array("l")  # per call, the newest block that answered it
-        self.repeated_calls: dict[int, list[int]] = {}  # of calls whose id was used again: all blocks that made them
-        self.repeated_results: dict[int, list[int]] = {}  # of calls that were answered again: all blocks that did
+        # First characters of texts and results that begin with a bracket.
+        self.bracket_starts: dict[int, str] = {}
+        self.call_use = array("l")  # by call: its newest tool_use
+        self.call_result = array("l")  # by call: its newest tool_result
+        self.repeated_calls: dict[int, list[int]] = {}  # calls whose id was used again: all their tool_uses
+        self.repeated_results: dict[int, list[int]] = {}  # calls that were answered again: all their tool_results
         self._tool_ids: dict[str, int] = {}
         self._call_ids: dict[str, int] = {}
         self._path_ids: dict[str, int] = {}
@@ -239,32 +241,32 @@ class Facts:
         self.request_time = array("q")
         self.request_model = array("l")  # row of `models`
         self.requests: list[Usage] = []
-        self.size_revisions = 0  # how often the recorded size of a request became another one
-        self.cache_misses: dict[int, str] = {}  # by reply: why the provider says it found less in the cache
+        self.size_revisions = 0  # number of changes of recorded request sizes by later lines
+        self.cache_misses: dict[int, str] = {}  # by reply: the provider's reason for a cache miss
         self.models: list[str] = []
         self._model_ids: dict[str, int] = {}
         self.problems: list[Problem] = []
         self.compactions: list[Compaction] = []
         self.rewrites: list[int] = []  # messages before which a microcompaction cleared something
         self.epochs: list[Epoch] = [Epoch(0, "start")]
-        self.reasoning: dict[int, int] = {}  # by reply: tokens that its runtime takes its hidden reasoning to be
+        self.reasoning: dict[int, int] = {}  # by reply: tokens of its hidden reasoning, as its runtime counts them
         self.branches: list[Branch] = []
         self.drops: list[Drop] = []
         self.drop_search = DropSearch()
         self.peak_search = PeakSearch()
-        self.shared_record: dict[int, int] = {}  # message to the record that is part of the message before it too
+        self.shared_record: dict[int, int] = {}  # by message: a record that belongs to the previous message too
         self.shared_records: set[int] = set()
-        self.shared_ordinal: dict[int, int] = {}  # message to which of the record's it is, where that is not the second
-        self.model: str | None = None  # of the newest reply
+        self.shared_ordinal: dict[int, int] = {}  # by message: its position in the shared record, if not the second
+        self.model: str | None = None  # model of the newest reply
         self.window: int | None = None
-        self.model_window: int | None = None  # of the model, where its agent uses only a part of it
+        self.model_window: int | None = None  # window of the model, if its agent uses only a part
         self.system_bytes = 0
         self.tools_bytes = 0
-        self.system_records = 0  # records among those of the messages that hold the system prompt
-        # Of a copy: tokens of its next request beyond what is known to be in it; negative where the estimate is larger.
+        self.system_records = 0  # number of records among the messages that hold the system prompt
+        # Copies only: tokens of the next request that are not in the file; negative if the estimate is larger.
         self.not_in_file: int | None = None
-        self.prompt_not_in_file: int | None = None  # those of them that the first request of its recording had
-        self.input_includes_cache = False  # how this provider reports input tokens to a runtime
+        self.prompt_not_in_file: int | None = None  # the part that the recording's first request had
+        self.input_includes_cache = False  # whether the provider reports cached tokens as input tokens
 
         self._append_record, self._append_message = make_record_appender(self), make_message_appender(self)
         self._append_block = make_block_appender(self)

@@ -21,10 +21,8 @@ def estimate(source: Session | Context | dict[str, Any], by: str = "bytes/4") ->
     estimator = get_estimator(by)
     if isinstance(source, dict):
         return estimate_message(source if "role" in source else {"role": "user", "content": [source]}, estimator)
+    if not len(source):
+        return None
     if isinstance(source, Session):
-        return (
-            sum(count_message_tokens(source.facts, message, estimator) for message in range(len(source)))
-            if len(source)
-            else None
-        )
-    return count_context_tokens(source, estimator) if len(source) else None
+        return sum(count_message_tokens(source.facts, message, estimator) for message in range(len(source)))
+    return count_context_tokens(source, estimator)

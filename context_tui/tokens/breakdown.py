@@ -185,7 +185,7 @@ def count_wasted(reads: Sequence[FileRead]) -> int:
     An estimate: the lines of a read are taken to be equally long, and a read to the end of the file to have all lines
     that other reads had after its first one.
     """
-    starts, ends, tokens = list[float](), list[float](), list[float]()  # of stretches of lines, apart and ascending
+    starts, ends, tokens = list[float](), list[float](), list[float]()  # ranges of lines, disjoint and ascending
     total = 0.0
     for read in reads:
         at = slice(bisect_right(ends, read.first), bisect_left(starts, read.end))

@@ -71,7 +71,7 @@ class ContextIndex:
     def _count_new(self) -> None:
         facts, replaced, results = self._facts, self._replaced, self.results
         size, kind, first, following = facts.size, facts.kind, facts.first_block, facts.block_next
-        use, result, image, other = _USE, _RESULT, _IMAGE, _OTHER
+        use, result, image, unsized = _USE, _RESULT, _IMAGE, _UNSIZED_KINDS
         sums, uses, start = self.tokens, self._uses, len(self.tokens)
         for position, message in enumerate(self._order[start:] if start else self._order, start):
             total, row = 0, first[message]
@@ -80,13 +80,9 @@ class ContextIndex:
                 if body is not None:
                     tokens = body.size // BYTES_PER_TOKEN
                 else:
-                    tokens = (
-                        IMAGE_TOKENS
-                        if block_kind == image
-                        else 0
-                        if block_kind == other
-                        else size[row] // BYTES_PER_TOKEN
-                    )
+                    tokens = size[row] // BYTES_PER_TOKEN
+                    if block_kind in unsized:
+                        tokens = IMAGE_TOKENS if block_kind == image else 0
                 if body is None or not body.removed:
                     if block_kind == result:
                         results.position.append(position)
@@ -126,7 +122,7 @@ class ContextIndex:
             if facts.kind[row] != Kind.TOOL_RESULT and position is not None:
                 sums[position] += body.tokens - _count_block_tokens(self._facts, row, base._replaced)
 
-    # Going on
+    # Growth
 
     def extend(self, context: Context, order: Sequence[int], replaced: Mapping[int, Body]) -> None:
         """Extend the index to *context*, which has the same messages and bodies, and more messages after them.
@@ -166,7 +162,7 @@ class ContextIndex:
             self.changed_ranges.append((min(changed_positions), max(changed_positions)))
         return True
 
-    # Other bodies of results change none of these.
+    # Positions, which other bodies of results do not change
 
     @property
     def prefix(self) -> list[int]:
@@ -237,14 +233,9 @@ class ContextIndex:
     @cached_property
     def _remaining_tools(self) -> dict[int, str]:
         facts = self._facts
-        removed_calls = {
-            facts.call[row] for row, body in self._replaced.items() if body.removed and facts.kind[row] == _USE
-        }
-        return (
-            {call: tool for call, tool in self._base.tool_of_call.items() if call not in removed_calls}
-            if self._base
-            else {}
-        )
+        removed = {facts.call[row] for row, body in self._replaced.items() if body.removed and facts.kind[row] == _USE}
+        tools = self._base.tool_of_call if self._base else {}
+        return {call: tool for call, tool in tools.items() if call not in removed}
 
     @property
     def position_of(self) -> dict[int, int]:
@@ -260,7 +251,7 @@ class ContextIndex:
 
 
 _USE, _RESULT, _IMAGE, _OTHER = (int(kind) for kind in (Kind.TOOL_USE, Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER))
-_STRUCTURAL_KINDS = frozenset({_RESULT, _USE})
+_STRUCTURAL_KINDS, _UNSIZED_KINDS = frozenset({_RESULT, _USE}), frozenset({_IMAGE, _OTHER})
 
 
 def _count_block_tokens(facts: Facts, row: int, replaced: Mapping[int, Body]) -> int:

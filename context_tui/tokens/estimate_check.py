@@ -119,10 +119,10 @@ def _size_causes(session: Session, before: Context, row: int, hidden: int) -> It
     facts, factors = before.facts, fit_factors(before.facts, row + 1)
     drops = [drop for drop in session.drops if before.epoch_start < drop.message <= facts.request_message[row]]
     excluded = (Explanation.CLEARED, Explanation.MICROCOMPACTION)  # their results are not in the estimate any more
-    for explanation in dict.fromkeys(drop.explained_by for drop in drops if drop.explained_by not in excluded):
+    for cause in dict.fromkeys(drop.explained_by for drop in drops if drop.explained_by not in excluded):
         yield (
-            (explanation or "silent drop"),
-            sum(drop.removed_tokens for drop in drops if drop.explained_by == explanation),
+            (cause or "silent drop"),
+            sum(drop.removed_tokens for drop in drops if drop.explained_by == cause),
         )
     content, first_row = estimate_context_content(before), _find_first_request(facts, before)
     if content.images:

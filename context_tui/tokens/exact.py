@@ -60,17 +60,15 @@ def _load_counter(encoding: str) -> Callable[[str], int]:
             f"the exact ruler does not work here: quicktok: {error}; reinstall it: {INSTALL_COMMAND}"
         ) from error
 
-    def counted(text: str) -> int:
+    def count_text(text: str) -> int:
         if len(text) > CHUNK_CHARACTERS:
-            return sum(
-                counted(text[start : start + CHUNK_CHARACTERS]) for start in range(0, len(text), CHUNK_CHARACTERS)
-            )
+            return sum(count_text(text[at : at + CHUNK_CHARACTERS]) for at in range(0, len(text), CHUNK_CHARACTERS))
         try:
             return int(count(text))
         except TypeError:  # a lone surrogate, which no tokenizer accepts
             return int(count(text.encode("utf-8", "replace").decode()))
 
-    return counted
+    return count_text
 
 
 def measure_exactly(session: Session, checkpoint: Callable[[], object] = lambda: None) -> TokenTable:

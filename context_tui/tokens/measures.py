@@ -104,11 +104,9 @@ class TokenTable:
         A copy has no recorded requests: it keeps the ``bytes/4`` difference at the last request of its original.
         """
         facts = context.facts
-        return (
-            max(facts.not_in_file, 0)
-            if facts.not_in_file is not None
-            else self.not_in_file.get(find_model_before(facts, context.at))
-        )
+        if facts.not_in_file is not None:
+            return max(facts.not_in_file, 0)
+        return self.not_in_file.get(find_model_before(facts, context.at))
 
     def calibration_at(self, context: Context) -> Calibration | None:
         """Return the calibration of the model in use at a context's point."""

@@ -150,7 +150,7 @@ class PastReasoning:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._current = self._pending = 0  # of the turn that has not ended, and of those that have but do not count yet
+        self._current = self._pending = 0  # of the current turn, and of finished ones that do not count yet
         self.tokens = 0
 
     def update(self, messages: Iterable[int]) -> None:

@@ -238,7 +238,7 @@ class _ReplayPricing:
 
     def _compute_later_costs(
         self,
-        first_calls: Sequence[_FirstCallCost],
+        firsts: Sequence[_FirstCallCost],
         ends: Sequence[int],
         costs: Sequence[float],
         baseline_costs: Sequence[float],
@@ -248,9 +248,7 @@ class _ReplayPricing:
         The added cost of a call is shared by the groups in effect, by the tokens that each removed; at the first call
         of a group, by what the call would cost without it.
         """
-        without = {
-            group.call: first.cost_without_firings for group, first in zip(self.groups, first_calls, strict=True)
-        }
+        without = {group.call: first.cost_without_firings for group, first in zip(self.groups, firsts, strict=True)}
         net_steps, gross_steps, unattributed = [0] * (len(self) + 1), [0] * (len(self) + 1), 0.0
         for group, end in zip(self.groups, ends, strict=True):
             cleared = group.before - group.after

@@ -211,12 +211,8 @@ class _UseIndexer:
                 if effect.replaced_texts:
                     self.edited_lines[row] = find_lines("\n".join(effect.replaced_texts), MIN_EDIT_LINE_LENGTH)
                     self.lines.add(row, self.edited_lines[row])
-                    replaced = "\n".join(effect.replaced_texts)
-                    self.replaced_needles[message] |= {
-                        *self.edited_lines[row],
-                        *find_tokens(replaced),
-                        *find_paths(replaced),
-                    }
+                    old = "\n".join(effect.replaced_texts)
+                    self.replaced_needles[message] |= {*self.edited_lines[row], *find_tokens(old), *find_paths(old)}
                 if effect.written_text:
                     self.rewritten_lines[row] = [
                         line for line in find_lines(effect.written_text) if is_distinctive_line(line)

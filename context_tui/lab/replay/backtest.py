@@ -170,15 +170,13 @@ def _backtest_compaction(
 
 def find_explaining_threshold(results: Sequence[BacktestResult]) -> ThresholdInterval | None:
     """Return the thresholds that explain most of these compactions; None where none gives an interval."""
-    comparable = [each for each in results if each.testable and each.recorded is not None]
-    spans = [(each.above or 0, each.recorded or 0) for each in comparable if (each.above or 0) < (each.recorded or 0)]
+    cases = [each for each in results if each.testable and each.recorded is not None]
+    spans = [(each.above or 0, each.recorded or 0) for each in cases if (each.above or 0) < (each.recorded or 0)]
     if not spans:
         return None
     best = max((sum(low < threshold <= high for low, high in spans), threshold) for _, threshold in spans)
     within = [span for span in spans if span[0] < best[1] <= span[1]]
-    return ThresholdInterval(
-        max(low for low, _ in within), min(high for _, high in within), len(within), len(comparable)
-    )
+    return ThresholdInterval(max(low for low, _ in within), min(high for _, high in within), len(within), len(cases))
 
 
 OWN_POLICIES = {

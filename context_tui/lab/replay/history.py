@@ -111,7 +111,7 @@ class _BodiesSnapshot(Mapping[int, Body]):
         return isinstance(row, int) and self.get(row) is not None
 
     def __iter__(self) -> Iterator[int]:
-        return islice(self._versions, self._length)  # those that came later stand behind
+        return islice(self._versions, self._length)  # later ones follow after these
 
     def __len__(self) -> int:
         return self._length
@@ -152,24 +152,18 @@ class History:
         self._recorded_block_count = len(recording.session.facts.kind)
         self._dropped: set[int] = set()
         self._epoch_start = 0
-        self._cleared: dict[int, Body] = {}  # by the recording, also of contexts that came before
-        self._recorded_from = 0  # the recorded context are the messages from here on,
-        self._recorded_before = frozenset[int]()  # and these
-        self._amounts: dict[int, Amount] = {}  # of messages with other bodies
-        self._reordered_length = 0  # messages of the order that were not appended one after another
-        self._non_appended: Amount = (
-            ZERO_AMOUNT  # what it holds besides all that was appended, by other bodies and messages
-        )
-        self._split_cache = (0, 0, 0), (ZERO_AMOUNT, ZERO_AMOUNT)  # what was asked for last, and the answer
-        self._position_cache: tuple[dict[int, int], int] = {}, 0  # positions of so many messages
-        # the generation, so many messages, and what they hold
-        self._reasoning_cache = (
-            0,
-            0,
-            PastReasoning(recording.facts),
-        )
-        self._context: Context | None = None  # that was given away last,
-        self._context_index: ContextIndex | None = None  # and its sums, which go on with the history
+        self._cleared: dict[int, Body] = {}  # by the recording, in earlier contexts too
+        self._recorded_from = 0  # start of the messages appended to the recorded context,
+        self._recorded_before = frozenset[int]()  # and those that it began with
+        self._amounts: dict[int, Amount] = {}  # by message with replaced bodies
+        self._reordered_length = 0  # length of the order up to which messages were rearranged
+        self._non_appended: Amount = ZERO_AMOUNT  # content beyond the appended messages
+        self._split_cache = (0, 0, 0), (ZERO_AMOUNT, ZERO_AMOUNT)  # last key and value
+        self._position_cache: tuple[dict[int, int], int] = {}, 0  # positions, and the number of indexed messages
+        # Generation, number of messages, and their reasoning.
+        self._reasoning_cache = 0, 0, PastReasoning(recording.facts)
+        self._context: Context | None = None  # the last one that was built
+        self._context_index: ContextIndex | None = None  # its index, which grows with the history
         self._appended = recording.get_appended(recorded)
         self.tokens_before = self._appended.tokens
 
@@ -178,7 +172,7 @@ class History:
         first, (is_appended, tokens, results, _) = self.end_message, self._appended
         if at <= first:
             return
-        # the same list, of which contexts have the beginning
+        # Extended in place: contexts hold prefixes of this list.
         self.order += compress(range(first, at), is_appended[first:at])
         self.estimate += tokens[at] - tokens[first]
         self.results += results[at] - results[first]
@@ -224,7 +218,7 @@ class History:
                 return message
         return -1
 
-    # What the recording did
+    # Changes by the recording
 
     def update(self, event: RecordedEvent) -> bool:
         """Apply what the recording did to its own context, or undo it, and grow up to there.
@@ -245,15 +239,13 @@ class History:
     def _start_epoch(self, event: RecordedEvent, happens: bool) -> None:
         recording, order = self.recording, list(event.order or ())
         if happens:
-            remaining = set(order)
-            removed_rows = self._iter_rows(message for message in self.order if message not in remaining)
+            present = set(order)
+            removed_rows = self._iter_rows(message for message in self.order if message not in present)
             self._mark_removed(self.removed_by_recording, removed_rows, event.at)
             self.order = [message for message in order if message not in self._dropped]
             owner = recording.facts.block_message
-            self.replaced = VersionedBodies(
-                {row: body for row, body in self.replaced.items() if owner[row] in remaining}
-            )
-            self._amounts = {message: amount for message, amount in self._amounts.items() if message in remaining}
+            self.replaced = VersionedBodies({row: body for row, body in self.replaced.items() if owner[row] in present})
+            self._amounts = {message: amount for message, amount in self._amounts.items() if message in present}
             self._epoch_start = self.floor = event.start
             self.estimate = self._estimate_tokens()
             self._mark_changed(0)
@@ -318,7 +310,7 @@ class History:
             self._mark_removed(self.removed_by_recording, (row,), event.at)
             self._mark_changed(position)
 
-    # What the policy does
+    # Changes by the policy
 
     def apply_plan(self, plan: Plan, summary_tokens: int, decided: int) -> int:
         """Apply *plan*, which was made when the history had grown up to message *decided*.

@@ -119,15 +119,11 @@ class Recording:
         )
         self.calls = [ModelCall(message, rows.get(message, -1)) for message in range(length) if self._is_call(message)]
         end = self.calls[-1].message if self.calls else -1
-        phases_by_message = (
-            (message, find_phases(facts, message)) for message in range(end + 1) if self.is_sent[message]
-        )
-        self.checkpoints = [(message, phases) for message, phases in phases_by_message if phases]
+        phases_at = ((message, find_phases(facts, message)) for message in range(end + 1) if self.is_sent[message])
+        self.checkpoints = [(message, phases) for message, phases in phases_at if phases]
         sizes = [count_message_tokens(facts, message) for message in summaries if self.is_sent[message]]
-        nonzero_sizes = [size for size in sizes if size]  # encrypted content says nothing
-        self.summary_tokens = summary_tokens or (
-            round(median(nonzero_sizes)) if nonzero_sizes else DEFAULT_SUMMARY_TOKENS
-        )
+        nonzero = [size for size in sizes if size]  # encrypted content says nothing
+        self.summary_tokens = summary_tokens or (round(median(nonzero)) if nonzero else DEFAULT_SUMMARY_TOKENS)
         self.content = _SummaryContent(session.content)
         self._replies = frozenset(facts.request_message)
         self._amounts: dict[int, Amount] = {}

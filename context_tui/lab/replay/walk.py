@@ -123,9 +123,9 @@ class _PendingFiring:
     message: int
     before: Amount
     after: Amount
-    amount_before_change: Amount
-    amount_after_change: Amount
-    head: Amount | None  # of what is summarised
+    amount_before: Amount
+    amount_after: Amount
+    head: Amount | None  # of the summarised messages
     believed: int | None
 
 
@@ -157,22 +157,19 @@ class Walk:
         self.steps = [_PolicyStep(*each) for each in policy.steps(params)] or [_PolicyStep(policy, params)]
         self.history, self.baseline = History(recording, recorded), get_baseline(recording, recorded)
         self.events = deque(recording.events)
-        self.next_event_at = self._find_next_event()  # the message before which none of these happens
+        self.next_event_at = self._find_next_event()  # no event applies before this message
         self.call = 0
         self.sizes: list[int] = []
         self.unchanged_prefixes: list[int] = []
         self.firings: list[Firing] = []
         self.pending_firings: list[_PendingFiring] = []
         self.background_summary: _BackgroundSummary | None = None
-        self.last_reported: tuple[int, Usage] | None = (
-            None  # of the last call: its reply, and what it would have reported
-        )
+        self.last_reported: tuple[int, Usage] | None = None  # reply and usage of the last call, under the policy
         self.nearest_miss: NearestMiss | None = None
-        self.nearest_share = -1.0  # as a share of what it takes
-        self.prefix_cache: tuple[Any, int] = None, 0  # what was asked for last, and the answer
-        self.fruitless_plans: dict[
-            str, tuple[int, int]
-        ] = {}  # by policy: generation and length of a history it left alone
+        self.nearest_share = -1.0  # value of the nearest miss as a share of its threshold
+        self.prefix_cache: tuple[Any, int] = None, 0  # last key and value
+        # By policy: generation and length of a history for which its plan was empty.
+        self.fruitless_plans: dict[str, tuple[int, int]] = {}
 
     def run(self, checkpoint: Callable[[], object]) -> Replay:
         recording = self.recording
@@ -224,7 +221,7 @@ class Walk:
             for change, (earlier, later) in zip(self.pending_firings, pairwise([*shifts, shift]), strict=True):
                 change.before, change.after = add_amounts(change.before, earlier), add_amounts(change.after, later)
 
-    # Looking
+    # Checkpoints
 
     def _check_triggers(self, message: int, phases: frozenset[str]) -> None:
         if self.background_summary is not None and self.background_summary.ready_at_call <= self.call:
@@ -337,11 +334,9 @@ class Walk:
         self, step: _PolicyStep, plan: Plan, trigger: Trigger, believed: int | None, decided: int, message: int
     ) -> None:
         history, before = self.history, self.history.excess
-        head = (
-            self.recording.compute_amount(plan.summarised_message_numbers, plan.context.replacements)
-            if plan.needs_summary
-            else None
-        )
+        head: Amount | None = None
+        if plan.needs_summary:
+            head = self.recording.compute_amount(plan.summarised_message_numbers, plan.context.replacements)
         first = history.apply_plan(plan, self.summary_tokens, decided)
         self.pending_firings.append(
             _PendingFiring(
@@ -358,7 +353,7 @@ class Walk:
             )
         )
 
-    # Sending
+    # Calls
 
     def _send_call(self, call: ModelCall) -> None:
         """Make the next call with the size that the provider would have reported."""
@@ -398,11 +393,9 @@ class Walk:
             return 0
         first = self.history.changed_from
         same = min(size, self.sizes[-1])
-        return (
-            same
-            if first is None
-            else min(same, self._compute_prefix_before(size, *self.history.split_amount(first), weights))
-        )
+        if first is None:
+            return same
+        return min(same, self._compute_prefix_before(size, *self.history.split_amount(first), weights))
 
     def _compute_prefix_before(
         self, size: int, amount_before: Amount, amount_after: Amount, weights: tuple[float, ...]
@@ -426,9 +419,7 @@ class Walk:
             summarised, summarizer_input = plan.messages_summarised, convert_to_tokens(change.head, weights)
             summarizer_output = convert_to_tokens(build_amount(TEXT, self.summary_tokens), weights)
         cleared, truncated = count_actions(plan.changes)
-        unchanged_prefix = self._compute_prefix_before(
-            after, change.amount_before_change, change.amount_after_change, weights
-        )
+        unchanged_prefix = self._compute_prefix_before(after, change.amount_before, change.amount_after, weights)
         self.firings.append(
             Firing(
                 self.call,
@@ -463,11 +454,8 @@ def get_baseline(recording: Recording, recorded: CompactionHandling) -> Baseline
     previous one plus the appended content, calibrated; from there it grows as the recorded calls do.
     """
     if recorded not in recording.memo:
-        recording.memo[recorded] = (
-            _build_undone_baseline(recording)
-            if recorded == "ignore"
-            else Baseline(recording.sizes, [ZERO_AMOUNT] * len(recording.calls))
-        )
+        as_recorded = Baseline(recording.sizes, [ZERO_AMOUNT] * len(recording.calls))
+        recording.memo[recorded] = _build_undone_baseline(recording) if recorded == "ignore" else as_recorded
     baseline: Baseline = recording.memo[recorded]
     return baseline
 

@@ -192,31 +192,15 @@ class SweepTrack:
 
     def _compute_believed_sizes(self, call_messages: Ints, sums: Ints) -> None:
         recorded = np.array([size is not None for size in self.recording.recorded_sizes], np.bool_)
-        last = (
-            np.maximum.accumulate(np.where(recorded, np.arange(len(call_messages)), -1))
-            if len(call_messages)
-            else call_messages
-        )
-        self.reported_call = (
-            np.where(self.calls_before > 0, last[self.calls_before - 1], -1)
-            if len(call_messages)
-            else self.calls_before
-        )
-        self.reported_reply = (
-            np.where(self.reported_call >= 0, call_messages[self.reported_call], -1)
-            if len(call_messages)
-            else self.reported_call
-        )
+        last = np.maximum.accumulate(np.where(recorded, np.arange(len(call_messages)), -1))
+        self.reported_call = np.where(self.calls_before > 0, last[self.calls_before - 1], -1)
+        self.reported_reply = np.where(self.reported_call >= 0, call_messages[self.reported_call], -1)
         floor, estimate = np.zeros_like(self.checkpoints), np.zeros_like(self.checkpoints)
         for each in self.segments:
             floor[each.begin : each.end], estimate[each.begin : each.end] = each.floor, each.estimate_offset
         self.has_report = (self.reported_reply >= floor) & (self.reported_reply >= 0)
         guess = estimate + sums[self.checkpoints]
-        measured = (
-            self.recorded_sizes[self.reported_call] + sums[self.checkpoints] - sums[self.reported_reply]
-            if len(call_messages)
-            else guess
-        )
+        measured = self.recorded_sizes[self.reported_call] + sums[self.checkpoints] - sums[self.reported_reply]
         self.believed_sizes = np.where(self.has_report, measured, guess)
 
     def _find_unpredictable(self, segment: _Segment) -> None:
@@ -238,11 +222,8 @@ class SweepTrack:
             np.int64,
         )
         self.weights = [(each[RESULT], each[IMAGES]) for each in classes]
-        if len(call_messages):
-            self.call_weight_class = by_call[np.minimum(self.calls_before, len(call_messages) - 1)]
-            self.reply_weight_class = np.where(self.has_report, by_call[self.reported_call], -1)
-        else:
-            self.call_weight_class = self.reply_weight_class = self.calls_before
+        self.call_weight_class = by_call[np.minimum(self.calls_before, len(call_messages) - 1)]
+        self.reply_weight_class = np.where(self.has_report, by_call[self.reported_call], -1)
 
 
 class _ResultSums(NamedTuple):
@@ -269,16 +250,16 @@ class _KernelRun:
         self.cells = len(self.mins) - 1 - column - (keep - 1) * len(self.mins)  # before the first turn
         count = len(keep)
         self.is_known = np.full(count, track.is_known, np.bool_)
-        self.extra, self.peak, self.firings, self.dropped, self.removed_tokens = (
+        self.added_tokens, self.peak, self.firings, self.dropped, self.removed_tokens = (
             np.zeros(count, np.int64) for _ in range(5)
         )
         self.settled_until = np.zeros(count, np.int64)
         # In the current context: results cleared, and the tokens that this adds (negative).
-        self.count, self.estimate, self.whole = (np.zeros(count, np.int64) for _ in range(3))
-        self.cell, self.look = (np.full(count, -1, np.int64) for _ in range(2))  # of the last clearing
-        # turns covered by the last clearing, and its message
+        self.count, self.estimate, self.original_tokens = (np.zeros(count, np.int64) for _ in range(3))
+        self.last_cell, self.last_checkpoint = (np.full(count, -1, np.int64) for _ in range(2))  # of its last clearing
+        # Turns covered by the last clearing, and its message.
         self.cleared_turns, self.fired_at = (np.full(count, -1, np.int64) for _ in range(2))
-        self.more = [np.zeros(count, np.int64) for _ in track.weights]  # tokens added to a call, by weight class
+        self.added_by_class = [np.zeros(count, np.int64) for _ in track.weights]  # tokens added to each call
         self.range_max = _RangeMax(track.recorded_sizes)
         self.excess = _RangeMax(track.recorded_sizes - track.call_windows)
         self.room = _RangeMax(track.call_windows - track.recorded_sizes)
@@ -295,7 +276,7 @@ class _KernelRun:
                 before = segment
             self._count_cleared()
             self._settle_all_calls(len(track.recorded_sizes))
-        tokens_sent = int(track.recorded_sizes.sum()) + self.extra
+        tokens_sent = int(track.recorded_sizes.sum()) + self.added_tokens
         return RuleOutcomes(
             self.is_known,
             tokens_sent,
@@ -316,28 +297,28 @@ class _KernelRun:
             self._mark_unknown(segment, before)
             if segment.is_reset:
                 self._count_cleared()
-                for each in (self.count, self.estimate, self.whole, *self.more):
+                for each in (self.count, self.estimate, self.original_tokens, *self.added_by_class):
                     each[:] = 0
                 self.cleared_turns[:] = self.fired_at[:] = -1
             elif track.has_report[segment.begin]:
                 self.is_known &= self.fired_at <= track.reported_reply[segment.begin]
-            for more in self.more:  # more could go than the file accounts for
+            for more in self.added_by_class:  # more could be removed than the file accounts for
                 self.is_known &= track.lowest_sizes[track.calls_before[segment.begin]] + more >= 0
         self.sums = _build_result_sums(segment, self.mins, self.track.placeholder.tokens)
 
     def _leave_segment(self) -> None:
         """Look up in the sums of a segment what only the last cell says."""
-        cleared = np.flatnonzero(self.cell >= 0)
-        cell = self.cell[cleared]
-        self.whole[cleared] = self.sums.original_tokens[cell]
+        cleared = np.flatnonzero(self.last_cell >= 0)
+        cell = self.last_cell[cleared]
+        self.original_tokens[cleared] = self.sums.original_tokens[cell]
         self.cleared_turns[cleared] = cell // self.sums.column_count - 1
-        self.fired_at[cleared] = self.track.checkpoints[self.look[cleared]]
-        self.cell[:] = -1
+        self.fired_at[cleared] = self.track.checkpoints[self.last_checkpoint[cleared]]
+        self.last_cell[:] = -1
 
     def _count_cleared(self) -> None:
         """Add what was cleared in a context that ends here to the totals."""
         self.dropped += self.count
-        self.removed_tokens += self.whole
+        self.removed_tokens += self.original_tokens
 
     def _mark_unknown(self, segment: _Segment, before: _Segment) -> None:
         """Mark the rules that cleared something which the recording now keeps or clears itself."""
@@ -376,7 +357,7 @@ class _KernelRun:
             way = int(track.checkpoint_windows[checkpoint]), int(track.reply_weight_class[checkpoint])
             if way != last_way:
                 threshold, last_way = (self.share * way[0]).astype(np.int64), way
-                more = self.estimate if way[1] < 0 else self.more[way[1]]
+                more = self.estimate if way[1] < 0 else self.added_by_class[way[1]]
                 need = threshold - more  # the believed size of the recording at which each rule fires
             maxima = np.maximum.accumulate(track.believed_sizes[checkpoint : segment.begin + last])
             chosen = (need <= maxima[-1]).nonzero()[0]
@@ -403,12 +384,12 @@ class _KernelRun:
         self.firings[chosen] += 1
         self.count[chosen] = count
         self.estimate[chosen] = result
-        self.cell[chosen] = cell
-        self.look[chosen] = checkpoints
+        self.last_cell[chosen] = cell
+        self.last_checkpoint[chosen] = checkpoints
         images: Any = 0
         if sums.has_images:
             result, images = result + sums.image_tokens[cell], -sums.image_count[cell]
-        for more, (by_result, by_image) in zip(self.more, track.weights, strict=True):
+        for more, (by_result, by_image) in zip(self.added_by_class, track.weights, strict=True):
             now = np.rint(by_result * result + by_image * images).astype(np.int64)
             more[chosen] = now
             if track.lowest_sizes[track.calls_before[first]] + now.min() < 0:
@@ -434,8 +415,8 @@ class _KernelRun:
 
     def _add_calls(self, chosen: Ints | slice, begin: Ints, end: Ints, by_call: int) -> None:
         """Add the calls from *begin* up to *end*, at least one for each rule."""
-        more = self.more[by_call][chosen]
-        self.extra[chosen] += more * (end - begin)
+        more = self.added_by_class[by_call][chosen]
+        self.added_tokens[chosen] += more * (end - begin)
         if begin[0] == begin[-1] and end[0] == end[-1] and (begin == begin[0]).all() and (end == end[0]).all():
             calls = slice(int(begin[0]), int(end[0]))
             self.peak[chosen] = np.maximum(self.peak[chosen], self.track.recorded_sizes[calls].max() + more)

@@ -185,13 +185,7 @@ def prune_text(content: Any) -> str:
     return first + PRUNE_MARKER.format(tail - head) + last
 
 
-SUMMARY_SECTIONS = (
-    "Decisions",
-    "Facts & Context",
-    "Paths & Code References",
-    "Tool Outcomes",
-    "Commitments",
-)
+SUMMARY_SECTIONS = ("Decisions", "Facts & Context", "Paths & Code References", "Tool Outcomes", "Commitments")
 """Headings of an agent-sdk summary, in order."""
 
 MAX_RESULT_BYTES = 500

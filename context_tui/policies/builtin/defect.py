@@ -48,13 +48,11 @@ def build_belief(state: RuntimeState) -> Belief:
 def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Trigger:
     """defect acts when what it believes reaches *threshold* tokens."""
     fires = state.believed_tokens >= threshold
-    source = (
-        "last recorded + estimate since then"
-        if state.recorded_usage
-        else "estimated: nothing is recorded in this context"
-    )
+    source = "estimated: nothing is recorded in this context"
     if state.context_rewritten:
         source = "estimated: what was recorded is forgotten when something is cleared"
+    elif state.recorded_usage:
+        source = "last recorded + estimate since then"
     value, limit = f"{state.believed_tokens:,} tokens", f"{threshold:,}"
     reason = format_comparison(value, limit, fires=fires, explanation=explanation)
     return Trigger(fires, reason, state.believed_tokens, threshold, source)
@@ -325,10 +323,8 @@ class DefectCompact(BasePolicy):
             starts = [position for position in sums.assistants if position > 0]
         cut = find_boundary(sums, starts, budget)
         if cut == 0:
-            explanation = (
-                "no turn starts in this context" if not starts else "the only turn starts at the first message"
-            )
-            reason = f"nothing to summarise: {explanation}"
+            cause = "no turn starts in this context" if not starts else "the only turn starts at the first message"
+            reason = f"nothing to summarise: {cause}"
             if not params.assistant_boundary:
                 reason += " (assistant_boundary would cut within it)"
             return build_empty_plan(self.name, params, context, trigger, reason)
@@ -381,11 +377,9 @@ def _find_first_summary(context: Context) -> tuple[int, int]:
 
 def build_summary_request(head: list[Message], previous: str | None) -> list[Message]:
     """Return the head, and one more user message that asks for its summary, or to update the one that it holds."""
-    task = (
-        _NEW_SUMMARY_TASK
-        if previous is None
-        else f"{_UPDATE_SUMMARY_TASK}\n\n<previous-summary>\n{previous}\n</previous-summary>"
-    )
+    task = _NEW_SUMMARY_TASK
+    if previous is not None:
+        task = f"{_UPDATE_SUMMARY_TASK}\n\n<previous-summary>\n{previous}\n</previous-summary>"
     headings = "\n".join(line for name in SUMMARY_SECTIONS for line in (f"## {name}", *_SUBHEADINGS.get(name, ())))
     text = f"{task}\n\n{_SUMMARY_FORM.format(headings=headings)}"
     return [*head, {"role": "user", "content": [{"type": "text", "text": text}]}]

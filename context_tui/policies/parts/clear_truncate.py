@@ -73,11 +73,10 @@ def plan_body_changes(
         body_changes = _add_call_inputs(name, context, body_changes)
 
     if not body_changes.rows:
-        explanation = (
-            f"none of the older {BODY_KIND_LABELS[of]} qualifies"
-            if selection.has_older
-            else f"no {BODY_KIND_LABELS[of]} before what is kept"
-        )
+        label = BODY_KIND_LABELS[of]
+        explanation = f"no {label} before what is kept"
+        if selection.has_older:
+            explanation = f"none of the older {label} qualifies"
         reason = f"nothing to {rule.action}: {explanation}"
         return Plan(name, params, context, trigger, reason=reason, keep_reason=selection.keep_reason, tokens_saved=0)
     tokens_after, count = sums.total - body_changes.saved_tokens, len(selection.rows)

@@ -174,11 +174,9 @@ class TriggerCondition(Part):
         """Explain where the limit comes from; empty where it is a number of its own."""
         if self.share is None and self.reserve is None:
             return ""
-        assumption = (
-            "" if state.window.is_known or self.unknown_window is None else ", assumed as the window is unknown"
-        )
+        note = "" if state.window.is_known or self.unknown_window is None else ", assumed as the window is unknown"
         tokens = self.compute_window(state)
-        window = f"{tokens:,}{assumption}{', the whole window' if tokens > state.window.tokens else ''}"
+        window = f"{tokens:,}{note}{', the whole window' if tokens > state.window.tokens else ''}"
         text = window if self.share is None else f"{self.share:.0%} of {window}"
         text += f" − {self.reserve:,} reserve" if self.reserve else ""
         minimum = f"at least {self.at_least:,}" if self.at_least else ""

@@ -115,7 +115,8 @@ class CodexShape:
             case "response_item" if isinstance(part, MessageRecord):
                 tokens = estimate_reasoning_tokens(payload)
                 self._reasoning_tokens += tokens
-                return self._add_item_key(payload, replace(self._place_message(part, line.time), reasoning=tokens))
+                message = self._place_message(part, line.time)
+                return self._add_item_key(payload, replace(message, reasoning=tokens) if tokens else message)
             case "response_item":
                 self._replies.assign_response_id(part)
                 if own := format_item_key(payload):

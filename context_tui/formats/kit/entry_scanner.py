@@ -396,7 +396,7 @@ def list_table_sessions(
             format_name,
             decode_text(session_id),
             format_title(decode_text(title)) or format_title(decode_text(second_title)),
-            f"{path}#{decode_text(parent)}" if parent in ids else "",
+            f"{path}#{decode_text(parent)}" if parent is not None and parent in ids else "",
             (_parse_column_time(updated) or created_ms) / 1000,
             sizes.get(session_id, 0),
             decode_text(folder) or cwd,

@@ -65,11 +65,11 @@ RECORDED_SIZES_NOTE = "by recorded sizes: the same parts, by the sizes that the 
 
 @dataclass(frozen=True)
 class BreakdownRow:
-    """A row: ``kind`` and ``value`` are what choosing it filters by; a heading has neither, nor have lines of words.
+    """Row of the breakdown, or a heading, or a line of prose.
 
-    ``tokens`` are estimates but where the text says otherwise; ``share`` is of the context, ``bar`` of the largest row.
-    ``recorded`` is what stands in the column of recorded sizes, where a section has one. A heading is a row with a
-    ``note``, which names the column of tokens; its ``count`` and ``recorded`` name those columns.
+    A row filters the timeline by ``kind`` and ``value``. ``share`` is the share of the context, ``bar`` that of the
+    largest row, ``recorded`` the text in the column of recorded sizes. The ``note``, ``count`` and ``recorded`` of a
+    heading are the names of its columns; a line of prose has only a text.
     """
 
     text: str

@@ -1,7 +1,4 @@
-"""Counts of the rows that each filter would list, computed in slices so that long sessions do not block the screen.
-
-Counted in slices, so that nobody waits for the end of a long session.
-"""
+"""Counts of the rows that each filter would list, computed in slices so that long sessions do not block the screen."""
 
 from __future__ import annotations
 
@@ -27,7 +24,8 @@ SLICE_ROWS = 512
 
 
 class RowTraits(NamedTuple):
-    """Traits by which filters distinguish rows, the same for many of them: see :class:`filters.Traits`.
+    """Traits by which filters distinguish rows, the same for many of them: see
+    :class:`~context_tui.tui.timeline.filters.Traits`.
 
     ``tokens`` is the largest of ``SIZE_STEPS`` that the row reaches, 0 if it reaches none.
     """

@@ -137,7 +137,7 @@ def _format_parts_labels(token_table: TokenTable | None) -> tuple[str, ...]:
 class HeaderBar(Widget):
     """Session with its counts, recorded context of each request, gauge of the window, and parts of the context.
 
-    Where it is less than four lines high, first the recorded context is left out, then the parts.
+    In less than four lines, first the recorded context is left out, then the parts.
     """
 
     DEFAULT_CSS = "HeaderBar { height: 4; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"

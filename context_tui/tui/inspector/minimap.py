@@ -100,7 +100,7 @@ class Minimap(Widget):
         self._styles: dict[str, Style] = {}
 
     def show(self, build_segments: Callable[[int], list[MapSegment]]) -> None:
-        """Draw the segments that *make* returns for a number of lines."""
+        """Draw the segments that *build_segments* returns for a number of lines."""
         self._build_segments = build_segments
         segments = build_segments(self.size.height)
         if segments != self._segments:

@@ -178,8 +178,8 @@ class Detail(ReadingPane):
             phrase = max(_WORDS_PATTERN.findall(text), key=len, default="")
             at = [place for place, line in enumerate(self._lines) if phrase in line.text] if len(phrase) >= 4 else []
             if at:
-                found = min(at, key=lambda place: abs(place - near - number))
-                self.scroll_to(y=found - number, animate=False, force=True)
+                nearest = min(at, key=lambda place: abs(place - near - number))
+                self.scroll_to(y=nearest - number, animate=False, force=True)
                 return
         self.scroll_to(y=near, animate=False, force=True)
 

@@ -1,7 +1,7 @@
 """Line filter for safe and readable output, in ASCII on request.
 
-Text is sanitized where it enters a widget; this filter makes sure that no control character is output even if that was
-forgotten. It also adjusts the contrast of text, whatever its theme and widget, and replaces glyphs for ``--ascii``.
+Text is sanitized where it enters a widget; this filter is the safety net that lets no control character through. It
+also adjusts the contrast of all text, and replaces glyphs for ``--ascii``.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ CHANGED_VERDICTS = frozenset({"cleared", "truncated", "summarised", "dropped"})
 class RowMarker:
     """Marks of one plan, computed row by row on demand; without a plan, those of an applied one.
 
-    With a *token_table*, reasons show sizes by its token measure; the decisions of the policy do not depend on it.
+    Reasons show sizes by the measure of *token_table*, if given; the plan does not depend on it.
     """
 
     def __init__(

@@ -59,8 +59,9 @@ class TurnEffect(NamedTuple):
 class TurnSummary:
     """Summary of a turn, or with ``number`` 0 of the messages before the first.
 
-    ``tokens`` are the sum of its rows, by the measure that ``unit`` names. ``share`` is the part of the next request
-    that its messages in the context take, None if it has none; ``outside`` is then "before" or "after".
+    ``tokens`` is the sum of its rows by the token measure that ``unit`` names, ``share`` the share of its messages in
+    the next request. For a turn without messages in the context, ``share`` is None and ``outside`` is ``before`` or
+    ``after``.
     """
 
     number: int

@@ -57,8 +57,8 @@ class NumberEntry(Input, inherit_bindings=False):
 class SettingRows(Widget, can_focus=True):
     """One row per setting, with the values of the last ``show``.
 
-    A new value is passed on while the key is being handled, and returns by ``show``, so that the next key, here or
-    elsewhere, applies to it. A typed entry is accepted or refused before any other key is handled.
+    A key passes the new value on at once, and the owner calls ``show`` with it, so that the next key applies to that
+    value. A typed entry is accepted or refused before any other key is handled.
     """
 
     BINDING_GROUP_TITLE = "Parameters"

@@ -145,7 +145,6 @@ def _get_token_threshold(trigger: Trigger) -> int | None:
 
 
 MAX_POLICIES = 12
-"""Maximum number of compared policies."""
 
 
 class ReplayKey(NamedTuple):

@@ -24,7 +24,6 @@ from context_tui.tui.widgets.styled_text import Run
 MAX_SAMPLED_CHANGES = 4_000
 """Maximum number of changes that are examined: enough for the picture."""
 MAP_WIDTH = 2
-"""Cells of a line, and of the widget."""
 _STYLE_NAMES = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
 
 

@@ -47,7 +47,6 @@ from context_tui.tui.widgets.styled_text import (
 SHARE_WIDTH = 7
 """Cells of the saved share, with the gap before it."""
 MAX_NAME_WIDTH = 24
-"""Maximum number of cells of a name."""
 MAX_BAR_WIDTH = 30
 """Cells of the bar of the remaining size, with the gap before it."""
 MIN_EFFECT_WIDTH = 27

@@ -69,7 +69,6 @@ def _find_fitting_end(line: str, start: int, width: int) -> int:
 
 
 COLUMN_GAP = " │ "
-"""Separator of two columns."""
 
 
 class StyleSpan(NamedTuple):

@@ -22,7 +22,6 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 UserInput = Key | Paste | MouseEvent
-"""Input of the user."""
 KEY_TIMEOUT_S = 1.0
 """Seconds after which the next key is handled even if the one before did not return, as its widget may have been
 removed, or if a new screen has no focus.

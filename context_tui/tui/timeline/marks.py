@@ -60,7 +60,6 @@ BLOCK_LABELS = {
     Kind.IMAGE: "image",
     Kind.OTHER: "block",
 }
-"""Labels of the kinds of blocks."""
 OUTSIDE_REASONS = {
     "start": "not in this context",
     "compaction": "not in this context: compacted before",
@@ -71,7 +70,6 @@ OUTSIDE_REASONS = {
 
 
 CHANGED_VERDICTS = frozenset({"cleared", "truncated", "summarised", "dropped"})
-"""Verdicts on rows that a plan changes."""
 
 
 class RowMarker:

@@ -18,6 +18,7 @@ from textual.widgets import Input
 
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.scales import parse_number
+from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.setting_lines import (
     MARK_WIDTH,
     ClickTarget,
@@ -68,22 +69,8 @@ class SettingRows(Widget, can_focus=True):
         Binding("down,j", "move(1)", "Row", show=False, id="setting-down", tooltip="Parameter below"),
         Binding("left", "step(-1)", "value", key_display="←→", id="setting-less", tooltip="One step less"),
         Binding("right", "step(1)", "More", show=False, id="setting-more", tooltip="One step more"),
-        Binding(
-            "shift+left",
-            "step(-10)",
-            "Less",
-            show=False,
-            id="setting-ten-less",
-            tooltip="Ten steps less; in a chain: earlier",
-        ),
-        Binding(
-            "shift+right",
-            "step(10)",
-            "More",
-            show=False,
-            id="setting-ten-more",
-            tooltip="Ten steps more; in a chain: later",
-        ),
+        build_binding("shift+left", "step(-10)", "Less", "setting-ten-less", "Ten steps less; in a chain: earlier"),
+        build_binding("shift+right", "step(10)", "More", "setting-ten-more", "Ten steps more; in a chain: later"),
         Binding("equals_sign,enter", "type", "type", key_display="=", id="setting-type", tooltip="Type a value"),
         Binding("space", "tick", "Tick", show=False, id="setting-tick", tooltip="Switch on or off, tick an item"),
         Binding("backspace", "default", "Default", show=False, id="setting-default", tooltip="Reset to the default"),

@@ -117,8 +117,8 @@ class RuntimeSizes:
         """Format the sizes that the runtimes assume before a message; empty if no model was called."""
         if not 0 <= message < self.length:
             return ""
-        each = filter(None, (series.format_size(runtime, message) for runtime, series in self.by_runtime.items()))
-        text = ", ".join(each)
+        sizes = (series.format_size(runtime, message) for runtime, series in self.by_runtime.items())
+        text = ", ".join(filter(None, sizes))
         return f"context size that each runtime assumes here: {text}" if text else ""
 
 

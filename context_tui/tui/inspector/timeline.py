@@ -170,7 +170,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def find_line(self, location: Location) -> int:
         """Return the line of a location, or the nearest listed one."""
-        return self.find_row_line(self._rows.find_row(*location))
+        return find_line(self._listed, self._rows.find_row(*location))
 
     # Visible rows
 
@@ -221,14 +221,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def scroll_to_rows(self, rows: range) -> None:
         """Scroll as far as shows these rows while the first one stays visible."""
-        first, stop = self.find_row_line(rows.start), self.find_row_line(rows.stop - 1) + 1
+        first, stop = find_line(self._listed, rows.start), find_line(self._listed, rows.stop - 1) + 1
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         if height > 0 and stop > top + height:
             self.scroll_to(y=min(first, stop - height), animate=False, immediate=True)
-
-    def find_row_line(self, row: int) -> int:
-        """Return the line of a row, or the nearest listed one."""
-        return find_line(self._listed, row)
 
     def watch_virtual_size(self, size: Size) -> None:
         """Fit the scroll bar to the rows."""

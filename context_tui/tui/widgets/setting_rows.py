@@ -388,12 +388,10 @@ class SettingRows(Widget, can_focus=True):
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Choose the row above; the wheel changes no value."""
-        self._move_by_wheel(event, -1)
+        event.stop()
+        self.choose_row(self.row - 1)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Choose the row below."""
-        self._move_by_wheel(event, 1)
-
-    def _move_by_wheel(self, event: events.MouseEvent, rows: int) -> None:
         event.stop()
-        self.choose_row(self.row + rows)
+        self.choose_row(self.row + 1)

@@ -29,7 +29,7 @@ from context_tui.tui.view import View
 class ContextSizes:
     """Sizes of a context: its parts, the sizes that the recording suggests, and the check of the estimate.
 
-    By a token measure other than ``bytes/4`` (``token_table``) only the parts are known.
+    With a ``token_table``, for a measure other than ``bytes/4``, only the parts are computed.
     """
 
     breakdown: Breakdown
@@ -41,10 +41,7 @@ class ContextSizes:
 def compute_context_sizes(
     view: View, checkpoint: Callable[[], object] = lambda: None, token_table: TokenTable | None = None
 ) -> ContextSizes:
-    """Compute the sizes of a view's context, by *token_table* if given.
-
-    *checkpoint* is called repeatedly and may raise to stop.
-    """
+    """Compute the sizes of a view's context, by *token_table* if given; *checkpoint* may raise to stop."""
     session, context = view.session, view.context
     if token_table is not None:
         parts = compute_breakdown(context, token_table.not_in_file_at(context), checkpoint, token_table)
@@ -120,8 +117,8 @@ class RuntimeSizes:
         """Format the sizes that the runtimes assume before a message; empty if no model was called."""
         if not 0 <= message < self.length:
             return ""
-        each = filter(None, (series.format_size(runtime, message) for runtime, series in self.by_runtime.items()))
-        text = ", ".join(each)
+        sizes = (series.format_size(runtime, message) for runtime, series in self.by_runtime.items())
+        text = ", ".join(filter(None, sizes))
         return f"context size that each runtime assumes here: {text}" if text else ""
 
 
@@ -209,8 +206,8 @@ class AnalysisCache:
 def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Callable[[], object]) -> int | None:
     """Find the first of the *states* in which the trigger fires whose plan changes something; None if none is found.
 
-    As more can be cleared the larger the context is, this is an exponential search: a later state is assumed to change
-    something if an earlier one does.
+    The search is exponential, then binary: as a larger context has more to clear, every state after the first effect is
+    assumed to have one.
     """
     policy = POLICIES[view.policy]
     try:

@@ -140,9 +140,9 @@ class ContextTuiApp(App[None]):
         yield Static(make_visible(PurePath(info.path).name if info else self.TITLE), id="opening", markup=False)
 
     def on_mount(self) -> None:
-        """Paint, and only then import the rest: pydantic, the policies, all widgets. Keys work meanwhile.
+        """Import the inspector in a thread after the first paint, so that keys work meanwhile.
 
-        A picker needs none of that: it comes at once, and asks for it when it has found what there is to open.
+        The picker needs no import: it opens at once, and the inspector is imported once all sessions are listed.
         """
         self._running_loop = asyncio.get_running_loop()
         if self.exit_signal:
@@ -156,7 +156,7 @@ class ContextTuiApp(App[None]):
         Thread(target=self._import_inspector, name="import", daemon=True).start()
 
     def _import_inspector(self) -> None:
-        with suppress(Exception):  # it is told by the import on the main thread
+        with suppress(Exception):  # the import on the main thread raises it again
             import context_tui.tui.inspector.screen  # noqa: F401
         self.post_message(self.Imported())
 
@@ -169,7 +169,7 @@ class ContextTuiApp(App[None]):
     def _freeze_imported(self) -> None:
         if not self._has_imported_inspector:
             self._has_imported_inspector = True
-            gc.freeze()  # once: looking for garbage in all that was imported would be felt, and nothing of it is
+            gc.freeze()  # a collection that visits all imported objects would pause the screen
             gc.enable()
 
     def on_picker_screen_all_found(self) -> None:
@@ -227,7 +227,7 @@ class ContextTuiApp(App[None]):
     def copy_to_clipboard(self, text: str) -> None:
         """Copy to the system's clipboard, or else through the terminal (OSC 52); a notification names which.
 
-        Half a surrogate pair, which is no UTF-8, becomes a question mark.
+        A lone surrogate, which UTF-8 cannot encode, becomes a question mark.
         """
         self._clipboard = text = text.encode("utf-8", "replace").decode("utf-8")
         if self._copy_process is not None:
@@ -245,14 +245,14 @@ class ContextTuiApp(App[None]):
     def exit_on_signal(self, signum: int, _frame: object = None) -> None:
         """Exit because of a signal: the terminal is restored, and the exit code is that of the signal.
 
-        On a terminal that has gone Textual may wait for ever to write: then the process ends without it.
+        Textual may wait forever to write to a terminal that was closed; a timer then ends the process.
         """
         self.exit_signal = signum
         last = Timer(EXIT_TIMEOUT_S, _exit_process, [exit_code_of(signum)])
         last.daemon = True
         last.start()
-        if self._running_loop is not None:  # else it leaves as soon as it runs
-            with suppress(RuntimeError):  # it has left already
+        if self._running_loop is not None:  # otherwise ``on_mount`` exits
+            with suppress(RuntimeError):  # the loop is closed
                 self._running_loop.call_soon_threadsafe(self.exit)
 
     def exit(self, result: None = None, return_code: int = 0, message: Any = None) -> None:
@@ -277,18 +277,16 @@ class ContextTuiApp(App[None]):
         """Open the inspector, the picker if a session must be chosen, or a sweep."""
         self._has_begun = True
         if self.sweep is not None:
-            self._open_sweep(self.sweep)
+            from context_tui.tui.sweep import build_sessions_screen
+
+            screen = build_sessions_screen(self.sweep.sweep, self.sweep.command, self.options)
+            self.push_screen(screen, lambda _: self.exit())
         elif isinstance(self.target, Session | SessionInfo):
             self.open_inspector(self.target)
         elif len(self.target) == 1:
             self.open_inspector(self.target[0])
         else:
             self.open_picker(self.target)
-
-    def _open_sweep(self, sweep: SweepToOpen) -> None:
-        from context_tui.tui.sweep import build_sessions_screen
-
-        self.push_screen(build_sessions_screen(sweep.sweep, sweep.command, self.options), lambda _: self.exit())
 
     def on_sessions_screen_opened(self, event: SessionsScreen.Opened) -> None:
         """Open a session of a sweep in the inspector, with the chosen setting."""
@@ -355,10 +353,7 @@ class ContextTuiApp(App[None]):
 
     @work
     async def _replace_session(self, info: SessionInfo | None) -> None:
-        """Replace the open session by another, or close it; ask first if a result would be lost.
-
-        A result that would be lost is asked about first.
-        """
+        """Replace the open session by another, or close it for None; ask first if a result would be lost."""
         from context_tui.tui.inspector.dialogs import confirm_close
         from context_tui.tui.inspector.screen import InspectorScreen
         from context_tui.tui.view import clear_plan_cache
@@ -473,7 +468,7 @@ def run(app: ContextTuiApp, *, mouse: bool = True) -> int:
     if app.last_state != last:
         write_state(app.last_state, place)
     join_threads(JOIN_TIMEOUT_S)
-    gc.freeze()  # the process ends: nothing needs to be looked through for garbage
+    gc.freeze()  # no collection as the process ends
     if app._exception is not None:
         raise app._exception
     return exit_code_of(app.exit_signal) if app.exit_signal else app.return_code or 0

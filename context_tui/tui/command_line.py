@@ -20,25 +20,22 @@ if TYPE_CHECKING:
 
 def format_plan_command(view: View) -> str:
     """Format ``context-tui plan SESSION -P POLICY …`` for a view."""
-    parts = ["context-tui", "plan", _format_view_session(view), *_format_policy_options(view)]
+    parts = ["context-tui", "plan", _format_session_spec(view.session), *_format_policy_options(view)]
     if view.at is not None:
         parts += ["--at", str(view.point)]
     if view.session.window_override:
         parts += ["--window", str(view.session.window_override)]
     if _waits_for_trigger(view):
         parts.append("--ignore-trigger")
-    if (
-        view.plan
-        and view.plan.steps
-        and len(view.plan.steps) < len(list_nested_policies(POLICIES[view.policy], view.policy_params))
-    ):
+    steps = view.plan.steps if view.plan else ()
+    if steps and len(steps) < len(list_nested_policies(POLICIES[view.policy], view.policy_params)):
         parts.append("--firing-only")
     return shlex.join(parts)
 
 
 def format_replay_command(views: Sequence[View], options: StudySettings) -> str:
     """Format ``context-tui replay SESSION -P POLICY …`` for the policies of several views of one session."""
-    parts = ["context-tui", "replay", _format_view_session(views[0])]
+    parts = ["context-tui", "replay", _format_session_spec(views[0].session)]
     for view in views:
         parts += _format_policy_options(view)
     parts += _format_replay_options(options)
@@ -83,10 +80,6 @@ def _format_replay_options(options: StudySettings) -> list[str]:
     if options.reuse != default.reuse:
         parts += ["--cache", options.reuse]
     return parts
-
-
-def _format_view_session(view: View) -> str:
-    return _format_session_spec(view.session)
 
 
 def _format_session_spec(session: Session) -> str:

@@ -55,9 +55,9 @@ class LaneResult:
         replay: the replay.
         totals: its totals, in tokens.
         baseline_tokens: tokens sent without the policy.
-        thresholds: sizes in tokens, as its runtime counts, at which the policy acted; where it did not, at which it
-            would at the end of the session; none where it goes by something else.
-        study: its price and its regret; None until these are known too.
+        thresholds: sizes in tokens, by the runtime's count, at which the policy acted, or if it never did, at which it
+            would act at the end of the session; empty if its trigger is no size.
+        study: price and regret; None until they are computed.
     """
 
     replay: Replay
@@ -68,9 +68,7 @@ class LaneResult:
 
 
 class RecordingIndex(NamedTuple):
-    """Index of a recording besides sizes: cache reads, uses, and how the agent's own policies compare with its
-    compactions.
-    """
+    """Index of a recording: its cache reads, uses of content, and backtests of the agent's own policies."""
 
     calls: RecordedCalls
     uses: UseIndex
@@ -147,7 +145,6 @@ def _get_token_threshold(trigger: Trigger) -> int | None:
 
 
 MAX_POLICIES = 12
-"""Maximum number of compared policies."""
 
 
 class ReplayKey(NamedTuple):
@@ -162,8 +159,8 @@ class ReplayKey(NamedTuple):
 class Lane:
     """Compared policy: ``view`` holds its name and settings, ``result`` the last result.
 
-    The result belongs to ``result_key``, which differs from the settings until they are replayed; ``error`` is the
-    reason why there is none.
+    ``result_key`` is the key of the result, which differs from that of the settings until they are replayed; ``error``
+    is the reason why there is no result.
     """
 
     view: View
@@ -241,7 +238,7 @@ class Comparison:
             self._adopt(previous, view)
 
     def _adopt(self, previous: Comparison, view: View) -> None:
-        """Compare what was compared before; the selected one is what *view* has chosen."""
+        """Compare the policies of the *previous* comparison; the one of *view* is selected."""
         here, same = _serialize_values(view), previous.session is view.session
         self.settings = previous.settings
         self.selected_number = next(
@@ -256,7 +253,7 @@ class Comparison:
             self.recording, self.replay_lock, self.call = previous.recording, previous.replay_lock, previous.call
             self.recording_index = previous.recording_index
 
-    # What is known
+    # State
 
     @property
     def selected_lane(self) -> Lane:
@@ -363,7 +360,7 @@ class Comparison:
             self._full_context = Context(facts, len(sent_flags), order, 0, {}, content=self.session.content)
         return self._full_context
 
-    # The cursor
+    # Cursor
 
     @property
     def firing_calls(self) -> list[int]:
@@ -409,7 +406,7 @@ class Comparison:
             self.call = candidates[0 if step > 0 else -1]
         return bool(calls)
 
-    # What is compared
+    # Compared policies
 
     def select_lane(self, number: int) -> None:
         """Select a policy."""
@@ -444,7 +441,7 @@ class Comparison:
         """Switch between keeping and undoing recorded compactions."""
         self.settings = replace(self.settings, recorded="ignore" if self.recorded_mode == "keep" else "keep")
 
-    # The way back
+    # Return to the inspector
 
     @property
     def inspector_point(self) -> int | None:

@@ -59,8 +59,8 @@ class Draft:
 class Drafts:
     """Drafts of every plan, by :func:`compute_plan_key`; the application owns one for all of its screens.
 
-    ``requested_server`` is the model and the server (base URL) that were last named on a screen, None for the default:
-    a draft must not be written by another server because the screen was closed in between.
+    ``requested_server`` is the model and the base URL that were named last, None for the default; it outlives the
+    screen, so that no later draft is sent to another server.
     """
 
     def __init__(self) -> None:

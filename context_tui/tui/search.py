@@ -45,7 +45,6 @@ def find_all_text(text: str, needle: str) -> Iterator[int]:
 
 
 REPORT_INTERVAL_S = 0.2
-"""Seconds between two reports of a search."""
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from textual import on
-from textual.events import MouseScrollDown
+from textual.events import MouseScrollDown, Paste
 from textual.pilot import Pilot
 
 from context_tui.errors import PlanError
@@ -146,6 +146,17 @@ async def test_a_wrong_value_is_answered_in_words() -> None:
         assert "invalid: keep_recent_turns: it must be at least 1" in said
         await pilot.press("escape")
         assert "not taken" not in app.panel.rows.render().plain
+
+
+async def test_a_number_can_be_pasted_and_nothing_else() -> None:
+    app = Tuner(MICRO)
+    async with app.run_test(size=(120, 8)) as pilot:
+        await pilot.press("down", "=")
+        for text in ("not a number", "2k"):
+            app.focused.post_message(Paste(text))  # type: ignore[union-attr]
+            await pilot.pause()
+        await pilot.press("enter")
+        assert app.changed == [("min_clear_tokens", 2_000)]
 
 
 async def test_the_difference_is_named_and_stays_until_the_next() -> None:

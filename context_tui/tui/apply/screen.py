@@ -464,9 +464,9 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
 
     def _handle_failure(self, error: SummarizerError, draft: Draft | None) -> None:
         self._attempt = None
-        shown = draft or self.shown_draft
-        if shown is not None:
-            self._show_draft(shown, Phase.FAILED)
+        shown_draft = draft or self.shown_draft
+        if shown_draft is not None:
+            self._show_draft(shown_draft, Phase.FAILED)
         else:
             self.phase = Phase.FAILED
             self._refresh_all()
@@ -478,12 +478,12 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         if attempt is None:
             return
         draft = attempt.stop()
-        shown = draft or self.shown_draft
+        shown_draft = draft or self.shown_draft
         if self._writer:
             self._writer.cancel()
         self._stop_notice = f"Stopped after {attempt.seconds:.0f} s"
-        if shown is not None:
-            self._show_draft(shown)
+        if shown_draft is not None:
+            self._show_draft(shown_draft)
         else:
             self.phase = Phase.READY
             self._refresh_all()

@@ -40,8 +40,8 @@ def format_title(plan: Plan) -> str:
         return plan.policy  # carried out at once
     tokens = sum(sums.tokens[sums.position_of[message]] for message in head)
     messages = f"messages {min(head):,} to {max(head):,}" if len(head) > 1 else f"message {head[0]:,}"
-    kept = pluralize(len(plan.context) - plan.messages_dropped, "message")
-    return f"{plan.policy}: summarise {messages}, est. {pluralize(tokens, 'token')}; keep {kept}"
+    kept_messages = pluralize(len(plan.context) - plan.messages_dropped, "message")
+    return f"{plan.policy}: summarise {messages}, est. {pluralize(tokens, 'token')}; keep {kept_messages}"
 
 
 def format_summarizer_choices(kind: str) -> Content:
@@ -148,18 +148,18 @@ def format_failure_cause(error: SummarizerError, summary: Summary) -> str:
     return _FAILURE_CAUSES.get(kind) or str(error).partition("; ")[0]
 
 
-def format_drafts(drafts: Sequence[Draft], shown: Draft | None, rows: int) -> Content:
+def format_drafts(drafts: Sequence[Draft], shown_draft: Draft | None, rows: int) -> Content:
     """Format the drafts, newest first, with the shown one marked; a click shows one.
 
     Args:
         rows: maximum number of lines; drafts around the shown one are listed.
     """
-    at = next((n for n, each in enumerate(drafts) if shown and each.number == shown.number), 0)
+    at = next((n for n, each in enumerate(drafts) if shown_draft and each.number == shown_draft.number), 0)
     start = max(0, min(at - rows // 2, len(drafts) - rows))
     label = f"{pluralize(len(drafts), 'draft')}  "
     lines = []
     for place, each in enumerate(drafts[start : start + rows]):
-        is_shown = start + place == at and shown is not None
+        is_shown = start + place == at and shown_draft is not None
         edited = " · edited" if each.is_edited else ""
         text = f"{'●' if is_shown else '○'} {each.number} {format_draft_ending(each)} · {each.author}{edited}"
         line = Content.styled(sanitize_line(text), "bold $accent" if is_shown else "")

@@ -37,7 +37,6 @@ from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.styled_text import build_choice_strip
 
 MAX_NAMED_LOSSES = 2
-"""Maximum number of losses listed before writing."""
 DEFAULT_FORMAT = "anthropic"
 """Default format of sessions whose own format cannot be written."""
 
@@ -49,12 +48,8 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (26, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before the path's own keys, so that the footer shows them.
-        Binding(
-            "down", "format(1)", "format", key_display="↑↓", priority=True, id="export-next", tooltip="Next format"
-        ),
-        Binding(
-            "up", "format(-1)", "format", show=False, priority=True, id="export-previous", tooltip="Previous format"
-        ),
+        Binding("down", "format(1)", "format", True, "↑↓", True, id="export-next", tooltip="Next format"),
+        Binding("up", "format(-1)", "format", False, None, True, id="export-previous", tooltip="Previous format"),
         Binding("enter", "write", "write", priority=True, id="export-write", tooltip="Write the file"),
         Binding("enter", "close", "close", priority=True, id="export-done", tooltip="Close"),
         Binding("y", "copy", "copy command", id="export-copy", tooltip="Copy the resume command"),

@@ -36,6 +36,7 @@ from context_tui.tui.rendering.layout import wrap_text
 from context_tui.tui.terminal.cells import choose_form, shorten_path
 from context_tui.tui.timeline import filters
 from context_tui.tui.timeline.filters import NO_FILTER, build_part_filter
+from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.gauge import CATEGORY_STYLES
 from context_tui.tui.widgets.styled_text import (
     BOLD,
@@ -50,6 +51,7 @@ from context_tui.tui.widgets.styled_text import (
     set_background,
 )
 
+CHOOSE_TOOLTIP = "Show only these rows, or go to the message; again: show all rows"
 MAX_LARGEST_BLOCKS, MAX_LISTED_FILES = 12, 20
 """Number of largest blocks and of files that are listed."""
 SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
@@ -65,11 +67,11 @@ RECORDED_SIZES_NOTE = "by recorded sizes: the same parts, by the sizes that the 
 
 @dataclass(frozen=True)
 class BreakdownRow:
-    """A row: ``kind`` and ``value`` are what choosing it filters by; a heading has neither, nor have lines of words.
+    """Row of the breakdown, or a heading, or a line of prose.
 
-    ``tokens`` are estimates but where the text says otherwise; ``share`` is of the context, ``bar`` of the largest row.
-    ``recorded`` is what stands in the column of recorded sizes, where a section has one. A heading is a row with a
-    ``note``, which names the column of tokens; its ``count`` and ``recorded`` name those columns.
+    A row filters the timeline by ``kind`` and ``value``. ``share`` is the share of the context, ``bar`` that of the
+    largest row, ``recorded`` the text in the column of recorded sizes. The ``note``, ``count`` and ``recorded`` of a
+    heading are the names of its columns; a line of prose has only a text.
     """
 
     text: str
@@ -227,7 +229,6 @@ def _build_repeated_read_rows(facts: Facts, parts: Breakdown, total: int) -> Ite
 
 
 COUNT_WIDTH = 8
-"""Cells of the column of counts."""
 RECORDED_WIDTH, SHORT_RECORDED_WIDTH, WIDE_RECORDED_FROM = 19, 12, 70
 """Cells of the column of recorded sizes: at least WIDE cells, and below that width."""
 NUMBERS_WIDTH = 17
@@ -328,14 +329,7 @@ class BreakdownView(ScrollView, can_focus=True):
         Binding("pagedown", "move(10)", "Page down", show=False, id="parts-page-down", tooltip="Ten rows down"),
         Binding("home,g", "move(-100000)", "First", show=False, id="parts-first", tooltip="First row"),
         Binding("end,G", "move(100000)", "Last", show=False, id="parts-last", tooltip="Last row"),
-        Binding(
-            "enter",
-            "choose",
-            "show",
-            key_display="enter",
-            id="parts-choose",
-            tooltip="Show only these rows, or go to the message; again: show all rows",
-        ),
+        build_binding("enter", "choose", "show", "parts-choose", CHOOSE_TOOLTIP, "enter"),
         Binding("s", "order", "sort", show=False, id="parts-order", tooltip="Sort by size, or by place in the file"),
     ]
     cursor = reactive(0, repaint=False)

@@ -22,7 +22,6 @@ from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.text_screen import TextScreen
 
 NAME_WIDTH = 30
-"""Cells of the names of numbers."""
 UNKNOWN_NOTE = "unknown: less was recorded than the file measures"
 ABOUT_NOTE = (
     "Factors are recorded tokens per estimated token (bytes / 4), fitted to the growth of the recorded size from one "

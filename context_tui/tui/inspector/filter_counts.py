@@ -1,7 +1,4 @@
-"""Counts of the rows that each filter would list, computed in slices so that long sessions do not block the screen.
-
-Counted in slices, so that nobody waits for the end of a long session.
-"""
+"""Counts of the rows that each filter would list, computed in slices so that long sessions do not block the screen."""
 
 from __future__ import annotations
 
@@ -9,12 +6,12 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from math import inf
-from typing import NamedTuple
 
 from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan
 from context_tui.tui.timeline.filters import (
     SIZE_STEPS,
     RowFilter,
+    RowTraits,
     count_shown_tokens,
     find_row_traits,
     find_tool_number,
@@ -24,24 +21,6 @@ from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
 
 SLICE_ROWS = 512
 """Rows that are counted between two checks of the clock."""
-
-
-class RowTraits(NamedTuple):
-    """Traits by which filters distinguish rows, the same for many of them: see :class:`filters.Traits`.
-
-    ``tokens`` is the largest of ``SIZE_STEPS`` that the row reaches, 0 if it reaches none.
-    """
-
-    kinds: int
-    tools: tuple[int, ...]
-    verdict: str
-    tokens: int
-    reads_path: bool
-
-    @property
-    def in_context(self) -> bool:
-        """Whether the rows are in the context."""
-        return self.verdict not in ("before", "after")
 
 
 class FilterCounts:

@@ -68,53 +68,6 @@ def format_window_alternatives(window: Window) -> str:
     return f"the window may be {sizes}: w sets it" if sizes and not format_window_source(window, 100) else ""
 
 
-def format_title_line(
-    session: Session,
-    window: Window,
-    counts: ContextCounts,
-    turns: int,
-    requests: int,
-    at: int,
-    width: int,
-    progress: float = 1.0,
-    read_messages: int | None = None,
-    measure_label: str = "",
-    following: bool = False,
-) -> list[Run]:
-    """Format the name of the session, the counts of the context at the point, and at the right edge the point or the
-    share that is read. *read_messages* is set while the session is being read; *measure_label* names a token measure
-    other than the policies' own; *following* marks a session that is followed.
-    """
-    info, facts = session.info, session.facts
-    name = make_visible(PurePath(info.path).name) or info.title or "session"
-    session_name = format_safe_line(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
-    problems = pluralize(len(facts.problems), "problem") if facts.problems else ""
-    source = format_window_source(window, width)
-    end_run: Run = ("● following", GOOD) if following else ("at the end", "")
-    end: Run = end_run if progress >= 1 else (f"{format_percent(progress)} read", f"bold {WARN}")
-    point: Run = end if at >= len(session) else (f"before #{at:,}", f"bold {WARN}")
-    texts = filter(None, (session_name, problems, source, measure_label, point[0]))
-    occupied = sum(count_cells([(text, "")]) + 2 for text in texts)
-    if read_messages is None:
-        context_text = format_context_counts(counts, len(session), turns, width - occupied - 1)
-    else:
-        context_text = f"{pluralize(read_messages, 'message')} so far" if read_messages else ""
-    ranks: list[tuple[int, Run]] = [
-        (10, (session_name, BOLD)),
-        (4, (f"compacted by {format_safe_line(session.origin, 24)}" if session.origin else "", GOOD)),
-        (3, (format_safe_line(info.format, 24), MUTED)),
-        (5, (format_safe_line(facts.model or "", 32), PRIMARY)),
-        (7, (" " + context_text, "")),
-        (8, (problems, WARN)),
-        (6, (measure_label, PRIMARY)),
-        (2, (pluralize(requests, "request") if requests else "", MUTED)),
-        (4, (pluralize(len(facts.branches), "rewound branch", "rewound branches") if facts.branches else "", MUTED)),
-        (8, (source, WARN)),
-        (1, (format_window_alternatives(window), MUTED)),
-    ]
-    return justify_runs([part for part in ranks if part[1][0].strip()], [point], width)
-
-
 def _format_measure(token_table: TokenTable | None, width: int = 200) -> str:
     """Format a token measure with its accuracy, shorter where it is narrow; empty for the policies' own."""
     if token_table is None:
@@ -137,7 +90,7 @@ def _format_parts_labels(token_table: TokenTable | None) -> tuple[str, ...]:
 class HeaderBar(Widget):
     """Session with its counts, recorded context of each request, gauge of the window, and parts of the context.
 
-    Where it is less than four lines high, first the recorded context is left out, then the parts.
+    In less than four lines, first the recorded context is left out, then the parts.
     """
 
     DEFAULT_CSS = "HeaderBar { height: 4; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
@@ -216,26 +169,44 @@ class HeaderBar(Widget):
             self._line_cache = self.content_size, content
         return self._line_cache[1]
 
+    def _format_title_line(self, session: Session, window: Window, width: int) -> list[Run]:
+        """Format the session's name, the counts of the context, and at the right edge the point or the progress."""
+        measure_label, requests = _format_measure(self._token_table, width), len(self._request_history.tokens)
+        info, facts = session.info, session.facts
+        name = make_visible(PurePath(info.path).name) or info.title or "session"
+        session_name = format_safe_line(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
+        problems = pluralize(len(facts.problems), "problem") if facts.problems else ""
+        count, source = len(facts.branches), format_window_source(window, width)
+        branches = pluralize(count, "rewound branch", "rewound branches") if count else ""
+        end_run: Run = ("● following", GOOD) if self._following else ("at the end", "")
+        end: Run = end_run if self._progress >= 1 else (f"{format_percent(self._progress)} read", f"bold {WARN}")
+        point: Run = end if self._point >= len(session) else (f"before #{self._point:,}", f"bold {WARN}")
+        texts = filter(None, (session_name, problems, source, measure_label, point[0]))
+        occupied = sum(count_cells([(text, "")]) + 2 for text in texts)
+        if self._read_messages is None:
+            context_text = format_context_counts(self._counts, len(session), len(self._starts), width - occupied - 1)
+        else:
+            context_text = f"{pluralize(self._read_messages, 'message')} so far" if self._read_messages else ""
+        ranks: list[tuple[int, Run]] = [
+            (10, (session_name, BOLD)),
+            (4, (f"compacted by {format_safe_line(session.origin, 24)}" if session.origin else "", GOOD)),
+            (3, (format_safe_line(info.format, 24), MUTED)),
+            (5, (format_safe_line(facts.model or "", 32), PRIMARY)),
+            (7, (" " + context_text, "")),
+            (8, (problems, WARN)),
+            (6, (measure_label, PRIMARY)),
+            (2, (pluralize(requests, "request") if requests else "", MUTED)),
+            (4, (branches, MUTED)),
+            (8, (source, WARN)),
+            (1, (format_window_alternatives(window), MUTED)),
+        ]
+        return justify_runs([part for part in ranks if part[1][0].strip()], [point], width)
+
     def _build_lines(self, width: int, height: int) -> list[list[Run]]:
         session, level, parts = self.session, self._level, self._parts
         if session is None or level is None or not width:
             return []
-        turns, requests = len(self._starts), len(self._request_history.tokens)
-        lines = [
-            format_title_line(
-                session,
-                level.window,
-                self._counts,
-                turns,
-                requests,
-                self._point,
-                width,
-                self._progress,
-                self._read_messages,
-                _format_measure(self._token_table, width),
-                self._following,
-            )
-        ]
+        lines = [self._format_title_line(session, level.window, width)]
         self._columns = range(0)
         if self._read_messages is not None:
             return lines

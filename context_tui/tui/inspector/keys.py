@@ -22,9 +22,10 @@ from context_tui.tui.widgets.setting_rows import SettingRows
 
 @dataclass(frozen=True)
 class FullScreen:
-    """Full-screen view: name of its module and of its key in the configuration file, its keys, title and content.
+    """Full-screen view that keys of the inspector open.
 
-    ``is_in_footer`` says whether the footer has its key. What the screen closes with is carried out on the inspector.
+    ``name`` is the id of the binding in the configuration file, ``about`` the content of the view, and ``is_in_footer``
+    whether the footer shows the key. The inspector runs the command that the view returns.
     """
 
     name: str

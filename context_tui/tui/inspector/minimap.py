@@ -24,7 +24,6 @@ from context_tui.tui.widgets.styled_text import Run
 MAX_SAMPLED_CHANGES = 4_000
 """Maximum number of changes that are examined: enough for the picture."""
 MAP_WIDTH = 2
-"""Cells of a line, and of the widget."""
 _STYLE_NAMES = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
 
 
@@ -100,7 +99,7 @@ class Minimap(Widget):
         self._styles: dict[str, Style] = {}
 
     def show(self, build_segments: Callable[[int], list[MapSegment]]) -> None:
-        """Draw the segments that *make* returns for a number of lines."""
+        """Draw the segments that *build_segments* returns for a number of lines."""
         self._build_segments = build_segments
         segments = build_segments(self.size.height)
         if segments != self._segments:

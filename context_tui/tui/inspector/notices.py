@@ -23,10 +23,9 @@ MAX_WRAP_LOSS = 12
 
 
 def format_key_hint(digits: str, *, demo: bool, settings: str = "", width: int = 200) -> str:
-    """Format the first keys to press in *width* cells; *digits* choose a policy. *settings* are those saved from the
-    last run; naming them may take two lines.
+    """Format the first keys to press in *width* cells; *digits* choose a policy.
 
-    *kept* are the settings that are as they were left; telling them may take two lines.
+    *settings* are those restored from the last run; naming them may take two lines.
     """
     forms = [f"{digits} choose a policy, ←→ its value, > what it changes, a applies it, ? all keys"]
     if settings:
@@ -125,8 +124,8 @@ def _choose_notice(
         return make_visible(note if note.startswith(session.info.format) else f"{note[:1].upper()}{note[1:]}")
     if notice := format_estimate_check(check, width):
         return notice
-    if left := format_branches(session, width):
-        return left
+    if branches := format_branches(session, width):
+        return branches
     if view.plan and not view.plan.has_changes and (hint := POLICIES[view.policy].hint(context)):
         return hint
     if not len(index_context(context).results.block):

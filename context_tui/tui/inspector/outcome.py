@@ -1,6 +1,6 @@
 """Outcome of a plan as text: the next request, the trigger, and the difference from the setting before.
 
-Pure, without Textual. A ``~`` stands before a size that is an estimate, or recorded only in part.
+Independent of widgets. A size with ``~`` is an estimate, or recorded only in part.
 """
 
 from __future__ import annotations

@@ -46,7 +46,6 @@ MANUAL_KEYS_HELP: list[Paragraph] = [
     [[("m", BOLD), (" clears a result, ", ""), ("c", BOLD), (" cuts here", "")], [("again: takes it back", MUTED)]],
     [[("m", BOLD), (" clears, ", ""), ("c", BOLD), (" cuts, again undoes", "")]],
 ]
-"""Keys of the manual policy."""
 _KINDS_WITHOUT_CURVE = ("list", "marks")
 NARROW_WIDTH = 72
 """Width in cells below which the outcome is shown under the settings."""

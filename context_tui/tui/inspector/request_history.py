@@ -1,7 +1,7 @@
 """Recorded context of every request as one line of columns, with new contexts, drops and the point marked.
 
-Pure. A column shows one request or a stretch of them: of its largest and smallest value the one that is further from
-the column before, so that peaks and the dips after a compaction both survive any width.
+Independent of widgets. A column shows one request, or a range of requests by its largest or smallest value: that which
+differs more from the column before, so that peaks and the dips after a compaction are visible in any width.
 """
 
 from __future__ import annotations
@@ -205,8 +205,10 @@ def format_legend_variants(history: RequestHistory, window: int, at: int) -> Ite
 def format_history_line(
     history: RequestHistory, width: int, window: int, at: int, min_width: int
 ) -> tuple[list[Run], range]:
-    """Format the line with its texts in *width* cells, and return its cells; it gets at least *least* cells if
-    possible.
+    """Format the line with its texts in *width* cells, if possible *min_width* of them for the line.
+
+    Returns:
+        Runs of the whole, and the cells of the line.
     """
     name, legend, room = "", list[Run](), 0
     min_width = min(min_width, len(history.tokens) + len(history.events) + 1)

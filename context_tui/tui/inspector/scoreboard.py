@@ -47,7 +47,6 @@ from context_tui.tui.widgets.styled_text import (
 SHARE_WIDTH = 7
 """Cells of the saved share, with the gap before it."""
 MAX_NAME_WIDTH = 24
-"""Maximum number of cells of a name."""
 MAX_BAR_WIDTH = 30
 """Cells of the bar of the remaining size, with the gap before it."""
 MIN_EFFECT_WIDTH = 27
@@ -58,8 +57,8 @@ MIN_EFFECT_WIDTH = 27
 class ScoreRow:
     """Line of a policy; ``plan_error`` is why there is no plan.
 
-    ``runs`` is None where that means nothing (by hand) or is not known yet; ``limit`` is, in words, at what a policy
-    would run that does not, ``effect`` what it would do; ``changes`` says whether that is anything.
+    ``runs`` is None for a plan by hand, and until it is known; ``limit`` is the size or time at which the policy would
+    run, ``effect`` the effect of the plan, and ``changes`` whether it has any.
     """
 
     policy: str
@@ -93,9 +92,9 @@ def build_score_rows(
     token_table: TokenTable | None = None,
     current: str = "",
 ) -> list[ScoreRow]:
-    """Build a line for every listed policy and the chosen one; *plan_of* returns the plan for a name.
+    """Build a line for every listed policy and the chosen one; *get_plan* returns the plan of a policy.
 
-    ``View.plan_of`` keeps the plans of policies that were not changed, so that a new setting costs one plan.
+    ``View.get_plan`` caches plans, so that a new setting of one policy computes a single plan.
     """
     rows = []
     for policy in LISTED_POLICIES.list_names_with(current):
@@ -159,7 +158,7 @@ def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ScoreColumns:
 
 
 def format_score_heading(columns: ScoreColumns, width: int, measure_label: str = "") -> list[Run]:
-    """Format the heading; *measure* is the token measure of the next request, if not the policies' own."""
+    """Format the heading; *measure_label* names the token measure of the next request, if not the policies' own."""
     text = "   " + "policy".ljust(columns.name)
     if columns.runs:
         text += f"  {RUNS_HEADING if columns.runs >= len(RUNS_HEADING) + 2 else 'run'}".ljust(columns.runs)

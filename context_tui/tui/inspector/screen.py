@@ -284,10 +284,10 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     @on(workers.MeasureComputed)
     def _show_measure(self, event: workers.MeasureComputed) -> None:
-        if event.view.session is self.view.session and event.view.measure is self.view.measure:
-            outcome = self.run_command(self.controller.finish_measuring, event.error)
-            if outcome:
-                self.show_notification(outcome, warn=bool(event.error))
+        if (event.view.session, event.view.measure) == (self.view.session, self.view.measure):
+            message = self.run_command(self.controller.finish_measuring, event.error)
+            if message:
+                self.show_notification(message, warn=bool(event.error))
 
     # Timeline, map and detail
 
@@ -489,12 +489,12 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def action_back(self) -> None:
         """Stop reading, or close one thing: each press closes another."""
-        bar = self.query_one(SearchBar)
+        bar, timeline = self.query_one(SearchBar), self.query_one(Timeline)
         if self.controller.is_reading:
             self.jobs.cancel("read")
         elif bar.display:
             bar.action_close()
-        elif self.controller.is_limited and self.query_one(Timeline).has_focus:
+        elif self.controller.is_limited and timeline.has_focus:
             self.action_unfilter()
         elif self.has_class("-reading") or self.query_one(ContentSwitcher).current == "breakdown":
             self._show_side("detail")
@@ -503,8 +503,8 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.action_unfilter()
         elif self.view.at is not None:
             self.run_command(self.controller.toggle_point)
-        elif not self.query_one(Timeline).has_focus:
-            self.query_one(Timeline).focus()
+        elif not timeline.has_focus:
+            timeline.focus()
         else:
             self.post_message(self.BackRequested())
 

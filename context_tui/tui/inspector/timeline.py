@@ -27,12 +27,14 @@ from context_tui.tui.timeline.filters import find_line
 from context_tui.tui.timeline.marks import NO_MARK, RowMark, RowMarker
 from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location, TimelineRows
 from context_tui.tui.timeline.turns import TurnSummaries
+from context_tui.tui.widgets.bindings import build_binding
 
 _STYLE_NAMES = (
     *("text", "quiet", "turn", "head", "about", "outside", "bar", "cursor", "shadow", "match", "rule"),
     *("user", "asst", "result", "error", "inject", "summary", "system"),
     *("cleared", "truncated", "summarised", "dropped", "protected", "gone", "before", "after"),
 )
+ENTER_TOOLTIP = "From a call to its result or sub-agent, and back; on the head of a turn, fold or open it"
 FOLD_SIGN_WIDTH = 5
 """Cells at the left of a turn's head in which a click folds or opens the turn."""
 UNSETTLED_ROWS = 64
@@ -51,14 +53,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         Binding("pagedown", "page(1)", "Page down", show=False, id="page-down", tooltip="One page down"),
         Binding("home,g", "go(0)", "First row", show=False, id="first", tooltip="Go to the first row"),
         Binding("end,G", "go(-1)", "Last row", show=False, id="last", tooltip="Go to the last row"),
-        Binding(
-            "enter",
-            "enter",
-            "Call / result",
-            show=False,
-            id="enter",
-            tooltip="From a call to its result or sub-agent, and back; on the head of a turn, fold or open it",
-        ),
+        build_binding("enter", "enter", "Call / result", "enter", ENTER_TOOLTIP),
         Binding("space", "open", "Open", show=False, id="open", tooltip="Read the selected row in full"),
     ]
 
@@ -175,7 +170,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def find_line(self, location: Location) -> int:
         """Return the line of a location, or the nearest listed one."""
-        return self.find_row_line(self._rows.find_row(*location))
+        return find_line(self._listed, self._rows.find_row(*location))
 
     # Visible rows
 
@@ -226,14 +221,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def scroll_to_rows(self, rows: range) -> None:
         """Scroll as far as shows these rows while the first one stays visible."""
-        first, stop = self.find_row_line(rows.start), self.find_row_line(rows.stop - 1) + 1
+        first, stop = find_line(self._listed, rows.start), find_line(self._listed, rows.stop - 1) + 1
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         if height > 0 and stop > top + height:
             self.scroll_to(y=min(first, stop - height), animate=False, immediate=True)
-
-    def find_row_line(self, row: int) -> int:
-        """Return the line of a row, or the nearest listed one."""
-        return find_line(self._listed, row)
 
     def watch_virtual_size(self, size: Size) -> None:
         """Fit the scroll bar to the rows."""

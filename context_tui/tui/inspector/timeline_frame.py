@@ -72,8 +72,11 @@ class ColumnHeads(Widget):
     def show(
         self, title: str, messages: int, listed_counts: tuple[int, int] | None = None, unit: str = DEFAULT_UNIT
     ) -> None:
-        """Show a title above columns that fit so many messages; *shown* is the number of listed rows and of all rows,
-        *unit* the heading of the token column.
+        """Show a title above columns for this number of messages.
+
+        Args:
+            listed_counts: number of listed rows, and of all rows; None if all are listed.
+            unit: heading of the token column.
         """
         if (title, messages, listed_counts, unit) != (self.title, self._messages, self.listed_counts, self.unit):
             self.title, self._messages, self.listed_counts, self.unit = title, messages, listed_counts, unit

@@ -77,7 +77,7 @@ class RowCells:
 def paint_row(
     row: RowCells, columns: TimelineColumns, largest: int, styles: Mapping[str, Style], overlay: Style
 ) -> Strip:
-    """Paint the strip of a row; *over* is a style over every segment, such as the cursor's."""
+    """Paint the strip of a row; *overlay* is a style over every segment, such as the cursor's."""
     outside = row.mark.verdict in ("before", "after")
     dim = styles["outside"]
     kind = dim if outside else styles.get(row.kind, styles["text"])
@@ -106,7 +106,7 @@ def paint_head(
     styles: Mapping[str, Style],
     overlay: Style,
 ) -> Strip:
-    """Paint the head of a turn: a rule above its messages, or when folded its first *words* and a bar."""
+    """Paint the head of a turn: a rule above its messages, or if it is folded its *preview* and a bar."""
     dim = styles["outside"] if turn.outside else None
     head, text, quiet = (dim or styles[name] for name in ("head", "text", "about"))
     verdict_style = styles.get(turn.verdict, quiet)

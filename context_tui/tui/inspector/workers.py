@@ -1,7 +1,7 @@
 """Background threads of the inspector: reading, searching, measuring and planning.
 
-They work on immutable views, store results in :class:`~context_tui.tui.analysis.AnalysisCache`, and only post messages.
-A late result is recognised by its view.
+The threads read immutable views, store results in :class:`~context_tui.tui.analysis.AnalysisCache`, and post messages.
+Each message names the view that it belongs to, so that a late result can be dropped.
 """
 
 from __future__ import annotations
@@ -134,19 +134,20 @@ class InspectorWorkers:
 
     def read_session(self, loading: SessionLoader) -> None:
         """Read a session, or continue to read it; posts ``SessionRead``."""
-        post = self._screen.post_message
 
         def work(job: ThreadJob) -> None:
-            loading.read(lambda report: post(SessionRead(report)), lambda: job.is_cancelled, job.yield_to_screen)
+            loading.read(self._post_read, lambda: job.is_cancelled, job.yield_to_screen)
 
         self._start("read", "read the session", work, SHORT_PAUSE_S)
 
+    def _post_read(self, report: SessionSnapshot | ReadFailure) -> None:
+        self._screen.post_message(SessionRead(report))
+
     def follow(self, loading: SessionLoader) -> None:
         """Read the session whenever the file changes, until cancelled; posts ``SessionRead``."""
-        post = self._screen.post_message
 
         def work(job: ThreadJob) -> None:
-            loading.follow(lambda report: post(SessionRead(report)), job.stop_event, job.yield_to_screen)
+            loading.follow(self._post_read, job.stop_event, job.yield_to_screen)
 
         self._start("follow", "follow the session", work, SHORT_PAUSE_S)
 

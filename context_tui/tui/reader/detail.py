@@ -29,6 +29,7 @@ from context_tui.tui.rendering.layout import LayoutLine, TextPart
 from context_tui.tui.search import find_all_text, find_text, get_searchable_text
 from context_tui.tui.threads import ThreadJob, start_work
 from context_tui.tui.timeline.rows import WHOLE_MESSAGE, Location
+from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
 _STYLE_NAMES = (
@@ -54,9 +55,7 @@ class Detail(ReadingPane):
         Binding("enter", "enter", "Call / result", show=False, id="detail-enter", tooltip="From a call to its result"),
         Binding("x", "more", "Show more", show=False, id="detail-more", tooltip="Show more of a long text"),
         Binding("left", "screen.value(-1)", "Lower value", show=False, id="detail-less", tooltip="Lower the parameter"),
-        Binding(
-            "right", "screen.value(1)", "Raise value", show=False, id="detail-more-value", tooltip="Raise the parameter"
-        ),
+        build_binding("right", "screen.value(1)", "Raise value", "detail-more-value", "Raise the parameter"),
         Binding("v", "screen.raw", "raw", id="detail-raw", tooltip="Raw text or rendered"),
         Binding("escape", "close", "back", key_display="esc", id="detail-close", tooltip="Back to the timeline"),
     ]
@@ -178,8 +177,8 @@ class Detail(ReadingPane):
             phrase = max(_WORDS_PATTERN.findall(text), key=len, default="")
             at = [place for place, line in enumerate(self._lines) if phrase in line.text] if len(phrase) >= 4 else []
             if at:
-                found = min(at, key=lambda place: abs(place - near - number))
-                self.scroll_to(y=found - number, animate=False, force=True)
+                nearest = min(at, key=lambda place: abs(place - near - number))
+                self.scroll_to(y=nearest - number, animate=False, force=True)
                 return
         self.scroll_to(y=near, animate=False, force=True)
 

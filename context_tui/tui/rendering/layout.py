@@ -69,7 +69,6 @@ def _find_fitting_end(line: str, start: int, width: int) -> int:
 
 
 COLUMN_GAP = " │ "
-"""Separator of two columns."""
 
 
 class StyleSpan(NamedTuple):
@@ -184,8 +183,9 @@ class PartLayout:
 def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine]:
     """Lay out a safe part, the *number*-th, in *width* cells, without its right column."""
     room = min(cell_len(part.mark), width // 2, max(width - 2, 0))
-    lead, continuation = _fit_mark(part, room), set_cell_size(part.continuation_mark, room)
-    is_content = part.mark_is_content
+    lead, continuation = set_cell_size(part.mark, room), set_cell_size(part.continuation_mark, room)
+    if is_content := part.mark_is_content:  # which may begin with blanks, so that its end is more important
+        lead = set_cell_size(part.mark[::-1], room)[::-1]
     for start, stop, indent in find_wrapped_lines(part.text, width - room):
         spans = tuple(_clip_spans(part.spans, start, stop)) if part.spans else ()
         text = part.text[start:stop]
@@ -193,11 +193,6 @@ def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine
             number, start, stop, lead + " " * indent, text, part.style, spans, part.mark_style, None, is_content
         )
         lead, is_content = continuation, False
-
-
-def _fit_mark(part: TextPart, room: int) -> str:
-    """Fit the mark in *room* cells; keep the end of one that is content, as it may begin with blanks."""
-    return set_cell_size(part.mark[::-1], room)[::-1] if part.mark_is_content else set_cell_size(part.mark, room)
 
 
 def _clip_spans(spans: Sequence[StyleSpan], start: int, stop: int) -> Iterator[StyleSpan]:

@@ -146,7 +146,8 @@ class _SectionRenderer:
         else:
             info = token.info.strip()
             language = find_fence_language(info)
-            if info and not _is_language(info):
+            is_name = info.replace("+", "").replace("#", "").isalnum()
+            if info and not (is_name and language):
                 yield from self._render_line(info, (StyleSpan(0, len(info), "muted"),), "fence", "  ")
                 if not token.content:
                     return
@@ -178,11 +179,6 @@ class _SectionRenderer:
                 yield from self._render_line(text, spans, self._style)
             if number == 0:
                 yield from self._render_line("─┼─".join("─" * width for width in widths), (), "muted")
-
-
-def _is_language(info: str) -> bool:
-    """Return whether the info of a fence is the name of a known language and nothing else."""
-    return info.replace("+", "").replace("#", "").isalnum() and find_fence_language(info) != ""
 
 
 def _count_cells(line: str) -> int:

@@ -40,7 +40,6 @@ ASCII_KEY_NAMES = str.maketrans({"⏎": "enter", "⌫": "backspace"})
 """Names of the keys that have a sign."""
 
 ELLIPSIS = "…"
-"""Sign in the place of text that is cut off."""
 
 
 MAX_LINE_SOURCE = 2_000

@@ -1,10 +1,10 @@
 """Minimum contrast of text in the colours that the terminal supports.
 
-Styles are checked after all themes, blends and widgets, as only then is it known how a terminal of 256 or 16 colours
-shows them. The colour of text that is too close to its background is moved away from it as far as needed. Bars, borders
-and shades are drawing, not text, and stay unchanged.
+Styles are checked last, after themes and blending, because only then are the colours known that a terminal with 256 or
+16 colours shows. Text with too little contrast gets the nearest readable colour. Bars, borders and shades are drawing,
+not text, and stay unchanged.
 
-A terminal of 16 colours gets a background of its own palette, as its default is unknown. Without colours, only bold,
+A terminal with 16 colours gets a background from its palette, as its default is unknown. Without colours, only bold,
 dim, underline and reverse remain.
 """
 

@@ -1,9 +1,8 @@
 """Queue that handles keys, pastes and mouse events strictly one after the other.
 
-Textual passes a key to the focused widget, and it bubbles through all parents back to the application before bindings
-are looked up. In a burst of keys, the second would be passed to the widget that had the focus before the first one
-moved it or opened a dialog, and a click to the widget that was at its place before the key. Pastes and mouse events
-are queued like keys.
+Textual passes a key to the focused widget and looks up bindings only after the key has bubbled back to the application.
+In a burst of keys, the second one would therefore reach the widget that had the focus before the first one moved it or
+opened a dialog. Pastes and mouse events are queued for the same reason.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 UserInput = Key | Paste | MouseEvent
-"""Input of the user."""
 KEY_TIMEOUT_S = 1.0
 """Seconds after which the next key is handled even if the one before did not return, as its widget may have been
 removed, or if a new screen has no focus.

@@ -1,7 +1,7 @@
 """Line filter for safe and readable output, in ASCII on request.
 
-Text is sanitized where it enters a widget; this filter makes sure that no control character is output even if that was
-forgotten. It also adjusts the contrast of text, whatever its theme and widget, and replaces glyphs for ``--ascii``.
+Text is sanitized where it enters a widget; this filter is the safety net that lets no control character through. It
+also adjusts the contrast of all text, and replaces glyphs for ``--ascii``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from textual.filter import LineFilter
 from context_tui.tui.terminal.cells import to_ascii
 from context_tui.tui.terminal.contrast import ContrastAdjuster
 
-_CONTROL_REPLACEMENTS = {
-    code: "·" for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-}
+_CONTROL_RANGES = range(0x20), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A)
+_CONTROL_REPLACEMENTS = {code: "·" for codes in _CONTROL_RANGES for code in codes}
 _NO_STYLE = Style.null()
 _CONTROL_REPLACEMENTS |= {code: "·" for code in (0x200E, 0x200F, 0x061C, 0x2028, 0x2029)}
 _MAX_CACHED_SEGMENTS = 8192

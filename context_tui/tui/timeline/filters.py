@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple
 
 from context_tui.compaction.plan import ACTION_PAST_TENSE
 from context_tui.session.facts import Facts
@@ -33,24 +33,23 @@ SIZE_STEPS = (500, 1_000, 5_000, 20_000)
 _KIND_BITS = {kind: 1 << number for number, kind in enumerate(ROW_KINDS)}
 
 
-class Traits(Protocol):
-    """Properties of a row that filters test.
+class RowTraits(NamedTuple):
+    """Traits by which filters distinguish rows, the same for many of them.
 
-    ``kinds`` has a bit for each kind, ``tools`` are the numbers of the tools that read the filter's path.
+    ``kinds`` has a bit for each kind, ``tools`` are the numbers of the tools that read the filter's path, ``tokens`` is
+    the largest of ``SIZE_STEPS`` that the row reaches, or 0.
     """
 
+    kinds: int
+    tools: tuple[int, ...]
+    verdict: str
+    tokens: int
+    reads_path: bool
+
     @property
-    def tokens(self) -> int: ...
-    @property
-    def in_context(self) -> bool: ...
-    @property
-    def kinds(self) -> int: ...
-    @property
-    def tools(self) -> tuple[int, ...]: ...
-    @property
-    def reads_path(self) -> bool: ...
-    @property
-    def verdict(self) -> str: ...
+    def in_context(self) -> bool:
+        """Whether the rows are in the context."""
+        return self.verdict not in ("before", "after")
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class RowFilter:
     def __bool__(self) -> bool:
         return self != NO_FILTER
 
-    def matches(self, row: Traits, tool_number: int) -> bool:
+    def matches(self, row: RowTraits | _RowProperties, tool_number: int) -> bool:
         """Return whether a row meets all conditions, given the number of the filter's tool."""
         return (
             row.tokens >= self.min_tokens

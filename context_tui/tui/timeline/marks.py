@@ -60,7 +60,6 @@ BLOCK_LABELS = {
     Kind.IMAGE: "image",
     Kind.OTHER: "block",
 }
-"""Labels of the kinds of blocks."""
 OUTSIDE_REASONS = {
     "start": "not in this context",
     "compaction": "not in this context: compacted before",
@@ -71,13 +70,12 @@ OUTSIDE_REASONS = {
 
 
 CHANGED_VERDICTS = frozenset({"cleared", "truncated", "summarised", "dropped"})
-"""Verdicts on rows that a plan changes."""
 
 
 class RowMarker:
     """Marks of one plan, computed row by row on demand; without a plan, those of an applied one.
 
-    With a *token_table*, reasons show sizes by its token measure; the decisions of the policy do not depend on it.
+    Reasons show sizes by the measure of *token_table*, if given; the plan does not depend on it.
     """
 
     def __init__(

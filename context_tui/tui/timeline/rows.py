@@ -28,7 +28,6 @@ class Location(NamedTuple):
 
 
 FIRST_LOCATION = Location(0)
-"""First message of a session."""
 
 
 class TimelineRows:

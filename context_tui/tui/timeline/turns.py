@@ -59,8 +59,9 @@ class TurnEffect(NamedTuple):
 class TurnSummary:
     """Summary of a turn, or with ``number`` 0 of the messages before the first.
 
-    ``tokens`` are the sum of its rows, by the measure that ``unit`` names. ``share`` is the part of the next request
-    that its messages in the context take, None if it has none; ``outside`` is then "before" or "after".
+    ``tokens`` is the sum of its rows by the token measure that ``unit`` names, ``share`` the share of its messages in
+    the next request. For a turn without messages in the context, ``share`` is None and ``outside`` is ``before`` or
+    ``after``.
     """
 
     number: int
@@ -126,7 +127,8 @@ class TurnSummaries:
         sizes = rows.token_table
         sums = sizes.prefix_sums_in(context) if sizes else index_context(context).prefix
         context_tokens = sum(sums[each.stop] - sums[each.start] for each in positions)
-        tokens -= _count_cleared_tokens(context, messages, sizes)
+        cleared, saved = _compute_cleared_tokens(context, sizes)
+        tokens -= saved[bisect_left(cleared, messages.stop)] - saved[bisect_left(cleared, messages.start)]
         share = context_tokens / self._request_tokens if self._request_tokens else 0.0
         plan = self._marker.plan
         effects = self._find_applied_effects(span)
@@ -234,12 +236,6 @@ def _compute_cleared_tokens(context: Context, sizes: TokenTable | None) -> tuple
         context.memo[key] = messages, list(accumulate((tokens[message] for message in messages), initial=0))
     result: tuple[list[int], list[int]] = context.memo[key]
     return result
-
-
-def _count_cleared_tokens(context: Context, messages: range, sizes: TokenTable | None) -> int:
-    """Count the tokens by which messages are smaller in a context than recorded."""
-    cleared, sums = _compute_cleared_tokens(context, sizes)
-    return sums[bisect_left(cleared, messages.stop)] - sums[bisect_left(cleared, messages.start)]
 
 
 class ContextCounts(NamedTuple):

@@ -165,7 +165,6 @@ WINDOW_SOURCE_LABELS = {
     "inferred": "inferred from recorded sizes",
     "assumed": "assumed",
 }
-"""Descriptions of the sources of a window size."""
 
 
 def build_window_prompt(window: Window) -> InputPrompt:

@@ -73,7 +73,8 @@ def format_parts_line(
 ) -> list[Run]:
     """Format the parts with their tokens and the *free* tokens in *width* cells; the smallest are joined if needed.
 
-    *labels* name the token measure, the longest first.
+    Args:
+        labels: names of the token measure, the longest first.
     """
     runs: list[Run] = []
     for runs in _format_parts_variants(parts, free, labels):
@@ -136,25 +137,27 @@ def format_window_size(window: Window) -> str:
 
 def draw_gauge(level: WindowLevel, parts: Sequence[ContextPart] | None, width: int) -> list[Run]:
     """Draw the bar in exactly *width* cells: the used part, divided into *parts* if known, and the free rest."""
-    used = min(width, max(round(level.share * width), 1 if level.size.tokens else 0))
+    used_cells = min(width, max(round(level.share * width), 1 if level.size.tokens else 0))
     free_text = f" {format_tokens(level.free)} free, not to scale" if 0 < level.share < ZOOM_SHARE else ""
     if len(free_text) * 2 > width:
         free_text = ""
     if free_text:
-        used = width - len(free_text)
+        used_cells = width - len(free_text)
     canvas = Canvas(width)
     canvas.write(0, 0, FREE_PATTERN * width, MUTED)
     canvas.write(width - len(free_text), 0, free_text, MUTED)
     if not parts:
-        canvas.write(0, 0, "█" * used, PRIMARY)
+        canvas.write(0, 0, "█" * used_cells, PRIMARY)
     visible_parts = [part for part in parts or () if part.tokens > 0]
     x = 0
-    for part, size in zip(visible_parts, distribute_cells([part.tokens for part in visible_parts], used), strict=True):
+    for part, size in zip(
+        visible_parts, distribute_cells([part.tokens for part in visible_parts], used_cells), strict=True
+    ):
         canvas.write(x, 0, part.pattern * size, part.style)
         _draw_label(canvas, x, size, part.name, BOLD)
         x += size
     if not free_text:
-        _draw_label(canvas, used, width - used, f"{format_tokens(level.free)} free", MUTED)
+        _draw_label(canvas, used_cells, width - used_cells, f"{format_tokens(level.free)} free", MUTED)
     return canvas.get_line()
 
 

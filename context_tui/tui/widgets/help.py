@@ -48,7 +48,8 @@ class HelpScreen(TextScreen[None]):
                     group = lines if is_own else general
                     group += _format_binding_lines(self._format_keys(keys), binding, width)
             if lines:
-                yield TextPart(_format_group_title(node), "heading")
+                words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__.removesuffix("Screen"))
+                yield TextPart(node.BINDING_GROUP_TITLE or words, "heading")
                 yield TextPart("\n".join(lines) + "\n")
         yield TextPart("Everywhere", "heading")
         yield TextPart("\n".join(general))
@@ -66,10 +67,6 @@ def _group_bindings(node: DOMNode) -> Iterable[tuple[Binding, list[str]]]:
                 name = (binding.action, binding.description)
                 groups.setdefault(name, (binding, []))[1].append(key)
     return groups.values()
-
-
-def _format_group_title(node: DOMNode) -> str:
-    return node.BINDING_GROUP_TITLE or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__.removesuffix("Screen"))
 
 
 def _format_binding_lines(keys: str, binding: Binding, width: int) -> list[str]:

@@ -290,9 +290,9 @@ class ReadingPane(ScrollView, can_focus=True):
         """Wrap one more part, and return whether there was one."""
         part = next(self._source, None)
         if part is None:
-            rest = self._layout.flush_right()
-            self._lines += rest
-            return bool(rest)
+            right_lines = self._layout.flush_right()
+            self._lines += right_lines
+            return bool(right_lines)
         part = sanitize_part(part)
         lines = self._layout.lay_out(part, len(self._parts))
         # The right column of the part before may be longer than its left one.

@@ -47,7 +47,6 @@ def draw_track(scale: Scale, value: Number, default: Number | None, width: int, 
 
 
 ENTRY_GAP = 2
-"""Cells between two entries on a line."""
 MOVE_EARLIER_GLYPH, MOVE_LATER_GLYPH = "◀", "▶"
 
 

@@ -18,6 +18,7 @@ from textual.widgets import Input
 
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.scales import parse_number
+from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.setting_lines import (
     MARK_WIDTH,
     ClickTarget,
@@ -57,8 +58,8 @@ class NumberEntry(Input, inherit_bindings=False):
 class SettingRows(Widget, can_focus=True):
     """One row per setting, with the values of the last ``show``.
 
-    A new value is passed on while the key is being handled, and returns by ``show``, so that the next key, here or
-    elsewhere, applies to it. A typed entry is accepted or refused before any other key is handled.
+    A key passes the new value on at once, and the owner calls ``show`` with it, so that the next key applies to that
+    value. A typed entry is accepted or refused before any other key is handled.
     """
 
     BINDING_GROUP_TITLE = "Parameters"
@@ -68,22 +69,8 @@ class SettingRows(Widget, can_focus=True):
         Binding("down,j", "move(1)", "Row", show=False, id="setting-down", tooltip="Parameter below"),
         Binding("left", "step(-1)", "value", key_display="←→", id="setting-less", tooltip="One step less"),
         Binding("right", "step(1)", "More", show=False, id="setting-more", tooltip="One step more"),
-        Binding(
-            "shift+left",
-            "step(-10)",
-            "Less",
-            show=False,
-            id="setting-ten-less",
-            tooltip="Ten steps less; in a chain: earlier",
-        ),
-        Binding(
-            "shift+right",
-            "step(10)",
-            "More",
-            show=False,
-            id="setting-ten-more",
-            tooltip="Ten steps more; in a chain: later",
-        ),
+        build_binding("shift+left", "step(-10)", "Less", "setting-ten-less", "Ten steps less; in a chain: earlier"),
+        build_binding("shift+right", "step(10)", "More", "setting-ten-more", "Ten steps more; in a chain: later"),
         Binding("equals_sign,enter", "type", "type", key_display="=", id="setting-type", tooltip="Type a value"),
         Binding("space", "tick", "Tick", show=False, id="setting-tick", tooltip="Switch on or off, tick an item"),
         Binding("backspace", "default", "Default", show=False, id="setting-default", tooltip="Reset to the default"),
@@ -401,12 +388,10 @@ class SettingRows(Widget, can_focus=True):
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Choose the row above; the wheel changes no value."""
-        self._move_by_wheel(event, -1)
+        event.stop()
+        self.choose_row(self.row - 1)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Choose the row below."""
-        self._move_by_wheel(event, 1)
-
-    def _move_by_wheel(self, event: events.MouseEvent, rows: int) -> None:
         event.stop()
-        self.choose_row(self.row + rows)
+        self.choose_row(self.row + 1)

@@ -121,10 +121,10 @@ def justify_runs(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: i
     return clip_runs([*pad_runs(runs, max(room, 0)), (" " * gap if end else "", ""), *end], width)
 
 
-def format_bar(share: float, width: int, full: str = "█", rest: str = "░") -> tuple[str, str]:
+def format_bar(share: float, width: int, glyph: str = "█", empty: str = "░") -> tuple[str, str]:
     """Return the filled part of a bar, at least one cell for a positive share, and its rest."""
     filled = min(width, max(round(share * width), 1 if share > 0 else 0))
-    return full * filled, rest * (width - filled)
+    return glyph * filled, empty * (width - filled)
 
 
 def wrap_parts(parts: Sequence[Sequence[Run]], width: int, gap: int = 3) -> list[list[Run]]:

@@ -170,11 +170,10 @@ def test_what_is_gone_without_being_declared_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: bool
 ) -> None:
     session = ct.from_messages(split_by_a_policy(tmp_path)[0].to_messages())
-    form = type(FORMATS["anthropic"])
-    write = form.write
+    form, write = type(FORMATS["anthropic"]), FORMATS["anthropic"].write
 
     def forgets(self: Any, session: Session, path: Path) -> Losses:
-        losses = write(self, session, path)
+        losses = write(session, path)
         path.write_bytes(path.read_bytes().replace(b"and now this", b"and"))
         if told:
             losses.add("something else that happened")

@@ -34,7 +34,7 @@ def notify_briefly(screen: Screen[Any], text: str, *, warn: bool = False) -> Non
     screen.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
 
-def save_and_notify(screen: Screen[Any], text: str, name: str, suffix: str, noun: str = "file") -> None:
+def save_and_report(screen: Screen[Any], text: str, name: str, suffix: str, noun: str = "file") -> None:
     """Save *text* as a new file, and notify of its path, or of the reason why the *noun* cannot be written."""
     try:
         path = save_new_file(text, name, suffix)
@@ -48,4 +48,4 @@ def save_picture(screen: Screen[Any], path: str, kind: str) -> None:
     """Save the screen as a picture that is named after the session's *path* and the *kind* of the screen."""
     name = Path(path).stem or "session"
     picture = screen.app.export_screenshot(title=make_visible(f"{name}: {kind}"))
-    save_and_notify(screen, picture, f"{name}-{kind}", "svg", "picture")
+    save_and_report(screen, picture, f"{name}-{kind}", "svg", "picture")

@@ -346,5 +346,5 @@ def test_bodies_are_read_alike(tmp_path: Path, body: Any, escaped: bool) -> None
     assert ct.tokens.estimate(ct.from_messages(session.to_messages())) == ct.tokens.estimate(session)
     assert session.message(1)["content"][0].get("content") == body
     own = ct.from_messages(session.to_messages()).facts
-    for column in ("size", "text_bytes", "json_bytes", "cut", "block_flags"):
+    for column in ("size", "text_bytes", "json_bytes", "boundary_shifts", "block_flags"):
         assert list(getattr(own, column)) == list(getattr(session.facts, column)), column

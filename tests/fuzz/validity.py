@@ -42,7 +42,7 @@ def _columns(facts: Facts) -> Iterator[str]:
     for length, names in (
         (records, "record_place record_length record_message record_next"),
         (messages, "flags time end_time first_block last_block first_record last_record"),
-        (blocks, "block_message block_next block_flags size text_bytes json_bytes cut tool call path"),
+        (blocks, "block_message block_next block_flags size text_bytes json_bytes boundary_shifts tool call path"),
         (len(facts.requests), "request_message request_time request_model"),
         (len(facts.calls), "call_use call_result"),
     ):

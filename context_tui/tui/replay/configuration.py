@@ -19,7 +19,7 @@ from context_tui.policies.base import find_nested_field
 from context_tui.policies.registry import POLICIES
 from context_tui.tui.comparison import Lane
 from context_tui.tui.rendering.layout import TextPart
-from context_tui.tui.saving import save_and_notify
+from context_tui.tui.saving import save_and_report
 from context_tui.tui.widgets.text_screen import TextScreen
 
 SOURCES_NOTE = "As of November 2026, from documentation, source code and user reports. Showing it changes nothing."
@@ -84,4 +84,4 @@ class ConfigurationScreen(TextScreen[None]):
 
     def action_save(self) -> None:
         """Save the text under a name that is not taken."""
-        save_and_notify(self, format_configuration(self._lane), f"{self._lane.policy}-configuration", "txt")
+        save_and_report(self, format_configuration(self._lane), f"{self._lane.policy}-configuration", "txt")

@@ -86,8 +86,8 @@ class Format(Protocol):
         name: Its name on the command line.
         about: One line about it.
         suffixes: Suffixes by which its files are found in folders; new files get the first.
-        from_source: The part of the reader that was never compared with a real file, only with the source of the
-            program: :data:`ALL_FROM_SOURCE`, or a few words.
+        from_source: The part of the reader that was only compared with the program's source, never with a real file:
+            :data:`ALL_FROM_SOURCE`, or a few words.
     """
 
     name: ClassVar[str]

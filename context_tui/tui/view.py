@@ -160,7 +160,7 @@ class View:
         return replace(self, policy=policy, applied=None)
 
     def with_param(self, policy: str, name: str, value: Any) -> View:
-        """Change one setting; a value equal to the default is removed. ``A.b`` is setting *b* of nested policy *A*."""
+        """Change one setting; a value equal to the default is removed. ``A.b`` is setting b of the nested policy A."""
         owner, dot, inner = name.rpartition(".")
         if dot and owner in POLICIES:
             policy, name = owner, inner

@@ -93,7 +93,10 @@ def find_conversation_file(path: Path) -> Path | None:
 
 
 def read_histories(path: Path, *, max_events: int | None = None) -> list[Run]:
-    """Read the histories in a file, or the only one of a conversation in a folder (optionally only its *first* events).
+    """Read the histories in a file, or the only one of a conversation in a folder.
+
+    Args:
+        max_events: read only so many events of a conversation.
 
     Raises:
         UnreadableSession: the file cannot be read, or holds no history.

@@ -173,7 +173,7 @@ def format_waiting(summarizer: Summarizer | SummarizerError, kind: str, reading:
 
     Args:
         reading: whether the messages are being read.
-        stopped: notice about a call that was stopped before any text arrived.
+        stop_notice: notice about a call that was stopped before any text arrived.
     """
     if isinstance(summarizer, SummarizerError):
         return sanitize(f"Cannot use {kind}: {summarizer}.\n\nPress u to name a server, or s for another summarizer.")

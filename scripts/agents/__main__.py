@@ -1,0 +1,97 @@
+"""Command line: ``python -m scripts.agents install|run|judge|serve``; see the package."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from scripts.agents.agent import Agent
+from scripts.agents.drive import DriveError, drive
+from scripts.agents.drivers import AGENTS
+from scripts.agents.programs import ProgramError, check_node
+from scripts.agents.scenarios import Scenario, build_scenarios
+from scripts.agents.scripted_model import Action, ScriptedModel
+from scripts.agents.server import serve
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.agents", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    install = commands.add_parser("install", help="install the programs")
+    run = commands.add_parser("run", help="drive agents through scenarios")
+    for each in (install, run):
+        each.add_argument("agents", nargs="*", choices=[*AGENTS, []], help="default: all")
+    run.add_argument("--scenario", action="append", help="default: all")
+    run.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="add to the environment")
+    server = commands.add_parser("serve", help="serve the scripted model alone, until interrupted")
+    server.add_argument("--port", type=int, default=0)
+    server.add_argument("--log", type=Path, required=True, help="folder of the requests")
+    server.add_argument("--agent", choices=list(AGENTS), required=True)
+    server.add_argument("--calls", type=int, default=10, help="tool calls before a final text")
+    server.add_argument("--lines", type=int, default=700, help="lines that each call prints")
+    options = parser.parse_args(arguments)
+    if options.command == "serve":
+        return _serve(AGENTS[options.agent], options)
+    agents = [AGENTS[name] for name in options.agents or AGENTS]
+    if options.command == "install":
+        return _install(agents)
+    return _run(agents, options.scenario, dict(each.split("=", 1) for each in options.env))
+
+
+def _install(agents: Sequence[Agent]) -> int:
+    check_node()
+    failures = 0
+    for agent in agents:
+        try:
+            agent.program.install()
+            print(f"{agent.name} {agent.program.version}: {agent.program.path}")
+        except ProgramError as error:
+            failures += 1
+            print(f"{agent.name}: {error}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _run(agents: Sequence[Agent], names: Sequence[str] | None, env: dict[str, str]) -> int:
+    failures = 0
+    for agent in agents:
+        agent.program.install()
+        for scenario in list_scenarios(agent, names):
+            start = time.monotonic()
+            try:
+                recorded = drive(agent, scenario, env)
+            except DriveError as error:
+                failures += 1
+                print(f"{agent.name} {scenario.name}: {error}", file=sys.stderr)
+                continue
+            seconds = time.monotonic() - start
+            kinds = [entry["kind"] for entry in recorded.requests]
+            counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+            print(f"{agent.name} {scenario.name}: {counts}; {seconds:.0f} s; {recorded.folder}", flush=True)
+    return 1 if failures else 0
+
+
+def list_scenarios(agent: Agent, names: Sequence[str] | None = None) -> list[Scenario]:
+    """Return the scenarios of an agent, or those of these names."""
+    scenarios = build_scenarios(agent.calls_to_compact, agent.lines_to_compact)
+    return [scenario for scenario in scenarios if not names or scenario.name in names]
+
+
+def _serve(agent: Agent, options: argparse.Namespace) -> int:
+    model = ScriptedModel(agent.translate, classify=agent.classify)
+    starts = range(1, options.calls * options.lines + 1, options.lines)
+    model.queue((Action("command", f"seq {start} {start + options.lines - 1}"),) for start in starts)
+    with serve(model, options.log, options.port) as server:
+        print(f"{server.base_url} (requests go to {options.log}); Ctrl+C stops it", flush=True)
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -76,8 +76,9 @@ def _run(agents: Sequence[Agent], names: Sequence[str] | None, env: dict[str, st
 
 def list_scenarios(agent: Agent, names: Sequence[str] | None = None) -> list[Scenario]:
     """Return the scenarios of an agent, or those of these names."""
-    scenarios = build_scenarios(agent.calls_to_compact, agent.lines_to_compact)
-    return [scenario for scenario in scenarios if not names or scenario.name in names]
+    scenarios = build_scenarios(agent.calls_to_compact, agent.lines_to_compact, agent.turns_to_compact)
+    supported = (scenario for scenario in scenarios if scenario.name not in agent.unsupported)
+    return [scenario for scenario in supported if not names or scenario.name in names]
 
 
 def _serve(agent: Agent, options: argparse.Namespace) -> int:

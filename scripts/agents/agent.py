@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from scripts.agents.programs import Program
 from scripts.agents.prompt import Api, Prompt
-from scripts.agents.scripted_model import Action, RequestKind, classify_request
+from scripts.agents.scripted_model import Action, RequestKind, Step, classify_request
 
 STUB = "stub-model"
 """Name of the scripted model."""
@@ -36,6 +36,14 @@ class Setup:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Dialogue:
+    """A program that is told what to do by lines of JSON: each is sent, and its output read up to a text."""
+
+    command: Sequence[str]
+    exchanges: Sequence[tuple[Mapping[str, Any], str]]
+
+
 class Agent:
     """An agent: subclasses say how its program is configured and called."""
 
@@ -51,12 +59,20 @@ class Agent:
     """Calls in the scenario that compacts twice."""
     lines_to_compact: ClassVar[int] = 700
     """Lines that each of these calls prints."""
+    turns_to_compact: ClassVar[int] = 1
+    """Prompts over which these calls are spread, for agents that compact between prompts only."""
+    final_step: ClassVar[Step] = ()
+    """The calls by which a run ends; none where it ends with a text."""
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Scenarios that it cannot do, each with the reason."""
 
     def configure(self, setup: Setup) -> dict[str, str]:
         """Write the configuration, and return the variables of the environment."""
         raise NotImplementedError
+
+    def prepare_commands(self, setup: Setup) -> list[Sequence[str]]:
+        """Return the commands that are run once, before a session is started."""
+        return []
 
     def start_command(self, setup: Setup, prompt: str) -> Sequence[str]:
         """Return the command that starts a session."""
@@ -66,7 +82,7 @@ class Agent:
         """Return the command that resumes the session."""
         raise NotImplementedError
 
-    def compact_command(self, setup: Setup, session: Path) -> Sequence[str] | None:
+    def compact_command(self, setup: Setup, session: Path) -> Sequence[str] | Dialogue | None:
         """Return the command that compacts the session by hand; None where none exists."""
         return None
 

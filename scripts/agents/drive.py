@@ -8,19 +8,22 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scripts.agents.agent import Agent, Setup
+from scripts.agents.agent import Agent, Dialogue, Setup
 from scripts.agents.programs import get_cache_folder
 from scripts.agents.scenarios import Scenario
 from scripts.agents.scripted_model import ScriptedModel
 from scripts.agents.server import INDEX_NAME, serve
 
-RUN_SECONDS = 240
+RUN_SECONDS = 120
 """Seconds that one run of a program may take."""
+DIALOGUE_SECONDS = 60
+"""Seconds that an answer in a dialogue may take."""
 OUTWARD_PROXY = "http://127.0.0.1:9"
 """Proxy that refuses every connection, so that nothing leaves the machine."""
 
@@ -74,14 +77,20 @@ def drive(agent: Agent, scenario: Scenario, env: Mapping[str, str] | None = None
     """
     folder = get_run_folder(agent, scenario.name)
     shutil.rmtree(folder, ignore_errors=True)
-    model = ScriptedModel(agent.translate, classify=agent.classify)
-    with serve(model, folder / "requests") as server:
+    model = ScriptedModel(agent.translate, classify=agent.classify, final_step=agent.final_step)
+    with serve(model, folder / "requests") as server, _stop_daemons(folder / "home"):
         setup = prepare_setup(folder, server.base_url, agent.window if scenario.compacts else None, env or {})
         variables = {**agent.configure(setup), **setup.env}
+        for number, command in enumerate(agent.prepare_commands(setup)):
+            run_program(command, setup, variables, folder / f"prepare-{number}.txt")
         for number, invocation in enumerate(scenario.invocations):
             model.queue(invocation.steps)
-            command = _build_command(agent, setup, invocation.kind, invocation.prompt)
-            run_program(command, setup, variables, folder / f"output-{number}.txt")
+            run = _build_command(agent, setup, invocation.kind, invocation.prompt)
+            output = folder / f"output-{number}.txt"
+            if isinstance(run, Dialogue):
+                hold_dialogue(run, setup, variables, output)
+            else:
+                run_program(run, setup, variables, output)
     recorded = Recorded(agent, scenario.name, folder, tuple(agent.find_sessions(setup)))
     if not recorded.requests:
         raise DriveError("the program sent no request")
@@ -90,7 +99,7 @@ def drive(agent: Agent, scenario: Scenario, env: Mapping[str, str] | None = None
     return recorded
 
 
-def _build_command(agent: Agent, setup: Setup, kind: str, prompt: str) -> Sequence[str]:
+def _build_command(agent: Agent, setup: Setup, kind: str, prompt: str) -> Sequence[str] | Dialogue:
     if kind == "start":
         return agent.start_command(setup, prompt)
     sessions = agent.find_sessions(setup)
@@ -110,22 +119,11 @@ def run_program(command: Sequence[str], setup: Setup, variables: Mapping[str, st
     Raises:
         DriveError: it failed, or took too long and was stopped.
     """
-    env = {
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-        "HOME": str(setup.home),
-        "LANG": "C.UTF-8",
-        "TERM": "dumb",
-        "HTTPS_PROXY": OUTWARD_PROXY,
-        "https_proxy": OUTWARD_PROXY,
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
-        **variables,
-    }
     with output.open("wb") as file:
         process = subprocess.Popen(
             command,
             cwd=setup.project,
-            env=env,
+            env=_build_environment(setup, variables),
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -140,6 +138,67 @@ def run_program(command: Sequence[str], setup: Setup, variables: Mapping[str, st
     if status:
         lines = output.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no output"]
         raise DriveError(f"the program failed ({status}): {lines[-1][:160]}")
+
+
+def hold_dialogue(dialogue: Dialogue, setup: Setup, variables: Mapping[str, str], output: Path) -> None:
+    """Send a program each line of a dialogue, and wait for what it answers; then stop it.
+
+    Raises:
+        DriveError: an answer did not come in time.
+    """
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            dialogue.command,
+            cwd=setup.project,
+            env=_build_environment(setup, variables),
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert process.stdin
+        try:
+            for line, answer in dialogue.exchanges:
+                process.stdin.write(json.dumps(line).encode() + b"\n")
+                process.stdin.flush()
+                deadline = time.monotonic() + DIALOGUE_SECONDS
+                while answer not in output.read_text(encoding="utf-8", errors="replace"):
+                    if time.monotonic() > deadline or process.poll() is not None:
+                        raise DriveError(f"the program did not answer {line.get('method', line.get('type'))}")
+                    time.sleep(0.1)
+        finally:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+            _stop_group(process)
+
+
+@contextlib.contextmanager
+def _stop_daemons(home: Path) -> Iterator[None]:
+    """Stop, at the end, what the programs left running: the processes whose HOME is *home*."""
+    try:
+        yield
+    finally:
+        mark = f"HOME={home}".encode()
+        for entry in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                if mark in entry.read_bytes().split(b"\0"):
+                    os.kill(int(entry.parent.name), signal.SIGKILL)
+
+
+def _build_environment(setup: Setup, variables: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+        "HOME": str(setup.home),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "HTTPS_PROXY": OUTWARD_PROXY,
+        "https_proxy": OUTWARD_PROXY,
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+        **variables,
+    }
 
 
 def _stop_group(process: subprocess.Popen[bytes]) -> None:

@@ -31,6 +31,8 @@ class Program:
     package: str
     version: str
     executable: str
+    additions: tuple[str, ...] = ()
+    """Packages that it needs and does not name."""
 
     @property
     def folder(self) -> Path:
@@ -58,7 +60,8 @@ class Program:
         else:
             _run([sys.executable, "-m", "venv", "--without-pip", str(self.folder / "venv")])
             python = str(self.folder / "venv" / "bin" / "python")
-            _run([sys.executable, "-m", "pip", "-q", "--python", python, "install", f"{self.package}=={self.version}"])
+            packages = [f"{self.package}=={self.version}", *self.additions]
+            _run([sys.executable, "-m", "pip", "-q", "--python", python, "install", *packages])
         if not self.path.exists():
             raise ProgramError(f"{self.package} {self.version}: the package has no executable {self.executable!r}")
 

@@ -133,7 +133,11 @@ def _parse_anthropic_block(block: dict[str, Any], role: str, number: int) -> Par
 
 def _parse_responses(body: dict[str, Any]) -> Iterator[Part]:
     for tool in body.get("tools") or []:
-        yield Part("tool", _dump(tool), name=str(tool.get("name", tool.get("type", ""))))
+        name = str(tool.get("name", tool.get("type", "")))
+        if tool.get("type") == "namespace":
+            yield from (Part("tool", _dump(each), name=f"{name}.{each['name']}") for each in tool["tools"])
+        else:
+            yield Part("tool", _dump(tool), name=name)
     if body.get("instructions"):
         yield Part("system", body["instructions"])
     items = body.get("input") or []

@@ -17,7 +17,7 @@ CREATED = 1_750_000_000
 
 @dataclass(frozen=True)
 class Call:
-    """Call of a tool."""
+    """Call of a tool; the name of one in a namespace is ``NAMESPACE.NAME``."""
 
     id: str
     name: str
@@ -153,16 +153,10 @@ def _build_responses(answer: Answer) -> Json:
         item = {"type": "message", "id": f"msg_{reply.id}", "status": "completed", "role": "assistant"}
         output.append({**item, "content": [text]})
     for number, call in enumerate(reply.calls):
-        output.append(
-            {
-                "type": "function_call",
-                "id": f"fc_{reply.id}_{number}",
-                "status": "completed",
-                "call_id": call.id,
-                "name": call.name,
-                "arguments": json.dumps(call.arguments),
-            }
-        )
+        namespace, _, name = call.name.rpartition(".")
+        item = {"type": "function_call", "id": f"fc_{reply.id}_{number}", "status": "completed", "call_id": call.id}
+        item |= {"namespace": namespace} if namespace else {}
+        output.append({**item, "name": name, "arguments": json.dumps(call.arguments)})
     return {
         "id": f"resp_{reply.id}",
         "object": "response",

@@ -42,12 +42,13 @@ def _count_up(calls: int, lines: int) -> tuple[Step, ...]:
     return tuple(_command(f"seq {number * lines + 1} {(number + 1) * lines}") for number in range(calls))
 
 
-def build_scenarios(calls_to_compact: int, lines: int, file: str = "numbers.txt") -> Iterator[Scenario]:
+def build_scenarios(calls_to_compact: int, lines: int, turns: int = 1, file: str = "numbers.txt") -> Iterator[Scenario]:
     """Yield the scenarios.
 
     Args:
         calls_to_compact: calls of the scenario that compacts.
         lines: lines that each of these calls prints.
+        turns: prompts that these calls are spread over.
         file: path of a file of the project to read.
     """
     yield Scenario("plain", "calls one after the other", (_start(*_count_up(3, 40), (Action("read", file),)),))
@@ -57,8 +58,11 @@ def build_scenarios(calls_to_compact: int, lines: int, file: str = "numbers.txt"
     yield Scenario("error", "a call that fails", (_start(_command("echo no >&2; exit 3"), _command("seq 1 9")),))
     yield Scenario("long", "a result that is too long", (_start(_command("seq 1 40000"), _command("seq 1 9")),))
     subtask = (Action("delegate", f"{SUBTASK_MARK} print the numbers from 1 to 20."),)
-    yield Scenario("subagent", "a sub-agent", (_start(_command("seq 1 9"), subtask, _command("seq 10 19")),))
-    yield Scenario("compact", "two compactions", (_start(*_count_up(calls_to_compact, lines)),), compacts=True)
+    yield Scenario("subagent", "a sub-agent", (_start(_command("seq 1 9"), subtask, _command("sleep 2; seq 10 19")),))
+    steps, size = _count_up(calls_to_compact, lines), -(-calls_to_compact // turns) or 1
+    parts = [steps[start : start + size] for start in range(0, len(steps), size)]
+    prompts = (_start(*part, kind="resume" if number else "start") for number, part in enumerate(parts))
+    yield Scenario("compact", "two compactions", tuple(prompts), compacts=True)
     few, more = _count_up(3, 40), _start(*_count_up(2, 30), kind="resume")
     yield Scenario("resume", "a resumed session", (_start(*few), more))
     yield Scenario("manual", "a compaction by hand", (_start(*few), Invocation("compact"), more))

@@ -81,12 +81,14 @@ class ScriptedModel:
         translate: the agent's tool for an action.
         steps: steps to come; without any left, a reply is a final text.
         classify: the kind of a request.
+        final_step: the calls after the last step; none for a final text.
         subagent_step: the step that each sub-agent takes before its final text.
     """
 
     translate: ToolTranslation
     steps: deque[Step] = field(default_factory=deque)
     classify: Callable[[Prompt], RequestKind] = classify_request
+    final_step: Step = ()
     subagent_step: Step = (Action("command", "seq 1 20"),)
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -107,7 +109,7 @@ class ScriptedModel:
             is_first = not prompt.get("result")
             step = self.subagent_step if is_first else ()
         else:
-            step = self.steps.popleft() if self.steps else ()
+            step = self.steps.popleft() if self.steps else self.final_step
         calls = self._build_calls(step, prompt, reply_id)
         text = f"Reply {reply_id}: " + ("next step." if calls else "done.")
         return kind, Reply(reply_id, text, tuple(calls))

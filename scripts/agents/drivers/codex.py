@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.agents.agent import LARGE_WINDOW, Agent, Setup, list_by_time, write_file
+from scripts.agents.agent import LARGE_WINDOW, Agent, Dialogue, Setup, list_by_time, write_file
 from scripts.agents.programs import Program
 from scripts.agents.scripted_model import Action
 
@@ -53,11 +53,24 @@ class Codex(Agent):
         session_id = session.stem[-36:]
         return [str(self.program.path), "exec", "--skip-git-repo-check", "resume", session_id, prompt]
 
+    def compact_command(self, setup: Setup, session: Path) -> Dialogue:
+        thread = {"threadId": session.stem[-36:]}
+        client = {"clientInfo": {"name": "driver", "version": "1"}}
+        return Dialogue(
+            [str(self.program.path), "app-server"],
+            (
+                ({"id": 1, "method": "initialize", "params": client}, '"id":1'),
+                ({"id": 2, "method": "thread/resume", "params": thread}, '"id":2'),
+                ({"id": 3, "method": "thread/compact/start", "params": thread}, '"turn/completed"'),
+            ),
+        )
+
     def find_sessions(self, setup: Setup) -> list[Path]:
         return list_by_time(list((setup.home / ".codex" / "sessions").rglob("rollout-*.jsonl")))
 
     def translate(self, action: Action, names: frozenset[str]) -> tuple[str, dict[str, Any]] | None:
         if action.kind == "delegate":
-            return ("spawn_agent", {"message": action.text}) if "spawn_agent" in names else None
+            tool = "multi_agent_v1.spawn_agent"
+            return (tool, {"message": action.text}) if tool in names else None
         command = f"cat {action.text}" if action.kind == "read" else action.text
         return "exec_command", {"cmd": command}

@@ -8,9 +8,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from context_tui.errors import Error
 from scripts.agents.agent import Agent
 from scripts.agents.drive import DriveError, drive
 from scripts.agents.drivers import AGENTS
+from scripts.agents.judge import format_judgement, judge_scenario
 from scripts.agents.programs import ProgramError, check_node
 from scripts.agents.scenarios import Scenario, build_scenarios
 from scripts.agents.scripted_model import Action, ScriptedModel
@@ -23,7 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     install = commands.add_parser("install", help="install the programs")
     run = commands.add_parser("run", help="drive agents through scenarios")
-    for each in (install, run):
+    judge = commands.add_parser("judge", help="judge what was driven last, without driving again")
+    judge.add_argument("--scenario", action="append", help="default: all")
+    judge.add_argument("-v", "--verbose", action="store_true", help="print each difference")
+    for each in (install, run, judge):
         each.add_argument("agents", nargs="*", choices=[*AGENTS, []], help="default: all")
     run.add_argument("--scenario", action="append", help="default: all")
     run.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="add to the environment")
@@ -39,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     agents = [AGENTS[name] for name in options.agents or AGENTS]
     if options.command == "install":
         return _install(agents)
+    if options.command == "judge":
+        return _judge(agents, options.scenario, options.verbose)
     return _run(agents, options.scenario, dict(each.split("=", 1) for each in options.env))
 
 
@@ -72,6 +79,20 @@ def _run(agents: Sequence[Agent], names: Sequence[str] | None, env: dict[str, st
             counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
             print(f"{agent.name} {scenario.name}: {counts}; {seconds:.0f} s; {recorded.folder}", flush=True)
     return 1 if failures else 0
+
+
+def _judge(agents: Sequence[Agent], names: Sequence[str] | None, verbose: bool) -> int:
+    for agent in agents:
+        for scenario in list_scenarios(agent, names):
+            try:
+                judgement = judge_scenario(agent, scenario)
+            except (DriveError, Error) as error:
+                print(f"{agent.name} {scenario.name}: {error}")
+                continue
+            print(f"{agent.name} {scenario.name}: {format_judgement(judgement)}")
+            if verbose:
+                print(*(f"    {line}" for line in judgement.details), sep="\n")
+    return 0
 
 
 def list_scenarios(agent: Agent, names: Sequence[str] | None = None) -> list[Scenario]:

@@ -63,6 +63,12 @@ class Agent:
     """Prompts over which these calls are spread, for agents that compact between prompts only."""
     final_step: ClassVar[Step] = ()
     """The calls by which a run ends; none where it ends with a text."""
+    preset: ClassVar[str] = ""
+    """Name of our preset of its policy; empty where there is none."""
+    preset_params: ClassVar[Mapping[str, Any]] = {}
+    """Parameters of the preset, as the scenario that compacts configures the agent."""
+    preset_window: ClassVar[int | None] = None
+    """Context window that the preset is told; None where the session file tells it."""
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Scenarios that it cannot do, each with the reason."""
 

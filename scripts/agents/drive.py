@@ -53,6 +53,20 @@ class Recorded:
         return body
 
 
+def load_recorded(agent: Agent, scenario: str) -> Recorded:
+    """Return a scenario that was driven earlier.
+
+    Raises:
+        DriveError: it was not, or without success.
+    """
+    folder = get_run_folder(agent, scenario)
+    sessions = agent.find_sessions(Setup(folder / "home", folder / "project", ""))
+    recorded = Recorded(agent, scenario, folder, tuple(sessions))
+    if not sessions or not recorded.requests:
+        raise DriveError("was not driven")
+    return recorded
+
+
 def get_run_folder(agent: Agent, scenario: str) -> Path:
     """Return the folder of a scenario's run."""
     return get_cache_folder() / "runs" / agent.name / scenario

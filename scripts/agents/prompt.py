@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -59,6 +59,8 @@ class Prompt:
     model: str
     parts: tuple[Part, ...]
     stream: bool
+    schema: Mapping[str, Any] | None = None
+    """JSON schema of the reply, where the client asks for JSON."""
 
     @property
     def tokens(self) -> int:
@@ -101,7 +103,9 @@ def format_arguments(arguments: Any) -> str:
 def parse_prompt(api: Api, body: dict[str, Any], model: str = "") -> Prompt:
     """Parse the body of a request."""
     parts = tuple(_PARSERS[api](body))
-    return Prompt(api, model or str(body.get("model", "")), parts, bool(body.get("stream")))
+    config = body.get("generationConfig") or {}
+    schema = config.get("responseJsonSchema") or config.get("responseSchema")
+    return Prompt(api, model or str(body.get("model", "")), parts, bool(body.get("stream")), schema)
 
 
 def _parse_anthropic(body: dict[str, Any]) -> Iterator[Part]:

@@ -65,4 +65,5 @@ def build_scenarios(calls_to_compact: int, lines: int, turns: int = 1, file: str
     yield Scenario("compact", "two compactions", tuple(prompts), compacts=True)
     few, more = _count_up(3, 40), _start(*_count_up(2, 30), kind="resume")
     yield Scenario("resume", "a resumed session", (_start(*few), more))
-    yield Scenario("manual", "a compaction by hand", (_start(*few), Invocation("compact"), more))
+    twice = (_start(*_count_up(3, 500)), _start(*_count_up(3, 500), kind="resume"))
+    yield Scenario("manual", "a compaction by hand", (*twice, Invocation("compact"), more))

@@ -60,6 +60,8 @@ def classify_request(prompt: Prompt) -> RequestKind:
     first_texts = [part for part in texts if part.message == texts[0].message]
     if not prompt.get("result") and not texts:
         return "side"
+    if prompt.schema:
+        return "side"
     has_tools = bool(prompt.get("tool"))
     text = "".join(part.text for part in find_last_texts(prompt)[-1:])
     is_own = PROMPT_MARK in text[-400:] or (has_tools and SUMMARY_MARK in text)
@@ -104,7 +106,7 @@ class ScriptedModel:
         if kind == "summary":
             return kind, Reply(reply_id, self._write_summary(number, prompt))
         if kind == "side":
-            return kind, Reply(reply_id, "A short title" if "json" not in json.dumps(_texts(prompt)) else "{}")
+            return kind, Reply(reply_id, json.dumps(_fill_schema(prompt.schema)) if prompt.schema else "A short title")
         if kind == "subagent":
             is_first = not prompt.get("result")
             step = self.subagent_step if is_first else ()
@@ -130,5 +132,16 @@ class ScriptedModel:
         return wrapped if asks_for_tags else text
 
 
-def _texts(prompt: Prompt) -> Mapping[str, list[str]]:
-    return {"texts": [part.text[-500:] for part in prompt.get("text", "system")]}
+def _fill_schema(schema: Mapping[str, Any]) -> Any:
+    """Return a value that a JSON schema allows: no text, zero, false, an empty list."""
+    match str(schema.get("type", "")).lower():
+        case "object":
+            return {name: _fill_schema(each) for name, each in schema.get("properties", {}).items()}
+        case "array":
+            return []
+        case "boolean":
+            return False
+        case "number" | "integer":
+            return 0
+        case _:
+            return schema.get("enum", [""])[0]

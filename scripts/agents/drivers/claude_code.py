@@ -24,6 +24,8 @@ class ClaudeCode(Agent):
     model = "claude-sonnet-4-5"
     window = 100_000
     lines_to_compact = 1_400
+    preset = "claude-code-auto"
+    preset_window = 100_000
 
     def configure(self, setup: Setup) -> dict[str, str]:
         env = {

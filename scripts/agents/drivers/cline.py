@@ -19,6 +19,8 @@ class Cline(Agent):
     program = Program("npm", "cline", "3.0.65", "cline")
     api = "chat"
     format = "cline"
+    preset = "cline"
+    preset_window = 60_000
 
     def configure(self, setup: Setup) -> dict[str, str]:
         return {"CLINE_NO_AUTO_UPDATE": "1"}

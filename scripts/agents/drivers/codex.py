@@ -39,6 +39,8 @@ class Codex(Agent):
     api = "responses"
     format = "codex"
     window = 40_000
+    preset = "codex"
+    preset_params = {"trigger_at_most": 20_000}
 
     def configure(self, setup: Setup) -> dict[str, str]:
         window = setup.window or LARGE_WINDOW

@@ -16,7 +16,10 @@ WINDOW = 1_048_576
 
 
 class GeminiCli(Agent):
-    """Gemini CLI, headless (``gemini -p``). The threshold is a share of the window, which cannot be set."""
+    """Gemini CLI, headless (``gemini -p``).
+
+    It summarises up to a prompt only. Its threshold is a share of the window, which cannot be set.
+    """
 
     name = "gemini-cli"
     label = "Gemini CLI"
@@ -25,6 +28,10 @@ class GeminiCli(Agent):
     format = "gemini-cli"
     model = "gemini-2.5-flash"
     window = 30_000
+    calls_to_compact = 40
+    turns_to_compact = 8
+    preset = "gemini-compress"
+    preset_params = {"trigger_share": 30_000 / WINDOW, "trigger_share_2": 30_000 / WINDOW}
 
     def configure(self, setup: Setup) -> dict[str, str]:
         settings: dict[str, Any] = {

@@ -25,6 +25,9 @@ class OpenCode(Agent):
     api = "chat"
     format = "opencode"
     window = 40_000
+    preset = "opencode-compact"
+    preset_params = {"trigger_reserve": OUTPUT_TOKENS}
+    preset_window = 40_000
 
     def configure(self, setup: Setup) -> dict[str, str]:
         limit = {"context": setup.window or LARGE_WINDOW, "output": OUTPUT_TOKENS}

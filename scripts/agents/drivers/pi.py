@@ -22,6 +22,8 @@ class Pi(Agent):
     format = "pi"
     calls_to_compact = 45
     turns_to_compact = 9
+    preset = "pi"
+    preset_window = 60_000
     unsupported = {"subagent": "it has no sub-agents"}
 
     def configure(self, setup: Setup) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from scripts.agents.scenarios import Scenario
 from scripts.agents.scripted_model import PROMPT_MARK, SUBTASK_MARK, SUMMARY_MARK
 
 _REPLY = re.compile(r"Reply (main\d+)\b")
+_APPENDED_REMINDER = re.compile(r"\n\n(?=<system-reminder>)")
 _TEXT_KINDS: Sequence[tuple[str, str]] = (
     (r"^\s*<system-reminder>", "system reminder"),
     (r"^\s*<(environment_context|session_context|environment_details)|^<env>", "environment"),
@@ -139,7 +140,7 @@ def judge_session(agent: Agent, recorded: Recorded, path: Path) -> Judgement:
     begins = _find_beginnings(session, [message for message, _ in calls.values()])
     before: Counter[str] = Counter()
     for reply, entry in requests.items():
-        sent = parse_prompt(agent.api, recorded.read_body(entry), agent.model)
+        sent = _parse_sent(agent, recorded, entry)
         results = Counter(_identify(part) for part in sent.get("result"))
         is_compaction = bool(before - results)
         before = results
@@ -153,6 +154,16 @@ def judge_session(agent: Agent, recorded: Recorded, path: Path) -> Judgement:
         judgement.compactions_equal += is_compaction and message in begins
         judgement.compactions_surplus += not is_compaction and message in begins
     return judgement
+
+
+def _parse_sent(agent: Agent, recorded: Recorded, entry: Mapping[str, Any]) -> Prompt:
+    """Parse a request; reminders that the agent appended to a result count as texts of their own."""
+    prompt, parts = parse_prompt(agent.api, recorded.read_body(entry), agent.model), list[Part]()
+    for part in prompt.parts:
+        text, *reminders = _APPENDED_REMINDER.split(part.text) if part.kind == "result" else [part.text]
+        parts.append(replace(part, text=text))
+        parts += [replace(part, kind="text", id="", text=reminder) for reminder in reminders]
+    return replace(prompt, parts=tuple(parts))
 
 
 def _find_reply(message: Mapping[str, Any]) -> str:
@@ -226,7 +237,7 @@ def judge_preset(agent: Agent, recorded: Recorded, path: Path, policy: str, para
         entry = requests.get(_find_reply(session.message(first))) if first is not None else None
         if first is None or entry is None:
             continue
-        sent = parse_prompt(agent.api, recorded.read_body(entry), agent.model)
+        sent = _parse_sent(agent, recorded, entry)
         plan = ct.plan(session, policy, at=result.message, **params)
         after = ct.apply(session, plan, summary="(a summary)") if plan.has_changes else session
         left = parse_prompt("anthropic", {"messages": after.to_messages()})

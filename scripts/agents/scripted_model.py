@@ -54,10 +54,9 @@ def classify_request(prompt: Prompt) -> RequestKind:
     """Return the kind of a request.
 
     A request for a summary ends with a text that asks for one and is no prompt of a scenario, or, without tools, holds
-    the conversation as a text. A sub-agent's first prompt has :data:`SUBTASK_MARK`.
+    the conversation as a text. A sub-agent has no prompt of a scenario.
     """
     texts = [part for part in prompt.get("text") if part.role != "assistant"]
-    first_texts = [part for part in texts if part.message == texts[0].message]
     if not prompt.get("result") and not texts:
         return "side"
     if prompt.schema:
@@ -70,9 +69,8 @@ def classify_request(prompt: Prompt) -> RequestKind:
     if not has_tools:
         asks = any(_SUMMARY_REQUEST.search(part.text) for part in prompt.get("system"))
         return "summary" if asks and texts else "side"
-    if any(SUBTASK_MARK in part.text for part in first_texts):
-        return "subagent"
-    return "main"
+    is_subagent = any(SUBTASK_MARK in part.text for part in texts)
+    return "subagent" if is_subagent and not any(PROMPT_MARK in part.text for part in texts) else "main"
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,8 @@ class Codex(Agent):
         )
 
     def find_sessions(self, setup: Setup) -> list[Path]:
-        return list_by_time(list((setup.home / ".codex" / "sessions").rglob("rollout-*.jsonl")))
+        files = (setup.home / ".codex" / "sessions").rglob("rollout-*.jsonl")
+        return list_by_time([file for file in files if not _is_subagent(file)])
 
     def translate(self, action: Action, names: frozenset[str]) -> tuple[str, dict[str, Any]] | None:
         if action.kind == "delegate":
@@ -76,3 +78,9 @@ class Codex(Agent):
             return (tool, {"message": action.text}) if tool in names else None
         command = f"cat {action.text}" if action.kind == "read" else action.text
         return "exec_command", {"cmd": command}
+
+
+def _is_subagent(file: Path) -> bool:
+    """Return whether a rollout is that of a sub-agent, as its first line says."""
+    with file.open(encoding="utf-8") as lines:
+        return isinstance(json.loads(next(lines))["payload"].get("source"), dict)

@@ -31,7 +31,7 @@ class GeminiCli(Agent):
     calls_to_compact = 40
     turns_to_compact = 8
     preset = "gemini-compress"
-    preset_params = {"trigger_share": 30_000 / WINDOW, "trigger_share_2": 30_000 / WINDOW}
+    preset_params = {"trigger_share": 30_000 / WINDOW}
 
     def configure(self, setup: Setup) -> dict[str, str]:
         settings: dict[str, Any] = {

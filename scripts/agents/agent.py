@@ -69,6 +69,9 @@ class Agent:
     """Parameters of the preset, as the scenario that compacts configures the agent."""
     preset_window: ClassVar[int | None] = None
     """Context window that the preset is told; None where the session file tells it."""
+    headless: ClassVar[str] = ""
+    """Shell command that takes the arguments of the command that we print to resume, and answers ``{prompt}``; empty
+    where we write no sessions of it."""
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Scenarios that it cannot do, each with the reason."""
 

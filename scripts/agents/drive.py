@@ -92,7 +92,7 @@ def drive(agent: Agent, scenario: Scenario, env: Mapping[str, str] | None = None
     folder = get_run_folder(agent, scenario.name)
     shutil.rmtree(folder, ignore_errors=True)
     model = ScriptedModel(agent.translate, classify=agent.classify, final_step=agent.final_step)
-    with serve(model, folder / "requests") as server, _stop_daemons(folder / "home"):
+    with serve(model, folder / "requests") as server, stop_daemons(folder / "home"):
         setup = prepare_setup(folder, server.base_url, agent.window if scenario.compacts else None, env or {})
         variables = {**agent.configure(setup), **setup.env}
         for number, command in enumerate(agent.prepare_commands(setup)):
@@ -189,7 +189,7 @@ def hold_dialogue(dialogue: Dialogue, setup: Setup, variables: Mapping[str, str]
 
 
 @contextlib.contextmanager
-def _stop_daemons(home: Path) -> Iterator[None]:
+def stop_daemons(home: Path) -> Iterator[None]:
     """Stop, at the end, what the programs left running: the processes whose HOME is *home*."""
     try:
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -100,12 +100,19 @@ def judge_scenario(agent: Agent, scenario: Scenario) -> Judgement:
         Error: the session cannot be read.
     """
     recorded = load_recorded(agent, scenario.name)
-    judgement = Judgement()
-    path = recorded.sessions[0]
-    judgement.add(judge_session(agent, recorded, path))
+    replies = {entry["reply"] for entry in recorded.requests if entry["kind"] == "main"}
+    specs = [spec for path in recorded.sessions for spec in _list_specs(path)]
+    spec = max(specs, key=lambda spec: len(_find_calls(ct.open_session(spec), replies)))
+    judgement = judge_session(agent, recorded, spec)
     if scenario.compacts and agent.preset:
-        judgement.add(judge_preset(agent, recorded, path, agent.preset, agent.preset_params))
+        judgement.add(judge_preset(agent, recorded, spec, agent.preset, agent.preset_params))
     return judgement
+
+
+def _list_specs(path: Path) -> list[str]:
+    """Return what names the sessions of a file, those of sub-agents left out."""
+    infos = [info for info in ct.sessions_in(str(path)) if not info.parent]
+    return [f"{info.path}#{info.id}" if len(infos) > 1 else str(path) for info in infos]
 
 
 def format_judgement(judgement: Judgement) -> str:
@@ -126,22 +133,17 @@ def format_judgement(judgement: Judgement) -> str:
     return "; ".join(parts)
 
 
-def judge_session(agent: Agent, recorded: Recorded, path: Path) -> Judgement:
+def judge_session(agent: Agent, recorded: Recorded, spec: str) -> Judgement:
     """Judge a session by the requests of its scenario."""
-    session = ct.open_session(str(path))
+    session = ct.open_session(spec)
     requests = {entry["reply"]: entry for entry in recorded.requests if entry["kind"] == "main"}
-    run = ct.replay.replay(session, "none")
-    calls = dict[str, tuple[int, int]]()
-    for call in run.calls:
-        reply = _find_reply(session.message(call.message))
-        if reply in requests:
-            calls.setdefault(reply, (call.message, call.request))
+    calls = _find_calls(session, requests)
     judgement = Judgement(requests=len(requests), requests_without_reply=len(requests.keys() - calls.keys()))
     begins = _find_beginnings(session, [message for message, _ in calls.values()])
     before: Counter[str] = Counter()
     for reply, entry in requests.items():
-        sent = _parse_sent(agent, recorded, entry)
-        results = Counter(_identify(part) for part in sent.get("result"))
+        sent = parse_sent(agent, recorded.read_body(entry))
+        results = Counter(identify_part(part) for part in sent.get("result"))
         is_compaction = bool(before - results)
         before = results
         message, row = calls.get(reply, (-1, -1))
@@ -156,9 +158,9 @@ def judge_session(agent: Agent, recorded: Recorded, path: Path) -> Judgement:
     return judgement
 
 
-def _parse_sent(agent: Agent, recorded: Recorded, entry: Mapping[str, Any]) -> Prompt:
+def parse_sent(agent: Agent, body: dict[str, Any]) -> Prompt:
     """Parse a request; reminders that the agent appended to a result count as texts of their own."""
-    prompt, parts = parse_prompt(agent.api, recorded.read_body(entry), agent.model), list[Part]()
+    prompt, parts = parse_prompt(agent.api, body, agent.model), list[Part]()
     for part in prompt.parts:
         text, *reminders = _APPENDED_REMINDER.split(part.text) if part.kind == "result" else [part.text]
         parts.append(replace(part, text=text))
@@ -171,6 +173,16 @@ def _find_reply(message: Mapping[str, Any]) -> str:
     return next((match[1] for text in texts if (match := _REPLY.search(text))), "")
 
 
+def _find_calls(session: Session, replies: Container[str]) -> dict[str, tuple[int, int]]:
+    """Return, by reply, its message in the session and the row of its recorded usage."""
+    calls = dict[str, tuple[int, int]]()
+    for call in ct.replay.replay(session, "none").calls:
+        reply = _find_reply(session.message(call.message))
+        if reply in replies:
+            calls.setdefault(reply, (call.message, call.request))
+    return calls
+
+
 def _find_beginnings(session: Session, replies: Iterable[int]) -> set[int]:
     """Return the replies that are the first ones of an epoch, or the first ones after a recorded microcompaction."""
     facts = session.facts
@@ -181,7 +193,7 @@ def _find_beginnings(session: Session, replies: Iterable[int]) -> set[int]:
     return {reply for reply in firsts if reply is not None}
 
 
-def _identify(part: Part) -> str:
+def identify_part(part: Part) -> str:
     """Return what a call or a result is compared by."""
     return f"{part.kind} {part.name if part.kind == 'call' else ''} {part.text.strip()}"
 
@@ -190,8 +202,8 @@ def _judge_request(judgement: Judgement, session: Session, sent: Prompt, message
     held = parse_prompt("anthropic", {"messages": session.to_messages(message)})
     is_equal = True
     for kind in ("call", "result"):
-        sent_parts = Counter(_identify(part) for part in sent.parts if part.kind == kind)
-        held_parts = Counter(_identify(part) for part in held.parts if part.kind == kind)
+        sent_parts = Counter(identify_part(part) for part in sent.parts if part.kind == kind)
+        held_parts = Counter(identify_part(part) for part in held.parts if part.kind == kind)
         count, common = sent_parts.total(), (sent_parts & held_parts).total()
         surplus = held_parts.total() - common
         setattr(judgement, f"{kind}s", getattr(judgement, f"{kind}s") + count)
@@ -222,9 +234,9 @@ def _judge_usage(judgement: Judgement, session: Session, row: int, entry: Mappin
         judgement.details.append(f"{reply}: {entry['prompt_tokens']:,} tokens returned, {recorded} recorded")
 
 
-def judge_preset(agent: Agent, recorded: Recorded, path: Path, policy: str, params: Mapping[str, Any]) -> Judgement:
+def judge_preset(agent: Agent, recorded: Recorded, spec: str, policy: str, params: Mapping[str, Any]) -> Judgement:
     """Judge the preset of an agent's policy: at which call it fires, told the limits that were configured."""
-    session = ct.open_session(str(path)).with_window(agent.preset_window)
+    session = ct.open_session(spec).with_window(agent.preset_window)
     judgement, chosen = Judgement(), POLICIES[policy]
     built = build_params(chosen, dict(params))
     compactions = [each for each in session.facts.compactions if each.kind == "full" and each.trigger != "manual"]
@@ -237,12 +249,12 @@ def judge_preset(agent: Agent, recorded: Recorded, path: Path, policy: str, para
         entry = requests.get(_find_reply(session.message(first))) if first is not None else None
         if first is None or entry is None:
             continue
-        sent = _parse_sent(agent, recorded, entry)
+        sent = parse_sent(agent, recorded.read_body(entry))
         plan = ct.plan(session, policy, at=result.message, **params)
         after = ct.apply(session, plan, summary="(a summary)") if plan.has_changes else session
         left = parse_prompt("anthropic", {"messages": after.to_messages()})
-        sent_results = {_identify(part) for part in sent.get("result")}
-        left_results = {_identify(part) for part in left.get("result")}
+        sent_results = {identify_part(part) for part in sent.get("result")}
+        left_results = {identify_part(part) for part in left.get("result")}
         judgement.left += 1
         judgement.left_equal += sent_results == left_results
         judgement.details.append(f"after #{result.message}: {len(left_results)} left, {len(sent_results)} sent")

@@ -63,7 +63,7 @@ def build_scenarios(calls_to_compact: int, lines: int, turns: int = 1, file: str
     parts = [steps[start : start + size] for start in range(0, len(steps), size)]
     prompts = (_start(*part, kind="resume" if number else "start") for number, part in enumerate(parts))
     yield Scenario("compact", "two compactions", tuple(prompts), compacts=True)
-    few, more = _count_up(3, 40), _start(*_count_up(2, 30), kind="resume")
-    yield Scenario("resume", "a resumed session", (_start(*few), more))
+    more = _start(*_count_up(2, 80), kind="resume")
+    yield Scenario("resume", "a resumed session", (_start(*_count_up(3, 120)), more))
     twice = (_start(*_count_up(3, 500)), _start(*_count_up(3, 500), kind="resume"))
     yield Scenario("manual", "a compaction by hand", (*twice, Invocation("compact"), more))

@@ -21,6 +21,7 @@ class ClaudeCode(Agent):
     program = Program("npm", "@anthropic-ai/claude-code", "2.1.330", "claude")
     api = "anthropic"
     format = "claude-code"
+    headless = 'exec {program} "$@" -p {prompt} --dangerously-skip-permissions'
     model = "claude-sonnet-4-5"
     window = 100_000
     lines_to_compact = 1_400

@@ -19,8 +19,11 @@ class Cline(Agent):
     program = Program("npm", "cline", "3.0.65", "cline")
     api = "chat"
     format = "cline"
-    preset = "cline"
-    preset_window = 60_000
+    unsupported = {
+        "compact": "the window of a model at an address of one's own cannot be set",
+        "resume": "resuming needs a terminal",
+        "manual": "resuming needs a terminal",
+    }
 
     def configure(self, setup: Setup) -> dict[str, str]:
         return {"CLINE_NO_AUTO_UPDATE": "1"}

@@ -39,6 +39,7 @@ class Codex(Agent):
     program = Program("npm", "@openai/codex", "0.169.0", "codex")
     api = "responses"
     format = "codex"
+    headless = 'exec {program} exec --skip-git-repo-check "$@" {prompt}'
     window = 40_000
     preset = "codex"
     preset_params = {"trigger_at_most": 20_000}

@@ -26,6 +26,7 @@ class GeminiCli(Agent):
     program = Program("npm", "@google/gemini-cli", "0.61.0", "gemini")
     api = "gemini"
     format = "gemini-cli"
+    headless = 'exec {program} "$@" -m {model} --yolo -p {prompt}'
     model = "gemini-2.5-flash"
     window = 30_000
     calls_to_compact = 40

@@ -24,6 +24,7 @@ class OpenCode(Agent):
     program = Program("npm", "opencode-ai", "1.18.33", "opencode")
     api = "chat"
     format = "opencode"
+    headless = 'case $1 in import) exec {program} "$@" ;; *) exec {program} run "$@" {prompt} ;; esac'
     window = 40_000
     preset = "opencode-compact"
     preset_params = {"trigger_reserve": OUTPUT_TOKENS}

@@ -20,6 +20,7 @@ class Pi(Agent):
     program = Program("npm", "@mariozechner/pi-coding-agent", "0.73.1", "pi")
     api = "chat"
     format = "pi"
+    headless = 'exec {program} -p "$@" {prompt}'
     calls_to_compact = 45
     turns_to_compact = 9
     preset = "pi"

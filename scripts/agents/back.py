@@ -98,7 +98,7 @@ def _build_plan(session: Session, plan: str) -> tuple[str, dict[str, Any]]:
         ]
         return "manual", {"clear": ",".join(places[:2])}
     if plan == "truncate":
-        return "agent-sdk-prune", {"max_chars": 100, "preserve_tail": 1}
+        return "agent-sdk-prune", {"max_chars": 500, "preserve_tail": 1}
     if plan == "summarise":
         turns = [
             message

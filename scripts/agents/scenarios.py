@@ -64,6 +64,6 @@ def build_scenarios(calls_to_compact: int, lines: int, turns: int = 1, file: str
     prompts = (_start(*part, kind="resume" if number else "start") for number, part in enumerate(parts))
     yield Scenario("compact", "two compactions", tuple(prompts), compacts=True)
     more = _start(*_count_up(2, 80), kind="resume")
-    yield Scenario("resume", "a resumed session", (_start(*_count_up(3, 120)), more))
+    yield Scenario("resume", "a resumed session", (_start(*_count_up(3, 500)), more))
     twice = (_start(*_count_up(3, 500)), _start(*_count_up(3, 500), kind="resume"))
     yield Scenario("manual", "a compaction by hand", (*twice, Invocation("compact"), more))

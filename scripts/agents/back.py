@@ -10,7 +10,7 @@ import shlex
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ from context_tui.formats.registry import FORMATS
 from context_tui.session.session import Session
 from scripts.agents.agent import Agent, Setup
 from scripts.agents.drive import DriveError, load_recorded, run_program, stop_daemons
-from scripts.agents.judge import classify_text, identify_part, parse_sent
-from scripts.agents.prompt import Prompt, parse_prompt
+from scripts.agents.judge import classify_text, find_session, identify_part, parse_sent
+from scripts.agents.prompt import Part, Prompt, parse_prompt
 from scripts.agents.scripted_model import PROMPT_MARK, ScriptedModel
 from scripts.agents.server import serve
 
@@ -56,7 +56,7 @@ def resume_exports(agent: Agent) -> Iterator[Resumed]:
 
 def _resume_export(agent: Agent, plan: str) -> str:
     recorded = load_recorded(agent, SCENARIO)
-    source = str(recorded.sessions[-1])
+    source = find_session(recorded)
     folder = recorded.folder.parent / f"back-{plan}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -83,7 +83,23 @@ def _resume_export(agent: Agent, plan: str) -> str:
     after = ct.apply(session, planned, summary=(report.get("summary") or {}).get("text"))
     body = json.loads((folder / "requests" / entries[0]["body"]).read_bytes())
     held = parse_prompt("anthropic", {"messages": after.to_messages()})
-    return compare_prompts(held, parse_sent(agent, body))
+    return compare_prompts(_pair(held), parse_sent(agent, body))
+
+
+def _pair(prompt: Prompt) -> Prompt:
+    """Return a prompt without calls and results that have no counterpart, and without second results of a call.
+
+    An export leaves these out.
+    """
+    ids = {part.id for part in prompt.get("call")} & {part.id for part in prompt.get("result")}
+    parts = list[Part]()
+    known_ids = set[str]()
+    for part in prompt.parts:
+        is_second = part.kind == "result" and part.id in known_ids
+        if part.kind not in ("call", "result") or (part.id in ids and not is_second):
+            parts.append(part)
+        known_ids |= {part.id} if part.kind == "result" else set()
+    return replace(prompt, parts=tuple(parts))
 
 
 def _build_plan(session: Session, plan: str) -> tuple[str, dict[str, Any]]:

@@ -100,13 +100,18 @@ def judge_scenario(agent: Agent, scenario: Scenario) -> Judgement:
         Error: the session cannot be read.
     """
     recorded = load_recorded(agent, scenario.name)
-    replies = {entry["reply"] for entry in recorded.requests if entry["kind"] == "main"}
-    specs = [spec for path in recorded.sessions for spec in _list_specs(path)]
-    spec = max(specs, key=lambda spec: len(_find_calls(ct.open_session(spec), replies)))
+    spec = find_session(recorded)
     judgement = judge_session(agent, recorded, spec)
     if scenario.compacts and agent.preset:
         judgement.add(judge_preset(agent, recorded, spec, agent.preset, agent.preset_params))
     return judgement
+
+
+def find_session(recorded: Recorded) -> str:
+    """Return what names the session that holds most replies of a scenario."""
+    replies = {entry["reply"] for entry in recorded.requests if entry["kind"] == "main"}
+    specs = [spec for path in recorded.sessions for spec in _list_specs(path)]
+    return max(specs, key=lambda spec: len(_find_calls(ct.open_session(spec), replies)))
 
 
 def _list_specs(path: Path) -> list[str]:

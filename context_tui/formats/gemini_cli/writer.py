@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import uuid
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,7 @@ class _Writer:
         context = self._session.context_at()
         listed = list(zip(context.order, self._session.messages_in(context), strict=True))
         answered: dict[str, Block] = {}
+        answered_calls = set[str]()
         for place, (index, message) in enumerate(listed):
             blocks = message["content"]
             if message["role"] == "assistant":
@@ -96,17 +97,21 @@ class _Writer:
                     answered = {}
                 called = {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
                 answered = {own: result for own, result in answered.items() if own in called}
+                answered_calls |= answered.keys()
                 yield self._build_record("gemini", index, **self._build_reply(index, blocks, answered))
                 continue
             rest = [block for block in blocks if not self._is_answer(block, answered)]
+            for block in (block for block in rest if self._is_answer(block, answered_calls)):
+                self._losses.omit("second results of a call left out", block)
+            rest = [block for block in rest if not self._is_answer(block, answered_calls)]
             self._losses.add("messages with results and text split into two", 0 < len(rest) < len(blocks))
             if rest or not blocks:
                 yield from self._build_user_records(index, rest)
             answered = {}
 
     @staticmethod
-    def _is_answer(block: Block, answered: dict[str, Block]) -> bool:
-        return block.get("type") == "tool_result" and str(block.get("tool_use_id")) in answered
+    def _is_answer(block: Block, call_ids: Container[str]) -> bool:
+        return block.get("type") == "tool_result" and str(block.get("tool_use_id")) in call_ids
 
     def _build_record(self, kind: str, index: int, **members: Any) -> Record:
         when = format_iso_time(self._facts.time[index])

@@ -83,7 +83,8 @@ def _resume_export(agent: Agent, plan: str) -> str:
     after = ct.apply(session, planned, summary=(report.get("summary") or {}).get("text"))
     body = json.loads((folder / "requests" / entries[0]["body"]).read_bytes())
     held = parse_prompt("anthropic", {"messages": after.to_messages()})
-    return compare_prompts(_pair(held), parse_sent(agent, body))
+    sent = parse_sent(agent, body)
+    return compare_prompts(held, sent) and compare_prompts(_pair(held), sent)
 
 
 def _pair(prompt: Prompt) -> Prompt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -247,8 +248,13 @@ def judge_preset(agent: Agent, recorded: Recorded, spec: str, policy: str, param
     compactions = [each for each in session.facts.compactions if each.kind == "full" and each.trigger != "manual"]
     cases = [BacktestCase(compaction, built) for compaction in compactions]
     requests = {entry["reply"]: entry for entry in recorded.requests}
-    for result in backtest_policy(Recording(session), chosen, cases):
-        judgement.fired.append(result.off_by if result.testable else None)
+    recording = Recording(session)
+    calls = [call.message for call in recording.calls]
+    for result in backtest_policy(recording, chosen, cases):
+        index = bisect_left(calls, result.message)
+        earlier = calls[index + (result.off_by or 0) : index]
+        main = [each for each in earlier if _find_reply(session.message(each))]  # not the request for the summary
+        judgement.fired.append(None if result.off_by is None else -len(main))
         judgement.details.append(f"preset {policy} at #{result.message}: off by {result.off_by}; {result.why}")
         first = next((m for m in range(result.message, len(session)) if _find_reply(session.message(m))), None)
         entry = requests.get(_find_reply(session.message(first))) if first is not None else None

@@ -15,7 +15,7 @@ export PIP_ROOT_USER_ACTION = ignore
 PIP := $(BIN)/python -m pip install -qq --no-warn-script-location
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check pytest slow colours live bench growth snapshots samples screenshots readme recordings agreement lab build clean
+.PHONY: help setup demo test check pytest slow colours live bench growth snapshots samples screenshots readme recordings agreement lab agents build clean
 
 help: ## list what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name about; do printf '%-12s %s\n' "$$name" "$$about"; done
@@ -87,6 +87,9 @@ agreement: setup ## what each format's reader makes of real recordings, into doc
 
 lab: setup ## the tuning lab over real recordings, into docs/lab.md (takes a minute)
 	$(BIN)/python scripts/lab.py $(dir $(RECORDINGS)) --write
+
+agents: setup ## real agents as judges, into docs/agents.md (downloads 1 GB, takes minutes; needs node)
+	$(BIN)/python -m scripts.agents all --write
 
 build: setup ## build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation

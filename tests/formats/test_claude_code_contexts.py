@@ -480,3 +480,51 @@ def test_koda_idles_from_the_last_line_of_a_reply(tmp_path: Path) -> None:
     made.user("back", timestamp="2026-01-01T00:05:10.000Z")
     trigger = ct.plan(made.open(tmp_path), "koda-microcompact", at=2).trigger
     assert (trigger.fires, trigger.value) == (False, 70)
+
+
+def reminder(words: str) -> list[dict[str, str]]:
+    return [{"content": f"<system-reminder>\n{words}\n</system-reminder>"}]
+
+
+def test_an_attachment_that_states_its_text_is_shown_as_sent(tmp_path: Path) -> None:
+    made = Recording()
+    made.user("go")
+    made.add("attachment", attachment={"type": "date", "date": "2026-11-24"}, rendered=reminder("It is Tuesday."))
+    made.assistant(text("Done."))
+    session = made.open(tmp_path)
+    assert [block["text"] for block in session.to_messages()[0]["content"]] == [
+        "go",
+        "<system-reminder>\nIt is Tuesday.\n</system-reminder>",
+    ]
+    assert session.turns == 1 and not session.facts.problems
+
+
+def test_texts_between_a_boundary_and_its_summary_belong_to_the_new_context(tmp_path: Path) -> None:
+    made = Recording()
+    made.user("go")
+    made.assistant(call("t1"))
+    kept = [made.results(result("t1"))]
+    made.boundary(preservedMessages={"uuids": kept})
+    made.add("attachment", attachment={"type": "date"}, rendered=reminder("It is Tuesday."))
+    made.add("attachment", attachment={"type": "model"}, rendered=reminder("You are a model."))
+    made.summary("This session is being continued.")
+    made.assistant(text("Done."))
+    session = made.open(tmp_path)
+    assert len(session.facts.compactions) == 1 and not session.facts.problems
+    texts = [block.get("text", block["type"]) for message in session.to_messages() for block in message["content"]]
+    assert [words.split("\n")[1] if "\n" in words else words for words in texts] == [
+        "It is Tuesday.",
+        "You are a model.",
+        "This session is being continued.",
+        "tool_result",
+        "Done.",
+    ]
+
+
+def test_records_of_requests_are_metadata(tmp_path: Path) -> None:
+    made = Recording()
+    made.user("go")
+    for kind in ("api-request-shape", "api-request-blob", "api-request", "atis-latch", "tools-used", "cost-state"):
+        made.line({"type": kind, "sessionId": "s", "message": {"role": "user", "content": "go"}})
+    session = made.open(tmp_path)
+    assert len(session) == 1 and not session.facts.problems

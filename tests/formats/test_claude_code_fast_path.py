@@ -39,6 +39,7 @@ ODD: list[Any] = [
 FIELDS = (
     *("type", "subtype", "uuid", "parentUuid", "timestamp", "isSidechain", "isMeta", "isCompactSummary", "origin"),
     *("isVisibleInTranscriptOnly", "isApiErrorMessage", "version", "message", "attachment", "compactMetadata"),
+    "rendered",
     *("id", "role", "model", "content", "stop_reason", "usage", "output_tokens", "input_tokens", "text", "thinking"),
     *("tool_use_id", "is_error", "name", "input", "signature"),
 )

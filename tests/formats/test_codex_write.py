@@ -18,7 +18,7 @@ from context_tui.formats.responses import ResponsesFormat
 from context_tui.session.memory import from_messages
 from context_tui.session.values import MessageFlag
 from tests.formats.histories import few, histories, measures, written
-from tests.formats.rollouts import OWN, RULES, SUMMARY, answered, asked, begun, said, thought, whole
+from tests.formats.rollouts import OWN, RULES, SUMMARY, Rollout, answered, asked, begun, said, thought, whole
 from tests.formats.test_codex import read, text_of, texts
 
 
@@ -278,3 +278,17 @@ def test_a_compaction_is_understood_once_however_many_messages_it_holds(
     CodexFormat().write(session, tmp_path / "out.jsonl")
     assert len(histories) <= 3  # for the blocks, the items, and what stands before the summary
     assert len(ct.open_session(tmp_path / "out.jsonl").context_at()) == 31
+
+
+def test_a_paginated_rollout_is_written_as_one_that_is_not(tmp_path: Path) -> None:
+    """Codex 0.169 wants an ordinal in each record of a rollout whose first line says "paginated"."""
+    rollout = Rollout()
+    rollout.meta(history_mode="paginated", thread_source="user")
+    rollout.turn()
+    rollout.typed("Look.")
+    rollout.items(said("assistant", "Done."))
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(record) + "\n" for record in rollout.records))
+    session = ct.open_session(tmp_path / "a.jsonl")
+    CodexFormat().write(session, tmp_path / "out.jsonl")
+    [meta] = payloads(tmp_path / "out.jsonl", "session_meta")
+    assert "history_mode" not in meta and meta["thread_source"] == "user"

@@ -222,6 +222,42 @@ def test_a_history_is_held_against_the_one_before(tmp_path: Path) -> None:
     assert texts(session) == [*EXPECTED[:5], "On."] and not session.facts.compactions
 
 
+def answer(own: str, call_id: str, output: str) -> dict[str, Any]:
+    response = {"id": call_id, "name": "read_file", "response": {"output": output}}
+    return user(own, [{"functionResponse": response}])
+
+
+def test_results_are_counted_once_with_their_responses(tmp_path: Path) -> None:
+    """The program records a reply, the reply with its results, and the responses that it sends."""
+    called = [gemini("2", "Reading."), gemini("2", "Reading.", call("c1", {"output": "one"})), answer("3", "c1", "one")]
+    session = ct.open_session(lines(tmp_path / "a.jsonl", *PLAIN[:2], *called, gemini("4", "Done.")))
+    assert texts(session)[2:] == ["Reading.|read_file(c1)", "c1=one", "Done."]
+    assert not session.facts.problems
+
+
+def test_a_resumed_session_is_no_compression(tmp_path: Path) -> None:
+    """It begins with a history of the setup alone, then writes the old one in the notation of the API."""
+    path = tmp_path / "a.jsonl"
+    before = [*PLAIN[:2], gemini("2", "Reading.", call("c1", {"output": "one"})), answer("3", "c1", "one")]
+    called = {"functionCall": {"id": "c1", "name": "read_file", "args": {"path": "c1"}}}
+    restored = [*PLAIN[:2], gemini("2", [{"text": "Reading."}, called]), answer("2_response", "c1", "one")]
+    history = [{"$set": {"messages": PLAIN[:1]}}, {"$set": {"messages": [*restored, gemini("4", "Done.")]}}]
+    session = ct.open_session(lines(path, *before, gemini("4", "Done."), HEADER, *history, user("5", "Go on.")))
+    assert texts(session)[2:] == ["Reading.|read_file(c1)", "c1=one", "Done.", "Go on."]
+    assert not session.facts.compactions and not session.facts.problems
+
+
+def test_a_result_that_a_compression_leaves_to_its_response(tmp_path: Path) -> None:
+    """The call stays in the history, its result comes with the next record."""
+    called = {"functionCall": {"id": "c1", "name": "read_file", "args": {"path": "c1"}}}
+    kept = [PLAIN[0], user("8", "<state_snapshot>All.</state_snapshot>"), gemini("9", [called])]
+    before = [*PLAIN[:2], gemini("2", "Reading.", call("c1", {"output": "one"}))]
+    path = lines(tmp_path / "a.jsonl", *before, {"$set": {"messages": kept}}, answer("3", "c1", "one"))
+    session = ct.open_session(path)
+    assert len(session.facts.compactions) == 1
+    assert texts(session)[2:] == ["read_file(c1)", "c1=one"]
+
+
 def test_comments_of_code_are_no_commands(tmp_path: Path) -> None:
     typed = [user("1", "// why?"), user("2", "/help"), user("3", "?"), user("4", "/* so */")]
     session = ct.open_session(lines(tmp_path / "x.jsonl", *typed))

@@ -169,3 +169,14 @@ def test_an_export_is_not_put_among_the_session_files_of_a_tree(tmp_path: Path) 
     assert suggest_path(of_tree, "opencode") == Path("ses_1.copy.json")
     assert suggest_path(of_tree, "anthropic") == Path("ses_1.copy.json")
     assert suggest_path(open_session(rich().export(tmp_path / "a.json")), "opencode") == tmp_path / "a.copy.json"
+
+
+def test_the_recorded_provider_is_kept(tmp_path: Path) -> None:
+    """A model at an address of one's own has a provider that its name does not tell."""
+    recording = Recording()
+    recording.user(text("Look."))
+    recording.assistant(text("Done."), modelID="own-model", providerID="own")
+    session = open_session(database(tmp_path / "opencode.db", recording))
+    FORM.write(session, tmp_path / "out.json")
+    models = [message["info"].get("model", message["info"]) for message in checked(tmp_path / "out.json")["messages"]]
+    assert [(model["providerID"], model["modelID"]) for model in models] == [("own", "own-model")] * 2

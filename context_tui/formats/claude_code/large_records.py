@@ -107,7 +107,7 @@ def format_outline_lines(line: bytes) -> Iterator[bytes]:
         record.message.content = msgspec.Raw(b"null")
     if not parsing.is_clear(record):
         record.data = msgspec.Raw(b"null")
-    record.attachment = _truncate_texts(record.attachment)
+    record.attachment, record.rendered = _truncate_texts(record.attachment), _truncate_texts(record.rendered)
     yield compact_json(record)
     facts = Facts()
     message = facts.add_message(Role.ASSISTANT)

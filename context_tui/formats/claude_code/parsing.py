@@ -93,6 +93,7 @@ class Record(msgspec.Struct):
     isApiErrorMessage: bool = False
     message: ApiMessage | None = None
     attachment: dict[str, Any] | None = None
+    rendered: list[Any] | None = None
     compactMetadata: dict[str, Any] | None = None
     microcompactMetadata: dict[str, Any] | None = None
     origin: dict[str, Any] | None = None
@@ -105,6 +106,7 @@ METADATA_TYPES = frozenset(
         *("progress", "system", "file-history-snapshot", "file-history-delta", "last-prompt", "custom-title"),
         *("ai-title", "mode", "permission-mode", "pr-link", "frame-link", "queue-operation", "summary", "agent-name"),
         *("content-replacement", "tag", "relocated", "attribution-snapshot", "worktree-state", "agent-color"),
+        *("api-request", "api-request-shape", "api-request-blob", "atis-latch", "tools-used", "cost-state"),
     }
 )
 UNSENT_ATTACHMENTS = frozenset(
@@ -155,7 +157,7 @@ def _is_nested_too_deeply(record: Record) -> bool:
     if record.message is not None:
         raw = bytes(record.message.content)
         return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_content_nested_too_deeply(loads(raw))
-    return is_nested_deeper(record.attachment)
+    return is_nested_deeper(record.attachment) or is_nested_deeper(record.rendered)
 
 
 def _is_content_nested_too_deeply(content: Any) -> bool:
@@ -212,15 +214,21 @@ _FIELD_TYPES: dict[str, type] = {
     **dict.fromkeys(("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp", "sessionId"), str),
     **dict.fromkeys(("agentId", "version", "cwd", "leafUuid"), str),
     **dict.fromkeys(("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"), bool),
-    "isApiErrorMessage": bool,
+    **{"isApiErrorMessage": bool, "rendered": list},
     **dict.fromkeys(("attachment", "compactMetadata", "microcompactMetadata", "origin"), dict),
 }
 _MESSAGE_FIELD_TYPES: dict[str, type] = dict.fromkeys(("id", "role", "model", "stop_reason"), str)
 
 
 def extract_blocks(record: Record) -> list[Block]:
-    """Return the Anthropic-shaped blocks of a record that the model sees; an attachment becomes text and images."""
+    """Return the Anthropic-shaped blocks of a record that the model sees; an attachment becomes text and images.
+
+    Newer attachments (seen with 2.1.330) state their texts as they were sent.
+    """
     if record.attachment is not None and record.type == "attachment":
+        if record.rendered and not is_typed_attachment(record.attachment):
+            texts = map(_extract_text, record.rendered)
+            return [*({"type": "text", "text": text} for text in texts), *extract_attachment_images(record.attachment)]
         text, images = extract_attachment_text(record.attachment), extract_attachment_images(record.attachment)
         return [*([{"type": "text", "text": text}] if text else []), *images]
     return parse_blocks(remove_deep_members(loads(memoryview(record.message.content)))) if record.message else []

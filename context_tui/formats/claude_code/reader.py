@@ -55,6 +55,7 @@ class ClaudeCodeScanner:
         self._row_by_uuid: dict[str, int] = {}  # record uuid to its row, as far as copies were searched for
         self._rows_read = 0
         self._epoch_start: Record | None = None  # the boundary or clear after which the next message begins a context
+        self._reminders = -1  # message of the texts injected between a boundary and its summary
         self._notes: list[str] = []  # problems of the current record
         self._separate_prompt = -1  # typed text in a record of results, a separate message
 
@@ -317,13 +318,23 @@ class ClaudeCodeScanner:
     def _append_injected(self, record: Record) -> int:
         """Append injected text to the previous user message, or as a separate message after an assistant."""
         last = len(self.facts) - 1
-        if last < 0 or self.facts.role[last] != Role.USER or self._epoch_start is not None:
+        if self._epoch_start is not None and self._epoch_start.subtype == "compact_boundary":
+            last = self._find_reminders(record)
+        elif last < 0 or self.facts.role[last] != Role.USER or self._epoch_start is not None:
             last = self._add_message(Role.USER, record)
         elif last < self._first_revised:
             self._first_revised = last
         for block in self._extract_blocks(record):
             self._add_block(last, block, injected=True)
         return last
+
+    def _find_reminders(self, record: Record) -> int:
+        """Return the message of what is injected after a boundary, which comes before the summary."""
+        if self._reminders < 0:
+            boundary, self._epoch_start = self._epoch_start, None
+            self._reminders = self._add_message(Role.USER, record)
+            self._epoch_start = boundary
+        return self._reminders
 
     def _append_summary(self, record: Record, blocks: list[dict[str, object]]) -> int:
         boundary, self._epoch_start = self._epoch_start or record, None
@@ -368,7 +379,8 @@ class ClaudeCodeScanner:
         about = first.compactMetadata or {}
         prefix, missing = self._find_preserved(about, message)
         if self.facts.flags[message] & MessageFlag.SUMMARY:
-            prefix = Spans(range(message, message + 1), *prefix.ranges)
+            prefix = Spans(range(self._reminders if self._reminders >= 0 else message, message + 1), *prefix.ranges)
+        self._reminders = -1
         trigger, tokens = _parse_text(about.get("trigger")), _parse_size(about, "preTokens")[0]
         version = parsing.parse_version(first.version)
         self.facts.add_compaction(

@@ -29,7 +29,10 @@ VERSION = "0.142.4"
 """Version of Codex whose records are reproduced."""
 PROVIDER = "openai"
 """Provider that is named in the first line; Codex resumes no rollout without one."""
-_SOURCE_SESSION_MEMBERS = ("forked_from_id", "parent_thread_id", "history_base", "session_id", "dynamic_tools")
+_SOURCE_SESSION_MEMBERS = (
+    *("forked_from_id", "parent_thread_id", "history_base", "session_id", "dynamic_tools", "context_window"),
+    "history_mode",  # "paginated" needs an ordinal in each record
+)
 """Members of a recorded first line that do not hold for a new session."""
 _USAGE_FIELDS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens", "total_tokens")
 

@@ -67,6 +67,7 @@ class GeminiLineShape:
     def __init__(self) -> None:
         self._history: dict[str, _HistoryMessage] = {}  # by key, in the order of the history
         self._masked_calls: set[str] = set()  # calls whose results were removed
+        self._answered_calls: set[str] = set()  # calls that are recorded with their results
 
     def parse(self, record: dict[str, Any]) -> ParsedRecord:
         if isinstance(target := record.get("$rewindTo"), str):
@@ -93,14 +94,24 @@ class GeminiLineShape:
         elif isinstance(part, HistoryRecord):
             return self._place_history(part)
         elif messages := list_messages(part):
-            self._history[messages[0].key] = _summarize_message(messages)
+            calls = set(_find_answered_calls(messages))
+            first = messages[0]
+            if (
+                isinstance(first, MessageRecord) and first.has_results and calls <= self._answered_calls
+            ):  # the responses as sent, recorded again
+                return group_records(ReplacementRecord(first.key), OmittedMessage(key=first.key))
+            self._answered_calls |= calls
+            self._history[first.key] = _summarize_message(messages)
         return part
 
     def _place_history(self, part: HistoryRecord) -> ParsedRecord:
         """Resolve a rewritten history, which is a compression if anything of the previous one is missing.
 
-        A message that differs only by removed results is the known message.
+        A message that differs only by removed results is the known message. A program that resumes a session begins
+        with a history of its setup, and then writes the one that it resumes.
         """
+        if self._history and part.messages and all(_is_setup(each) for each in part.messages):
+            return MetadataRecord()
         history: dict[str, _HistoryMessage] = {}
         messages = list[MessageRecord]()
         cleared_calls = list[str]()
@@ -117,8 +128,10 @@ class GeminiLineShape:
             [each for each in entries.items() if each[1].is_sent] for entries in (self._history, history)
         )
         self._history = history
+        self._answered_calls = set(_find_answered_calls(messages))
         self._masked_calls.update(cleared_calls)
-        compacted = None if new_sent[: len(old_sent)] == old_sent else part.compaction
+        following = iter(new_sent)
+        compacted = None if all(each in following for each in old_sent) else part.compaction
         rewritten = replace(part, messages=tuple(messages), compaction=compacted)
         masking = MicroCompactionRecord("masking", cleared_keys=tuple(cleared_calls))
         return group_records(masking, rewritten) if cleared_calls else rewritten
@@ -227,6 +240,8 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
 def _parse_history(messages: list[Any]) -> HistoryRecord:
     """Parse a rewritten history: compressed to a summary, with results removed, or with more messages."""
     objects = [message for message in messages if isinstance(message, dict)]
+    ids = {parse_id(message.get("id")) for message in objects}
+    objects = [_drop_results(each) if f"{parse_id(each.get('id'))}_response" in ids else each for each in objects]
     calls = (call for message in objects for call in list_objects(message.get("toolCalls")))
     answered_ids = {parse_id(call.get("id")) for call in calls if call.get("result")}
     parsed: list[MessageRecord | OmittedMessage] = []
@@ -243,11 +258,23 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
             first.has_results and {block.get("tool_use_id") for block in first.blocks} <= answered_ids
         ):
             continue  # a notice, or results that are also recorded with their calls
-        parsed += [replace(first, key=key, version=_summarize_message([first, *more]).version, usage=None), *more]
+        if keys and key == f"{keys[-1]}_response":  # the results that the record of a message held
+            parsed += [replace(first, usage=None), *more]
+            continue
+        parsed += [replace(first, key=key, usage=None), *more]
         keys.append(key)
+    versions = {own[0].key: _summarize_message(own).version for own in _group_messages(parsed)}
+    parsed = [
+        replace(each, version=versions.get(each.key)) if isinstance(each, MessageRecord) else each for each in parsed
+    ]
     return HistoryRecord(
         compaction=FullCompactionRecord("compression", context=tuple(keys)), messages=tuple(parsed), notes=tuple(notes)
     )
+
+
+def _drop_results(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message without the results of its calls, which are a message of their own."""
+    return {**message, "toolCalls": [{**call, "result": None} for call in list_objects(message.get("toolCalls"))]}
 
 
 def _summarize_message(parts: Sequence[MessageRecord | OmittedMessage]) -> _HistoryMessage:
@@ -274,6 +301,20 @@ def _group_messages(parts: Iterable[MessageRecord | OmittedMessage]) -> Iterator
         own.append(part)
     if own:
         yield own
+
+
+def _is_setup(part: MessageRecord | OmittedMessage) -> bool:
+    """Return whether a message states the folder and the date."""
+    return isinstance(part, MessageRecord) and any(
+        str(block.get("text") or "").lstrip().startswith(SETUP_START) for block in part.blocks
+    )
+
+
+def _find_answered_calls(parts: Iterable[MessageRecord | OmittedMessage]) -> Iterator[str]:
+    """Return the calls whose results are in some messages."""
+    for block in _list_blocks(parts):
+        if block.get("type") == "tool_result":
+            yield parse_id(block.get("tool_use_id"))
 
 
 def _find_masked_calls(parts: list[MessageRecord]) -> Iterator[str]:

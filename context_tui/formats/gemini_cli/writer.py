@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import uuid
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,7 @@ class _Writer:
         context = self._session.context_at()
         pairs = list(zip(context.order, self._session.messages_in(context), strict=True))
         answered: dict[str, Block] = {}
+        answered_calls = set[str]()
         for place, (index, message) in enumerate(pairs):
             blocks = message["content"]
             if message["role"] == "assistant":
@@ -101,17 +102,21 @@ class _Writer:
                     answered = {}
                 call_ids = {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
                 answered = {own: result for own, result in answered.items() if own in call_ids}
+                answered_calls |= answered.keys()
                 yield self._build_record("gemini", index, **self._build_reply(index, blocks, answered))
                 continue
-            remaining = [
-                block
-                for block in blocks
-                if block.get("type") != "tool_result" or str(block.get("tool_use_id")) not in answered
-            ]
+            remaining = [block for block in blocks if not self._is_answer(block, answered)]
+            for block in (block for block in remaining if self._is_answer(block, answered_calls)):
+                self._losses.omit("second results of a call left out", block)
+            remaining = [block for block in remaining if not self._is_answer(block, answered_calls)]
             self._losses.add("messages with results and text split into two", 0 < len(remaining) < len(blocks))
             if remaining or not blocks:
                 yield from self._build_user_records(index, remaining)
             answered = {}
+
+    @staticmethod
+    def _is_answer(block: Block, call_ids: Container[str]) -> bool:
+        return block.get("type") == "tool_result" and str(block.get("tool_use_id")) in call_ids
 
     def _build_record(self, kind: str, index: int, **members: Any) -> Record:
         timestamp = format_iso_time(self._facts.time[index])

@@ -20,7 +20,7 @@ from context_tui.formats.opencode.sources import ExportSource, TableSource, Tree
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import loads
 from context_tui.session.losses import Losses
-from context_tui.session.memory import collect_models, collect_usage
+from context_tui.session.memory import collect_models, collect_usage, find_recording
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag
 
@@ -85,11 +85,13 @@ def write_export(session: Session, path: Path) -> Losses:
         The losses.
     """
     losses, facts, context = Losses(), session.facts, session.context_at()
-    document = _ExportDocument(f"ses_{uuid.uuid4().hex[:26]}", _parse_model(facts.model), session.info.cwd or "/")
+    providers = _find_recorded_providers(session)
+    model = _parse_model(facts.model, providers)
+    document = _ExportDocument(f"ses_{uuid.uuid4().hex[:26]}", model, session.info.cwd or "/")
     usages, models = collect_usage(session), collect_models(session)
     for index, message in zip(context.order, session.to_messages(), strict=True):
         if message["role"] == "assistant":
-            document.model = _parse_model(models.get(index) or facts.model)
+            document.model = _parse_model(models.get(index) or facts.model, providers)
             _add_reply(document, message["content"], max(facts.time[index], 0), usages.get(index), losses)
             if facts.flags[index] & MessageFlag.SUMMARY and not _mark_summary(document):
                 losses.add("summaries written as plain replies")
@@ -118,13 +120,28 @@ def write_export(session: Session, path: Path) -> Losses:
     return losses
 
 
-def _parse_model(name: str | None) -> dict[str, str]:
+def _parse_model(name: str | None, recorded_providers: dict[str, str]) -> dict[str, str]:
     """Parse a model's name into provider and model; the provider may be unknown."""
     model = name or "unknown"
-    return {
-        "providerID": next((provider for start, provider in PROVIDERS.items() if model.startswith(start)), "unknown"),
-        "modelID": model,
-    }
+    guess = next((provider for start, provider in PROVIDERS.items() if model.startswith(start)), "unknown")
+    return {"providerID": recorded_providers.get(model, guess), "modelID": model}
+
+
+def _find_recorded_providers(session: Session) -> dict[str, str]:
+    """Return the provider of each model, as the recording by opencode states it; none for other recordings."""
+    recording = find_recording(session)
+    content, providers = recording.content, dict[str, str]()
+    if not isinstance(content, EntryContent) or recording.info.format != "opencode":
+        return providers
+    ids = content.entry_pass.ids
+    for begin in range(0, len(ids), BATCH_SIZE):
+        for entry in content.entry_pass.source.read_entries(ids[begin : begin + BATCH_SIZE]):
+            body = loads(entry.texts[0]) if entry.texts else None
+            if isinstance(body, dict):
+                model, provider = body.get("modelID"), body.get("providerID")
+                if isinstance(model, str) and isinstance(provider, str):
+                    providers[model] = provider
+    return providers
 
 
 def _mark_summary(document: _ExportDocument) -> bool:

@@ -133,16 +133,16 @@ def _backtest_compaction(
     before = states[bisect_right(states, start, key=point) : bisect_left(states, at, key=point)]
     if compaction.trigger == "manual":
         return build_result("requested by the user")
-    sizes = [state.recorded_usage.context for state in before if state.recorded_usage]
-    if not sizes:
+    if not any(start <= message < at for message in facts.request_message):
         return build_result("no size was recorded earlier in its context")
+    sizes = [state.recorded_usage.context for state in before if state.recorded_usage]
     context = session.context_at(at)
     if micro:
         replacements = {row: body for row, body in context.replacements.items() if row not in compaction.cleared_blocks}
         context = replace(context, replacements=replacements, last_rewrite=find_last_rewrite(facts, at - 1), memo={})
     state_now = build_runtime_state(context, session.window_at(at), len(session))
     trigger_now, checks = backtest_trigger(state_now), [(state, backtest_trigger(state)) for state in before]
-    above, by_file = max(sizes), recorded is not None
+    above, by_file = max(sizes, default=0), recorded is not None
     if not by_file and trigger_now.unit == "tokens":
         recorded = trigger_now.value
         above = max([above, *(trigger.value for _, trigger in checks if trigger.value is not None)])

@@ -1,0 +1,69 @@
+"""Scenarios: what the user asks for, and what the scripted model does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from scripts.agents.scripted_model import PROMPT_MARK, SUBTASK_MARK, Action, Step
+
+InvocationKind = Literal["start", "resume", "compact"]
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One run of the program: how it is called, the prompt, and the steps of the model."""
+
+    kind: InvocationKind
+    steps: tuple[Step, ...] = ()
+    prompt: str = ""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Runs of the program in one session. ``compacts`` says that the context window is small."""
+
+    name: str
+    about: str
+    invocations: tuple[Invocation, ...]
+    compacts: bool = False
+
+
+def _command(text: str) -> Step:
+    return (Action("command", text),)
+
+
+def _start(*steps: Step, kind: InvocationKind = "start") -> Invocation:
+    return Invocation(kind, steps, f"{PROMPT_MARK} print the numbers one after the other, please.")
+
+
+def _count_up(calls: int, lines: int) -> tuple[Step, ...]:
+    return tuple(_command(f"seq {number * lines + 1} {(number + 1) * lines}") for number in range(calls))
+
+
+def build_scenarios(calls_to_compact: int, lines: int, turns: int = 1, file: str = "numbers.txt") -> Iterator[Scenario]:
+    """Yield the scenarios.
+
+    Args:
+        calls_to_compact: calls of the scenario that compacts.
+        lines: lines that each of these calls prints.
+        turns: prompts that these calls are spread over.
+        file: path of a file of the project to read.
+    """
+    yield Scenario("plain", "calls one after the other", (_start(*_count_up(3, 40), (Action("read", file),)),))
+    pair = (Action("command", "seq 1 30"), Action("command", "seq 31 60"))
+    triple = (*pair, Action("read", file))
+    yield Scenario("parallel", "several calls in a reply", (_start(pair, _command("seq 1 5"), triple),))
+    yield Scenario("error", "a call that fails", (_start(_command("echo no >&2; exit 3"), _command("seq 1 9")),))
+    yield Scenario("long", "a result that is too long", (_start(_command("seq 1 40000"), _command("seq 1 9")),))
+    subtask = (Action("delegate", f"{SUBTASK_MARK} print the numbers from 1 to 20."),)
+    yield Scenario("subagent", "a sub-agent", (_start(_command("seq 1 9"), subtask, _command("sleep 2; seq 10 19")),))
+    steps, size = _count_up(calls_to_compact, lines), -(-calls_to_compact // turns) or 1
+    parts = [steps[start : start + size] for start in range(0, len(steps), size)]
+    prompts = (_start(*part, kind="resume" if number else "start") for number, part in enumerate(parts))
+    yield Scenario("compact", "two compactions", tuple(prompts), compacts=True)
+    more = _start(*_count_up(2, 80), kind="resume")
+    yield Scenario("resume", "a resumed session", (_start(*_count_up(3, 500)), more))
+    twice = (_start(*_count_up(3, 500)), _start(*_count_up(3, 500), kind="resume"))
+    yield Scenario("manual", "a compaction by hand", (*twice, Invocation("compact"), more))

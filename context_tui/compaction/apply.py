@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from context_tui.compaction.changes import build_new_texts
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Insert, Plan
 from context_tui.errors import PlanError
-from context_tui.session.facts import Facts, is_turn_start
+from context_tui.session.facts import Facts, is_turn_start, prompt_at
 from context_tui.session.memory import DerivedContent, Origin, find_origin
 from context_tui.session.session import Message, Session
 from context_tui.session.values import MessageFlag, RecordKind, Role
@@ -126,5 +127,6 @@ class SessionBuilder:
         facts.window, facts.model_window = old.window, old.model_window
         facts.input_includes_cache = old.input_includes_cache
         facts.system_bytes, facts.tools_bytes, facts.system_rows = old.system_bytes, old.tools_bytes, old.system_rows
+        facts.prompts = [replace(prompt_at(old, len(old) if at is None else at), message=0)] if old.prompts else []
         content = DerivedContent(of, self._entries)
         return Session(facts, content, of.info, len(facts), of.window_override, origin, of.peaks)

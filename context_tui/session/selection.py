@@ -78,6 +78,8 @@ class Selection:
         found.model, found.window, found.model_window = of.model, of.window, of.model_window
         found.input_includes_cache, found.size_revisions = of.input_includes_cache, of.size_revisions
         found.system_rows, found.system_bytes, found.tools_bytes = of.system_rows, of.system_bytes, of.tools_bytes
+        found.prompts = [replace(each, message=bisect_left(self._included, each.message)) for each in of.prompts]
+        found.holds_requests = of.holds_requests
 
     def _copy_reasoning(self) -> None:
         of, found = self.source.reasoning, self.facts.reasoning

@@ -43,14 +43,15 @@ def estimate_prompt(facts: Facts) -> int:
 def compute_not_in_file(context: Context) -> int | None:
     """Tokens of the session's first request that are not in the file: recorded - estimated.
 
-    None where that is not positive, or where there is no request before the point of *context*. In a copy nothing is
+    None where that is not positive, where the file holds whole requests, or where there is no request before the point
+    of *context*. In a copy nothing is
     recorded: it has what the last request of the session had that it was made of, which is negative where that was less
     than the estimate.
     """
     facts = context.facts
     if facts.not_in_file is not None:
         return facts.not_in_file
-    if not facts.requests or facts.request_message[0] >= context.at:
+    if facts.holds_requests or not facts.requests or facts.request_message[0] >= context.at:
         return None
     first = context_at(facts, facts.request_message[0])
     hidden = facts.requests[0].context - index_context(first).total - estimate_prompt(facts)

@@ -253,6 +253,9 @@ def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
     share["tools"] = bytes_to_tokens(facts.tools_bytes) * factors.call
     share["tool_use"] += factors.request_overhead * (row - _find_first_request(facts, context))
     rest = facts.requests[row].context + appended - sum(share.values())
+    if facts.holds_requests and (known := share["system"] + share["tools"]) and known + rest > 0:
+        share["system"], share["tools"] = (share[name] * (known + rest) / known for name in ("system", "tools"))
+        rest = 0.0
     if rest < -0.05 * facts.requests[row].context:
         return SuggestedSizes(None, f"its parts would be {-rest:,.0f} tokens larger than the recorded size")
     share["not_in_file"] = max(rest, 0.0)

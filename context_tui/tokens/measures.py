@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import accumulate
 from statistics import median
@@ -14,7 +14,7 @@ from typing import Any
 from context_tui.session.blocks import body_to_text, bytes_to_tokens
 from context_tui.session.context import Body, Context
 from context_tui.session.drops import find_drops
-from context_tui.session.facts import Facts, epoch_at
+from context_tui.session.facts import Facts, PromptPart, epoch_at
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
@@ -46,7 +46,9 @@ class TokenTable:
             instead and why; of a tokenizer whether it is the model's own.
         blocks: tokens by block row; ``messages`` and ``sums`` likewise by message, and of all before each message.
         of_text: tokens of a text that is put in, as a summary is.
-        system, tools: tokens of the system prompt and the tool schemas, as far as they are in the file.
+        count_part: tokens of a part of the system prompt, or of the schema of a tool.
+        prompts: tokens of the system prompt and of the tool schemas, as far as they are in the file, each as they
+            changed; ``system`` and ``tools`` are the newest.
         calibrations: what each model was found to make of the file's content; none for a tokenizer.
         uniform: whether a body takes the same in the place of any result.
         hidden: tokens that are not in the file, by the name of a model: the median over its requests of recorded -
@@ -61,11 +63,21 @@ class TokenTable:
     prefix_sums: array[int]
     count_body: Callable[[int, Body], int]
     count_text: Callable[[str], int]
-    system: int = 0
-    tools: int = 0
+    count_part: Callable[[PromptPart, bool], int]
+    prompts: tuple[tuple[int, int], ...] = ()
     calibrations: tuple[Calibration, ...] = ()
     uniform: bool = True
     not_in_file: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def system(self) -> int:
+        """Tokens of the newest system prompt."""
+        return self.prompts[-1][0] if self.prompts else 0
+
+    @property
+    def tools(self) -> int:
+        """Tokens of the newest tool schemas."""
+        return self.prompts[-1][1] if self.prompts else 0
 
     @property
     def label(self) -> str:
@@ -180,8 +192,7 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
         blocks,
         of_body,
         of_text,
-        system=round(bytes_to_tokens(facts.system_bytes) * newest.text),
-        tools=round(bytes_to_tokens(facts.tools_bytes) * newest.call),
+        lambda part, is_tool: round(bytes_to_tokens(part.size) * (newest.call if is_tool else newest.text)),
         calibrations=tuple(found),
         uniform=len(set(map(id, by_message))) <= 1,
     )
@@ -264,7 +275,6 @@ def build_exact_table(
         tool_name = facts.tool_name(row) if facts.kind[row] == Kind.TOOL_USE else ""
         return count(tool_name + body.text)
 
-    tools = content.tools()
     return _build_table(
         facts,
         checkpoint,
@@ -274,8 +284,7 @@ def build_exact_table(
         blocks,
         of_body,
         count,
-        system=count(content.system()),
-        tools=count(compact_text(tools)) if tools else 0,
+        lambda part, is_tool: count(part.text),
     )
 
 
@@ -305,9 +314,8 @@ def _build_table(
     blocks: array[int],
     count_body: Callable[[int, Body], int],
     count_text: Callable[[str], int],
+    count_part: Callable[[PromptPart, bool], int],
     *,
-    system: int,
-    tools: int,
     calibrations: tuple[Calibration, ...] = (),
     uniform: bool = True,
 ) -> TokenTable:
@@ -316,15 +324,41 @@ def _build_table(
         checkpoint()
         messages.append(sum(map(blocks.__getitem__, facts.blocks_of(message))))
     sums = array("q", accumulate(messages, initial=0))
-    table = TokenTable(
-        measure, name, note, blocks, messages, sums, count_body, count_text, system, tools, calibrations, uniform
+    prompts = tuple(
+        (sum(count_part(part, False) for part in prompt.system), sum(count_part(part, True) for part in prompt.tools))
+        for prompt in facts.prompts
     )
-    object.__setattr__(table, "not_in_file", _compute_not_in_file(facts, table, checkpoint))
-    return table
+    table = TokenTable(
+        measure,
+        name,
+        note,
+        blocks,
+        messages,
+        sums,
+        count_body,
+        count_text,
+        count_part,
+        prompts,
+        calibrations,
+        uniform,
+    )
+    residuals = _compute_not_in_file(facts, table, checkpoint)
+    if not facts.holds_requests or measure is TokenMeasure.EXACT:
+        return replace(table, not_in_file={model: tokens for model, tokens in residuals.items() if tokens > 0})
+    # Nothing that was sent is missing: what the messages do not explain is the size of the system prompt and tools.
+    known = sum(prompts[-1]) if prompts else 0
+    residual = residuals.get(find_model_before(facts, len(facts)), 0)
+    scale = max(known + residual, 0) / known if known else 1.0
+    return replace(
+        table,
+        count_part=lambda part, is_tool: round(count_part(part, is_tool) * scale),
+        prompts=tuple((round(system * scale), round(tools * scale)) for system, tools in prompts),
+    )
 
 
 def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> dict[str, int]:
     """Compute by model the median over its requests of the recorded size less that of the file's content."""
+    numbers = [prompt.message for prompt in facts.prompts]
     if not facts.requests:
         return {}
     drops, gone, over = iter(find_drops(facts)), 0, dict[int, list[int]]()
@@ -346,7 +380,8 @@ def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[
             drop = next(drops, None)
         running.move_to(reply)
         if recorded:
-            held = running.count_context(epoch, reply) - gone + table.system + table.tools
+            prompt = table.prompts[max(bisect_right(numbers, reply) - 1, 0)] if numbers else ()
+            held = running.count_context(epoch, reply) - gone + sum(prompt)
             over.setdefault(model, []).append(recorded - held)
     middles = {model: round(median(each)) for model, each in over.items()}
-    return {facts.models[model] if model >= 0 else "": most for model, most in middles.items() if most > 0}
+    return {facts.models[model] if model >= 0 else "": most for model, most in middles.items()}

@@ -50,3 +50,9 @@ def _name_file(text: str) -> str:
     line = text.partition("\n")[0]
     match = re.search(r"\S+\.md\b", line)
     return truncate_name(match[0] if match else line, MAX_NAME_CHARACTERS)
+
+
+def is_tagged(text: str) -> bool:
+    """Return whether a text is markup of a client: it begins with a tag that it also closes."""
+    match = _TAG.match(text.lstrip())
+    return match is not None and f"</{match[1]}>" in text

@@ -21,6 +21,7 @@ from context_tui.session.token_factors import PRIOR, Factors
 from context_tui.session.values import BlockFlag, Explanation, Kind
 from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.growth import fit_to_growth
 from context_tui.tokens.running_sizes import RunningSizes
 
 TYPICAL_IMAGE_TOKENS = 1_500
@@ -180,6 +181,12 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
 
     newest = by_message[-1] if by_message else PRIOR
 
+    def estimate_part(part: PromptPart, is_tool: bool) -> int:
+        return round(bytes_to_tokens(part.size) * (newest.call if is_tool else newest.text))
+
+    fitted = fit_to_growth(facts, blocks, estimate_part, checkpoint) if facts.holds_requests else {}
+    note = format_calibration(max(found, key=lambda each: each.requests, default=None))
+
     def of_text(text: str) -> int:
         return round(bytes_to_tokens(utf8_len(text)) * newest.text)
 
@@ -188,11 +195,11 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
         checkpoint,
         TokenMeasure.CALIBRATED,
         "calibrated",
-        format_calibration(max(found, key=lambda each: each.requests, default=None)),
+        "by the growth of whole requests" if fitted else note,
         blocks,
         of_body,
         of_text,
-        lambda part, is_tool: round(bytes_to_tokens(part.size) * (newest.call if is_tool else newest.text)),
+        lambda part, is_tool: fitted[part] if part in fitted else estimate_part(part, is_tool),
         calibrations=tuple(found),
         uniform=len(set(map(id, by_message))) <= 1,
     )
@@ -342,18 +349,7 @@ def _build_table(
         calibrations,
         uniform,
     )
-    residuals = _compute_not_in_file(facts, table, checkpoint)
-    if not facts.holds_requests or measure is TokenMeasure.EXACT:
-        return replace(table, not_in_file={model: tokens for model, tokens in residuals.items() if tokens > 0})
-    # Nothing that was sent is missing: what the messages do not explain is the size of the system prompt and tools.
-    known = sum(prompts[-1]) if prompts else 0
-    residual = residuals.get(find_model_before(facts, len(facts)), 0)
-    scale = max(known + residual, 0) / known if known else 1.0
-    return replace(
-        table,
-        count_part=lambda part, is_tool: round(count_part(part, is_tool) * scale),
-        prompts=tuple((round(system * scale), round(tools * scale)) for system, tools in prompts),
-    )
+    return replace(table, not_in_file=_compute_not_in_file(facts, table, checkpoint))
 
 
 def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> dict[str, int]:
@@ -384,4 +380,4 @@ def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[
             held = running.count_context(epoch, reply) - gone + sum(prompt)
             over.setdefault(model, []).append(recorded - held)
     middles = {model: round(median(each)) for model, each in over.items()}
-    return {facts.models[model] if model >= 0 else "": most for model, most in middles.items()}
+    return {facts.models[model] if model >= 0 else "": most for model, most in middles.items() if most > 0}

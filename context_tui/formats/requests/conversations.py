@@ -1,0 +1,377 @@
+"""Conversations in a log of requests: which requests continue which, and what each changed.
+
+A request repeats the history. Each is compared with the last one of every conversation of its run: it continues one,
+goes back in one (a rewind), has a summary in place of what was said (a compaction), or begins another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from context_tui.formats.kit.documents import Element, decode_element
+from context_tui.formats.kit.message_builder import find_message
+from context_tui.formats.kit.values import extract_text
+from context_tui.formats.requests.bodies import (
+    Api,
+    Body,
+    Exchange,
+    OtherRequest,
+    Request,
+    Signature,
+    sign_element,
+    split_reply,
+    split_request,
+    strip_results,
+)
+from context_tui.session.facts import Problem
+from context_tui.session.markers import is_summary_start
+
+REPLY = -1
+"""Number of the reply among the elements of its request."""
+MIN_PROBED_LENGTH = 120
+"""Characters of a reply, without spaces, from which on it may be a summary."""
+MAX_PROBES = 40
+"""Replies of a run that a summary is looked for in."""
+_SUMMARY_TAG = re.compile(r"<(?:summary|state_snapshot)>(.*?)</", re.DOTALL)
+
+
+@dataclass
+class Place:
+    """Where a message of a conversation stands: an exchange by number, elements of its request, and blocks to skip."""
+
+    exchange: int
+    elements: tuple[int, ...]
+    skip: int = 0
+
+
+@dataclass
+class Item:
+    """Message of the newest request: its bytes there, the place where it was first, and its key."""
+
+    element: Element
+    place: int
+    key: str
+    signature: Signature | None = None
+
+
+@dataclass
+class Step:
+    """What an exchange did to its conversation.
+
+    ``rewound`` is the key of the first message that it abandoned, ``parent`` that of the one that it follows where that
+    is not the newest. ``order`` are the messages of a new context by key, or None for those that are new, ``summary``
+    the number of the new one with the summary. ``cleared`` are calls whose results it no longer had, and blocks by the
+    key of their message. ``places`` are new, ``reply`` is that of the reply, and ``probes`` are pieces of its text.
+    """
+
+    exchange: int
+    rewound: str = ""
+    parent: str = ""
+    order: tuple[str | None, ...] | None = None
+    summary: int = -1
+    cleared: list[str | tuple[str, int]] = field(default_factory=list)
+    places: range = range(0)
+    reply: int = -1
+    probes: tuple[str, ...] = ()
+
+
+class Summary(NamedTuple):
+    """Message of a new context that holds a summary: its number (-1: none does), and its text without spaces."""
+
+    element: int = -1
+    text: str = ""
+
+
+@dataclass
+class _Alignment:
+    """How a request compares with a conversation: known messages that it has in front, and its own up to there."""
+
+    known: int = 0
+    elements: int = 0
+    cleared: list[str | tuple[str, int]] = field(default_factory=list)
+    extended: list[tuple[int, int]] = field(default_factory=list)
+    changed: list[tuple[Item, Element, Signature]] = field(default_factory=list)
+    has_reply: bool = False
+
+
+class Conversation:
+    """Requests that continue each other; ``source`` and ``prompt`` (what it began with) tell it from others."""
+
+    def __init__(self, api: Api, group: str, source: str, number: int) -> None:
+        self.api, self.group, self.source, self.number = api, group, source, number
+        self.shape = api.shape()
+        self.exchanges: list[Exchange] = []
+        self.steps: list[Step] = []
+        self.places: list[Place] = []
+        self.items: list[Item] = []
+        self._items_before: list[Item] = []  # before the newest step
+        self.prompt, self.time = "", -1
+        self.has_tools = False
+        self.bytes = 0
+
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether the newest request has no reply yet."""
+        return bool(self.steps) and self.steps[-1].reply < 0
+
+    def sign(self, item: Item) -> Signature:
+        """Return the signature of a known message."""
+        if item.signature is None:
+            item.signature = sign_element(self.shape, item.element, item.place)
+        return item.signature
+
+    def align(self, elements: Sequence[Element]) -> _Alignment:
+        """Compare the messages of a request with the known ones from the start."""
+        found, at = _Alignment(), 0
+        items = self.items
+        while found.known < len(items) and at < len(elements):
+            item, element = items[found.known], elements[at]
+            if item.element == element:
+                item.element = element  # the bytes of the older request are no longer needed
+            else:
+                known, own = self.sign(item), sign_element(self.shape, element, item.place)
+                if own == known:
+                    item.element = element
+                elif not own:
+                    at += 1
+                    continue
+                elif not known:
+                    found.known += 1
+                    continue
+                elif not self._compare(found, item, element, known, own, at):
+                    break
+            found.has_reply |= self.places[item.place].elements == (REPLY,)
+            found.known += 1
+            at += 1
+        while found.known < len(items) and not self.sign(items[found.known]):
+            found.known += 1
+        found.elements = at
+        return found
+
+    def _compare(
+        self, found: _Alignment, item: Item, element: Element, known: Signature, own: Signature, at: int
+    ) -> bool:
+        """Return whether a message is a known one with other results, or with blocks more or less."""
+        if own[: len(known)] == known:
+            found.extended.append((at, len(known) - 1))
+        elif strip_results(own) == strip_results(known):
+            found.cleared += [str(now[1]) for now, before in zip(own, known, strict=True) if now != before]
+        elif len(own) > 1 and len(own) < len(known) and set(own) <= set(known):
+            found.cleared += [(item.key, number) for number, part in enumerate(known[1:]) if part not in own]
+        else:
+            return False
+        found.changed.append((item, element, own))
+        return True
+
+    def add(self, exchange: Exchange, request: Request, found: _Alignment, summary: Summary | None) -> None:
+        """Add a request; with a *summary* (maybe an empty one) it has a new context."""
+        step = Step(len(self.exchanges), cleared=found.cleared)
+        self.exchanges.append(exchange)
+        self.steps.append(step)
+        self.has_tools |= "tools" in request.run.members
+        elements = request.elements[request.lead :]
+        kept, first = found.known, len(self.places)
+        items_before = [*self.items]
+        if summary is None and kept < len(self.items):
+            step.rewound = self.items[kept].key
+        elif summary and self.steps[:-1] and any(probe in summary.text for probe in self.steps[-2].probes):
+            self.items = self._items_before  # the request for the summary is no part of what goes on
+            step.parent = self.items[-1].key if self.items else ""
+        for item, element, signature in found.changed if summary is None else ():
+            item.element, item.signature = element, signature
+        for at, skip in found.extended if summary is None else ():
+            self.places.append(Place(step.exchange, (request.lead + at,), skip))
+        extra = [Item(elements[at], first + n, str(first + n), ()) for n, (at, _) in enumerate(found.extended)]
+        if summary is None:
+            new = [self._place(step, request.lead + at, elements[at]) for at in range(found.elements, len(elements))]
+            self.items = [*self.items[:kept], *extra, *new]
+        else:
+            self._replace(step, request, elements, summary.element)
+        step.places, self._items_before = range(first, len(self.places)), items_before
+        if request.reply is not None:
+            self.add_reply(step, request)
+
+    def _place(self, step: Step, number: int, element: Element) -> Item:
+        place = len(self.places)
+        self.places.append(Place(step.exchange, (number,)))
+        return Item(element, place, str(place))
+
+    def _replace(self, step: Step, request: Request, elements: Sequence[Element], summary: int) -> None:
+        """Take the messages of a new context: those that are known stay, in the order of the request."""
+        known: dict[Signature, list[Item]] = {}
+        for old in reversed(self.items):
+            known.setdefault(self.sign(old), []).append(old)
+        kept: list[Item | None] = []
+        for at, element in enumerate(elements):
+            same = known.get(sign_element(self.shape, element, -1)) if at != summary else None
+            kept.append(same.pop() if same and same[-1].signature else None)
+        last_kept = max((at for at, each in enumerate(kept) if each), default=-1)
+        fresh = [at for at, each in enumerate(kept) if each is None]
+        together = [at for at in fresh if at < last_kept] or fresh[:1]
+        if together:  # messages between known ones are one record, so that their order is known
+            place = len(self.places)
+            self.places.append(Place(step.exchange, tuple(request.lead + at for at in together)))
+            for number, at in enumerate(together):
+                kept[at] = Item(elements[at], place, f"{place}.{number}" if number else str(place), None)
+        ordered = [at for at in range(len(elements)) if kept[at] or at in together]
+        step.order = tuple(None if at in together else each.key for at in ordered if (each := kept[at]))
+        step.summary = together.index(summary) if summary in together else -1
+        self.items = []
+        for at, (element, known_item) in enumerate(zip(elements, kept, strict=True)):
+            item = known_item or self._place(step, request.lead + at, element)
+            item.element = element
+            self.items.append(item)
+
+    def add_reply(self, step: Step, request: Request) -> None:
+        """Add the reply of a request."""
+        assert request.reply is not None
+        step.reply, step.probes = len(self.places), _cut_probes(_read_text(self, request.reply))
+        self.places.append(Place(step.exchange, (REPLY,)))
+        self.items += [Item(each, step.reply, str(step.reply)) for each in split_reply(request.api, request.reply)]
+
+
+class RequestLog:
+    """Conversations of a log, read as far as it goes; :meth:`update` reads on."""
+
+    def __init__(self) -> None:
+        self.conversations: list[Conversation] = []
+        self.problems: dict[str, Problem] = {}
+        self._versions: dict[str, object] = {}
+        self._owners: dict[str, Conversation] = {}
+        self._probes: dict[str, list[str]] = {}  # by run, newest last: pieces of replies that may be summaries
+        self.others: dict[str, int] = {}
+
+    def update(self, exchanges: Sequence[Exchange]) -> None:
+        """Read the exchanges that are new or have changed."""
+        for exchange in exchanges:
+            if self._versions.get(exchange.name, self) == exchange.version:
+                continue
+            self._versions[exchange.name] = exchange.version
+            self.problems.pop(exchange.name, None)
+            try:
+                body = exchange.read()
+                request = split_request(body)
+            except OtherRequest:
+                continue
+            except ValueError as error:
+                self.problems[exchange.name] = Problem(exchange.name, str(error))
+                continue
+            self._add(replace(exchange, source=exchange.source or body.source), request)
+            if note := body.note or _find_reply_problem(body, request):
+                self.problems[exchange.name] = Problem(exchange.name, note)
+
+    def _add(self, exchange: Exchange, request: Request) -> None:
+        owner = self._owners.get(exchange.name)
+        if owner is not None:  # known, and now with its response
+            step = next(step for step in owner.steps if owner.exchanges[step.exchange].name == exchange.name)
+            owner.exchanges[step.exchange] = exchange
+            if step is owner.steps[-1] and step.reply < 0 and request.reply is not None:
+                owner.add_reply(step, request)
+            return
+        owner, found, summary = self._choose(exchange, request)
+        self._owners[exchange.name] = owner
+        owner.add(exchange, request, found, summary)
+        owner.time = exchange.time
+        probes = self._probes.setdefault(exchange.group, [])
+        probes[:] = [*probes, *owner.steps[-1].probes][-MAX_PROBES:]
+
+    def _choose(self, exchange: Exchange, request: Request) -> tuple[Conversation, _Alignment, Summary | None]:
+        """Return the conversation that a request continues, how, and the summary that a new context begins with."""
+        elements = request.elements[request.lead :]
+        best, best_found = None, _Alignment()
+        near = [
+            each
+            for each in self.conversations
+            if each.group == exchange.group
+            and each.api is request.api
+            and (each.source == exchange.source or not (each.source and exchange.source))
+        ]
+        for each in near:
+            found = each.align(elements)
+            if found.known and (best is None or found.elements >= best_found.elements):
+                best, best_found = each, found
+        if best and best_found.known == len(best.items):
+            return best, best_found, None
+        start = best_found.elements if best_found.elements < len(elements) else 0
+        summary = self._find_summary(exchange, request, elements, start)
+        candidates = [each for each in near if each.has_tools] or near
+        if summary and candidates:
+            owner = best or max(candidates, key=lambda each: each.time)
+            return owner, owner.align(elements), summary
+        if best and best_found.has_reply:
+            signatures = {sign_element(best.shape, each, -1) for each in elements[best_found.elements :]}
+            is_cut = any(best.sign(item) in signatures for item in best.items[best_found.known :] if best.sign(item))
+            return best, best_found, Summary() if is_cut else None
+        for owner in near:  # calls have ids of their own: whoever shares one has the same history, cut in front
+            calls = {part for each in elements for part in sign_element(owner.shape, each, -1) if part[0] == "call"}
+            if calls and any(part in calls for item in owner.items for part in owner.sign(item)):
+                return owner, _Alignment(), Summary()
+        new = Conversation(request.api, exchange.group, exchange.source, len(self.conversations))
+        new.prompt = "\n".join(text for each in elements[:3] if (text := _read_text(new, each)))
+        self.conversations.append(new)
+        return new, _Alignment(), None
+
+    def _find_summary(
+        self, exchange: Exchange, request: Request, elements: Sequence[Element], start: int
+    ) -> Summary | None:
+        """Return the number of the new message that holds a summary: a reply of this run, or a known beginning."""
+        probes = self._probes.get(exchange.group, ())
+        shape = request.api.shape()
+        for number, element in enumerate(elements[start : start + 40], start):
+            try:
+                message = find_message(shape.parse(decode_element(element), -1))
+            except (ValueError, TypeError, KeyError, AttributeError):
+                continue
+            for block in message.blocks if message else ():
+                text = str(block.get("text") or "")
+                squeezed = _squeeze(text)
+                if is_summary_start(text, by_assistant=False, first_block=True, first_message=True) or (
+                    len(squeezed) > MIN_PROBED_LENGTH and any(probe in squeezed for probe in probes)
+                ):
+                    return Summary(number, squeezed)
+        return None
+
+    def list_conversations(self) -> Iterator[tuple[Conversation, int]]:
+        """Yield the conversations that are sessions, with the number of the one that each belongs to (its own: none).
+
+        Requests without tools beside others that have some (titles, quota probes) are counted in ``others``.
+        """
+        self.others.clear()
+        mains: dict[str, Conversation] = {}
+        groups = {each.group for each in self.conversations if each.has_tools}
+        for each in self.conversations:
+            if each.group in groups and not each.has_tools:
+                self.others[each.group] = self.others.get(each.group, 0) + len(each.exchanges)
+                continue
+            yield each, mains.setdefault(each.group, each).number
+
+
+def _find_reply_problem(body: Body, request: Request) -> str:
+    if request.reply is not None:
+        return ""
+    return "no response to it was logged" if body.response is None else "its response is no reply of a model"
+
+
+def _read_text(conversation: Conversation, element: Element) -> str:
+    try:
+        message = find_message(conversation.shape.parse(decode_element(element), -1))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return ""
+    return extract_text(message.blocks) if message else ""
+
+
+def _squeeze(text: str) -> str:
+    return "".join(text.split())
+
+
+def _cut_probes(text: str) -> tuple[str, ...]:
+    """Return pieces of a reply by which it is found again as a summary; none of a short one."""
+    inner = _SUMMARY_TAG.search(text)
+    squeezed = _squeeze(inner[1] if inner else text)
+    if len(squeezed) < MIN_PROBED_LENGTH:
+        return ()
+    middle = len(squeezed) // 2
+    return squeezed[:60], squeezed[middle : middle + 60]

@@ -17,6 +17,7 @@ from context_tui.cli.options import (
     parse_arguments,
 )
 from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
+from context_tui.cli.prompt_report import build_prompt_report, print_prompt_report
 from context_tui.compaction.next_request import NextRequest, SizeSource, compute_current_size
 from context_tui.compaction.recorded_compactions import (
     RecordedCompaction,
@@ -160,6 +161,8 @@ def build_report(
         compute_not_in_file(context) if sizes is None else sizes.not_in_file_at(context),
         find_last_usage(context),
     )
+    if facts.holds_requests:
+        hidden = hidden or 0
     parts, shares = compute_breakdown(context, hidden, table=sizes), suggest_sizes(session, context)
     fit, request = check_estimate(session, context), NextRequest(compute_current_size(context, sizes))
     happened = find_recorded_compactions(session)
@@ -214,6 +217,7 @@ def build_report(
         "by_tool": [
             {"tool": share.tool, "calls": share.calls, "result_tokens": share.result_tokens} for share in parts.by_tool
         ],
+        **build_prompt_report(session, context, sizes),
         "duplicate_reads": [
             {"path": read.path, "count": read.count, "tokens": read.tokens, "wasted": read.wasted}
             for read in parts.duplicate_reads
@@ -449,6 +453,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     _print_calibration(report["calibration"])
     tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
     print_table(f"by tool ({how})", ("tool", "calls", "result tokens"), tools)
+    print_prompt_report(session, report, how)
     reads = [
         (read["path"], read["count"], read["tokens"], read["wasted"])
         for read in report["duplicate_reads"]

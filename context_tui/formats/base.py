@@ -88,12 +88,15 @@ class Format(Protocol):
         suffixes: suffixes of its files, which folders are searched for; new files get the first.
         from_source: the part of the reader that was written from the source of a program, without a real file to
             compare with: :data:`ALL_FROM_SOURCE`, or a few words.
+        request_recording: how the whole requests of its agent are recorded, which its files do not hold: a command or
+            a setting.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
     from_source: ClassVar[str] = ""
+    request_recording: ClassVar[str] = ""
 
     @property
     def writable(self) -> bool:

@@ -93,7 +93,7 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
     if session_id is not None:
         ids = [info.id for info in found if info.id]
         main = next((info for info in found if not info.parent), None)
-        alone = not os.path.isdir(path) or len(found) == 1
+        alone = not os.path.isdir(path) or len({info.path for info in found}) == 1
         found = [info for info in found if info.id == session_id]
         if not found and main and alone:
             unlisted = FORMATS[main.format].find_unlisted(main, session_id)

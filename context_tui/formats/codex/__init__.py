@@ -37,6 +37,7 @@ class CodexFormat(Format):
 
     name: ClassVar[str] = FORMAT_NAME
     about: ClassVar[str] = "OpenAI Codex CLI rollouts (JSONL), old ones too, with compactions, forks and rollbacks"
+    request_recording: ClassVar[str] = "claude-tap --tap-client codex"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise the envelopes of lines; older files by their first line, or by lines of state between items."""

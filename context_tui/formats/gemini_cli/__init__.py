@@ -48,6 +48,7 @@ class GeminiCliFormat(Format):
     about: ClassVar[str] = "Gemini CLI sessions (JSON, JSONL), with rewinds, compressions and sub-agents"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
     from_source: ClassVar[str] = "JSONL, rewinds"
+    request_recording: ClassVar[str] = "claude-tap --tap-client gemini"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise the members of the first object."""

@@ -51,6 +51,7 @@ class OpencodeFormat(Format):
     about: ClassVar[str] = "opencode's database (SQLite, read-only), session files before 1.2, and exports (JSON)"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".db")
     from_source: ClassVar[str] = "the database, exports, compactions"
+    request_recording: ClassVar[str] = "claude-tap --tap-client opencode"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise the tables of the database, or the ids of a session.

@@ -393,7 +393,10 @@ class RequestScanner:
         keyed: list[RecordCase] = []
         for number, part in enumerate(parts):
             if isinstance(part, MessageRecord):
-                flags = part.flags | (MessageFlag.SUMMARY if compaction and number == step.summary else 0)
+                flags = part.flags
+                if compaction and number == step.summary:  # the summary itself is not typed, and not injected either
+                    flags |= MessageFlag.SUMMARY
+                    part = replace(part, injected_blocks=frozenset(filter_tagged(part)), is_injected=False)
                 part = replace(
                     part,
                     key=f"{place}.{number}" if number else str(place),
@@ -409,6 +412,13 @@ class RequestScanner:
         if isinstance(reply, dict) and (known := self._times.get(str(reply.get("id")))):
             return known
         return exchange.time
+
+
+def filter_tagged(part: MessageRecord) -> Iterator[int]:
+    """Yield the numbers of the texts of a message that are markup of a client."""
+    for number, block in enumerate(part.blocks):
+        if block.get("type") == "text" and is_tagged(str(block.get("text"))):
+            yield number
 
 
 def _count_cleared_calls(response: Any) -> int:

@@ -212,6 +212,11 @@ def _is_system(element: Element) -> bool:
     return isinstance(value, dict) and value.get("role") in ("system", "developer")
 
 
+def copy_element(element: Element) -> Element:
+    """Return an element that does not hold the bytes of the whole body."""
+    return element.copy() if isinstance(element, msgspec.Raw) else element
+
+
 def split_reply(api: Api, reply: dict[str, Any]) -> Sequence[Element]:
     """Return the elements that a reply is in the next request."""
     return [item for item in reply.get("output") or []] if api is RESPONSES else [reply]

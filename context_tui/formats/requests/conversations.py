@@ -7,9 +7,10 @@ goes back in one (a rewind), has a summary in place of what was said (a compacti
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from operator import ne
+from typing import Any, NamedTuple
 
 from context_tui.formats.kit.documents import Element, decode_element
 from context_tui.formats.kit.message_builder import find_message
@@ -21,6 +22,7 @@ from context_tui.formats.requests.bodies import (
     OtherRequest,
     Request,
     Signature,
+    copy_element,
     sign_element,
     split_reply,
     split_request,
@@ -29,29 +31,30 @@ from context_tui.formats.requests.bodies import (
 from context_tui.session.facts import Problem
 from context_tui.session.markers import is_summary_start
 
-REPLY = -1
-"""Number of the reply among the elements of its request."""
 MIN_PROBED_LENGTH = 120
 """Characters of a reply, without spaces, from which on it may be a summary."""
-MAX_PROBES = 40
-"""Replies of a run that a summary is looked for in."""
+MAX_SUMMARY_PLACE = 40
+"""New messages among which a summary is looked for."""
 _SUMMARY_TAG = re.compile(r"<(?:summary|state_snapshot)>(.*?)</", re.DOTALL)
 
 
 @dataclass
 class Place:
-    """Where a message of a conversation stands: an exchange by number, elements of its request, and blocks to skip."""
+    """Where a message of a conversation stands: an exchange by number, its bytes there, and blocks to skip.
+
+    Several messages are parts of one record.
+    """
 
     exchange: int
-    elements: tuple[int, ...]
+    elements: tuple[Element, ...]
+    is_reply: bool = False
     skip: int = 0
 
 
 @dataclass
 class Item:
-    """Message of the newest request: its bytes there, the place where it was first, and its key."""
+    """Message of the newest request: the place where it was first, and its key."""
 
-    element: Element
     place: int
     key: str
     signature: Signature | None = None
@@ -65,6 +68,8 @@ class Step:
     is not the newest. ``order`` are the messages of a new context by key, or None for those that are new, ``summary``
     the number of the new one with the summary. ``cleared`` are calls whose results it no longer had, and blocks by the
     key of their message. ``places`` are new, ``reply`` is that of the reply, and ``probes`` are pieces of its text.
+    ``system`` and ``tools`` (``schemas``: Anthropic-shaped) are there where they changed. ``cleared_calls`` is the
+    number of the oldest calls whose results the server took out.
     """
 
     exchange: int
@@ -76,6 +81,11 @@ class Step:
     places: range = range(0)
     reply: int = -1
     probes: tuple[str, ...] = ()
+    model: str = ""
+    system: list[str] | None = None
+    tools: Any = None
+    schemas: list[dict[str, Any]] = field(default_factory=list)
+    cleared_calls: int = 0
 
 
 class Summary(NamedTuple):
@@ -93,7 +103,7 @@ class _Alignment:
     elements: int = 0
     cleared: list[str | tuple[str, int]] = field(default_factory=list)
     extended: list[tuple[int, int]] = field(default_factory=list)
-    changed: list[tuple[Item, Element, Signature]] = field(default_factory=list)
+    changed: list[tuple[int, Element, Signature]] = field(default_factory=list)
     has_reply: bool = False
 
 
@@ -107,7 +117,9 @@ class Conversation:
         self.steps: list[Step] = []
         self.places: list[Place] = []
         self.items: list[Item] = []
-        self._items_before: list[Item] = []  # before the newest step
+        self._elements: list[Element] = []  # their bytes in the newest request
+        self._before: tuple[list[Item], list[Element]] = [], []  # these before the newest step
+        self._prompt: tuple[Any, ...] = ()
         self.prompt, self.time = "", -1
         self.has_tools = False
         self.bytes = 0
@@ -117,53 +129,54 @@ class Conversation:
         """Whether the newest request has no reply yet."""
         return bool(self.steps) and self.steps[-1].reply < 0
 
-    def sign(self, item: Item) -> Signature:
+    def sign(self, number: int) -> Signature:
         """Return the signature of a known message."""
+        item = self.items[number]
         if item.signature is None:
-            item.signature = sign_element(self.shape, item.element, item.place)
+            item.signature = sign_element(self.shape, self._elements[number], item.place)
         return item.signature
 
     def align(self, elements: Sequence[Element]) -> _Alignment:
         """Compare the messages of a request with the known ones from the start."""
-        found, at = _Alignment(), 0
-        items = self.items
-        while found.known < len(items) and at < len(elements):
-            item, element = items[found.known], elements[at]
-            if item.element == element:
-                item.element = element  # the bytes of the older request are no longer needed
-            else:
-                known, own = self.sign(item), sign_element(self.shape, element, item.place)
+        differs = list(map(ne, self._elements, elements))
+        at = differs.index(True) if True in differs else len(differs)
+        self._elements[:at] = elements[:at]  # the bytes of the older request are no longer needed
+        found = _Alignment(at)
+        while found.known < len(self.items) and at < len(elements):
+            number, element = found.known, elements[at]
+            if self._elements[number] != element:
+                known, own = self.sign(number), sign_element(self.shape, element, self.items[number].place)
                 if own == known:
-                    item.element = element
+                    found.changed.append((number, element, own))
                 elif not own:
                     at += 1
                     continue
                 elif not known:
                     found.known += 1
                     continue
-                elif not self._compare(found, item, element, known, own, at):
+                elif not self._compare(found, element, known, own, at):
                     break
-            found.has_reply |= self.places[item.place].elements == (REPLY,)
             found.known += 1
             at += 1
-        while found.known < len(items) and not self.sign(items[found.known]):
+        while found.known < len(self.items) and not self.sign(found.known):
             found.known += 1
         found.elements = at
+        if found.known < len(self.items):
+            found.has_reply = any(self.places[item.place].is_reply for item in self.items[: found.known])
         return found
 
-    def _compare(
-        self, found: _Alignment, item: Item, element: Element, known: Signature, own: Signature, at: int
-    ) -> bool:
+    def _compare(self, found: _Alignment, element: Element, known: Signature, own: Signature, at: int) -> bool:
         """Return whether a message is a known one with other results, or with blocks more or less."""
         if own[: len(known)] == known:
             found.extended.append((at, len(known) - 1))
         elif strip_results(own) == strip_results(known):
             found.cleared += [str(now[1]) for now, before in zip(own, known, strict=True) if now != before]
         elif len(own) > 1 and len(own) < len(known) and set(own) <= set(known):
-            found.cleared += [(item.key, number) for number, part in enumerate(known[1:]) if part not in own]
+            key = self.items[found.known].key
+            found.cleared += [(key, number) for number, part in enumerate(known[1:]) if part not in own]
         else:
             return False
-        found.changed.append((item, element, own))
+        found.changed.append((found.known, element, own))
         return True
 
     def add(self, exchange: Exchange, request: Request, found: _Alignment, summary: Summary | None) -> None:
@@ -171,39 +184,56 @@ class Conversation:
         step = Step(len(self.exchanges), cleared=found.cleared)
         self.exchanges.append(exchange)
         self.steps.append(step)
-        self.has_tools |= "tools" in request.run.members
+        self._take_prompt(step, request)
         elements = request.elements[request.lead :]
-        kept, first = found.known, len(self.places)
-        items_before = [*self.items]
-        if summary is None and kept < len(self.items):
-            step.rewound = self.items[kept].key
-        elif summary and self.steps[:-1] and any(probe in summary.text for probe in self.steps[-2].probes):
-            self.items = self._items_before  # the request for the summary is no part of what goes on
-            step.parent = self.items[-1].key if self.items else ""
-        for item, element, signature in found.changed if summary is None else ():
-            item.element, item.signature = element, signature
-        for at, skip in found.extended if summary is None else ():
-            self.places.append(Place(step.exchange, (request.lead + at,), skip))
-        extra = [Item(elements[at], first + n, str(first + n), ()) for n, (at, _) in enumerate(found.extended)]
+        first, before = len(self.places), ([*self.items], [*self._elements])
         if summary is None:
-            new = [self._place(step, request.lead + at, elements[at]) for at in range(found.elements, len(elements))]
-            self.items = [*self.items[:kept], *extra, *new]
+            self._append(step, elements, found)
         else:
-            self._replace(step, request, elements, summary.element)
-        step.places, self._items_before = range(first, len(self.places)), items_before
+            if self.steps[:-1] and any(probe in summary.text for probe in self.steps[-2].probes):
+                self.items, self._elements = self._before  # the request for the summary is no part of what goes on
+                step.parent = self.items[-1].key if self.items else ""
+            self._replace(step, elements, summary.element)
+        step.places, self._before = range(first, len(self.places)), before
         if request.reply is not None:
             self.add_reply(step, request)
 
-    def _place(self, step: Step, number: int, element: Element) -> Item:
-        place = len(self.places)
-        self.places.append(Place(step.exchange, (number,)))
-        return Item(element, place, str(place))
+    def _take_prompt(self, step: Step, request: Request) -> None:
+        run, api = request.run, request.api
+        prompt = (run.members.get(api.system_key), run.members.get("tools"), request.elements[: request.lead])
+        if prompt != self._prompt:
+            self._prompt = prompt
+            step.system = request.parse_system(self.shape)
+            step.tools, step.schemas = request.parse_tools(), self.shape.parse_tools(run)
+        self.has_tools |= bool(self._prompt[1])
+        response = run.get("response")
+        model = run.get("model") or (response.get("modelVersion") if isinstance(response, dict) else None)
+        step.model = model if isinstance(model, str) else ""
 
-    def _replace(self, step: Step, request: Request, elements: Sequence[Element], summary: int) -> None:
+    def _append(self, step: Step, elements: Sequence[Element], found: _Alignment) -> None:
+        """Take the messages that a request has behind the known ones; it abandons those that it does not have."""
+        if found.known < len(self.items):
+            step.rewound = self.items[found.known].key
+            del self.items[found.known :], self._elements[found.known :]
+        for number, element, signature in found.changed:
+            self._elements[number], self.items[number].signature = element, signature
+        for at, skip in found.extended:
+            self._place(step, elements[at], skip)
+            self.items[-1].signature = ()  # it is compared with the message that it is part of
+        for element in elements[found.elements :]:
+            self._place(step, element)
+
+    def _place(self, step: Step, element: Element, skip: int = 0) -> None:
+        place = len(self.places)
+        self.places.append(Place(step.exchange, (copy_element(element),), skip=skip))
+        self.items.append(Item(place, str(place)))
+        self._elements.append(element)
+
+    def _replace(self, step: Step, elements: Sequence[Element], summary: int) -> None:
         """Take the messages of a new context: those that are known stay, in the order of the request."""
         known: dict[Signature, list[Item]] = {}
-        for old in reversed(self.items):
-            known.setdefault(self.sign(old), []).append(old)
+        for number in reversed(range(len(self.items))):
+            known.setdefault(self.sign(number), []).append(self.items[number])
         kept: list[Item | None] = []
         for at, element in enumerate(elements):
             same = known.get(sign_element(self.shape, element, -1)) if at != summary else None
@@ -213,24 +243,28 @@ class Conversation:
         together = [at for at in fresh if at < last_kept] or fresh[:1]
         if together:  # messages between known ones are one record, so that their order is known
             place = len(self.places)
-            self.places.append(Place(step.exchange, tuple(request.lead + at for at in together)))
+            self.places.append(Place(step.exchange, tuple(copy_element(elements[at]) for at in together)))
             for number, at in enumerate(together):
-                kept[at] = Item(elements[at], place, f"{place}.{number}" if number else str(place), None)
-        ordered = [at for at in range(len(elements)) if kept[at] or at in together]
-        step.order = tuple(None if at in together else each.key for at in ordered if (each := kept[at]))
+                kept[at] = Item(place, f"{place}.{number}" if number else str(place))
+        step.order = tuple(None if at in together else each.key for at, each in enumerate(kept) if each)
         step.summary = together.index(summary) if summary in together else -1
-        self.items = []
-        for at, (element, known_item) in enumerate(zip(elements, kept, strict=True)):
-            item = known_item or self._place(step, request.lead + at, element)
-            item.element = element
-            self.items.append(item)
+        self.items, self._elements = [], []
+        for element, item in zip(elements, kept, strict=True):
+            if item is None:
+                self._place(step, element)
+            else:
+                self.items.append(item)
+                self._elements.append(element)
 
     def add_reply(self, step: Step, request: Request) -> None:
         """Add the reply of a request."""
         assert request.reply is not None
         step.reply, step.probes = len(self.places), _cut_probes(_read_text(self, request.reply))
-        self.places.append(Place(step.exchange, (REPLY,)))
-        self.items += [Item(each, step.reply, str(step.reply)) for each in split_reply(request.api, request.reply)]
+        step.cleared_calls = _count_cleared_calls(request.run.get("response"))
+        self.places.append(Place(step.exchange, (request.reply,), is_reply=True))
+        replies = split_reply(request.api, request.reply)
+        self.items += [Item(step.reply, str(step.reply)) for _ in replies]
+        self._elements += replies
 
 
 class RequestLog:
@@ -241,7 +275,6 @@ class RequestLog:
         self.problems: dict[str, Problem] = {}
         self._versions: dict[str, object] = {}
         self._owners: dict[str, Conversation] = {}
-        self._probes: dict[str, list[str]] = {}  # by run, newest last: pieces of replies that may be summaries
         self.others: dict[str, int] = {}
 
     def update(self, exchanges: Sequence[Exchange]) -> None:
@@ -275,8 +308,6 @@ class RequestLog:
         self._owners[exchange.name] = owner
         owner.add(exchange, request, found, summary)
         owner.time = exchange.time
-        probes = self._probes.setdefault(exchange.group, [])
-        probes[:] = [*probes, *owner.steps[-1].probes][-MAX_PROBES:]
 
     def _choose(self, exchange: Exchange, request: Request) -> tuple[Conversation, _Alignment, Summary | None]:
         """Return the conversation that a request continues, how, and the summary that a new context begins with."""
@@ -295,44 +326,32 @@ class RequestLog:
                 best, best_found = each, found
         if best and best_found.known == len(best.items):
             return best, best_found, None
-        start = best_found.elements if best_found.elements < len(elements) else 0
-        summary = self._find_summary(exchange, request, elements, start)
-        candidates = [each for each in near if each.has_tools] or near
-        if summary and candidates:
-            owner = best or max(candidates, key=lambda each: each.time)
-            return owner, owner.align(elements), summary
+        side_probes = {
+            probe
+            for each in self.conversations
+            if each.group == exchange.group and not each.has_tools
+            for step in each.steps
+            for probe in step.probes
+        }
+        start = best_found.elements
+        is_known = start == len(elements)  # nothing new: maybe the same summary once more
+        newest_first = sorted([each for each in near if each.has_tools] or near, key=lambda each: -each.time)
+        for owner in [best] if best else newest_first:
+            probes = {*owner.steps[-1].probes, *([] if is_known else side_probes)}
+            if summary := _find_summary(request, elements, 0 if is_known else start, probes):
+                return owner, owner.align(elements), summary
         if best and best_found.has_reply:
-            signatures = {sign_element(best.shape, each, -1) for each in elements[best_found.elements :]}
-            is_cut = any(best.sign(item) in signatures for item in best.items[best_found.known :] if best.sign(item))
+            signatures = {sign_element(best.shape, each, -1) for each in elements[best_found.elements :]} - {()}
+            is_cut = any(best.sign(number) in signatures for number in range(best_found.known, len(best.items)))
             return best, best_found, Summary() if is_cut else None
         for owner in near:  # calls have ids of their own: whoever shares one has the same history, cut in front
             calls = {part for each in elements for part in sign_element(owner.shape, each, -1) if part[0] == "call"}
-            if calls and any(part in calls for item in owner.items for part in owner.sign(item)):
+            if calls and any(part in calls for number in range(len(owner.items)) for part in owner.sign(number)):
                 return owner, _Alignment(), Summary()
         new = Conversation(request.api, exchange.group, exchange.source, len(self.conversations))
         new.prompt = "\n".join(text for each in elements[:3] if (text := _read_text(new, each)))
         self.conversations.append(new)
         return new, _Alignment(), None
-
-    def _find_summary(
-        self, exchange: Exchange, request: Request, elements: Sequence[Element], start: int
-    ) -> Summary | None:
-        """Return the number of the new message that holds a summary: a reply of this run, or a known beginning."""
-        probes = self._probes.get(exchange.group, ())
-        shape = request.api.shape()
-        for number, element in enumerate(elements[start : start + 40], start):
-            try:
-                message = find_message(shape.parse(decode_element(element), -1))
-            except (ValueError, TypeError, KeyError, AttributeError):
-                continue
-            for block in message.blocks if message else ():
-                text = str(block.get("text") or "")
-                squeezed = _squeeze(text)
-                if is_summary_start(text, by_assistant=False, first_block=True, first_message=True) or (
-                    len(squeezed) > MIN_PROBED_LENGTH and any(probe in squeezed for probe in probes)
-                ):
-                    return Summary(number, squeezed)
-        return None
 
     def list_conversations(self) -> Iterator[tuple[Conversation, int]]:
         """Yield the conversations that are sessions, with the number of the one that each belongs to (its own: none).
@@ -349,6 +368,24 @@ class RequestLog:
             yield each, mains.setdefault(each.group, each).number
 
 
+def _find_summary(request: Request, elements: Sequence[Element], start: int, probes: Collection[str]) -> Summary | None:
+    """Return the new message that holds a summary: a piece of a reply, or how known ones begin."""
+    shape = request.api.shape()
+    for number, element in enumerate(elements[start : start + MAX_SUMMARY_PLACE], start):
+        try:
+            message = find_message(shape.parse(decode_element(element), -1))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            continue
+        for block in message.blocks if message else ():
+            text = str(block.get("text") or "")
+            squeezed = _squeeze(text)
+            if is_summary_start(text, by_assistant=False, first_block=True, first_message=True) or (
+                len(squeezed) > MIN_PROBED_LENGTH and any(probe in squeezed for probe in probes)
+            ):
+                return Summary(number, squeezed)
+    return None
+
+
 def _find_reply_problem(body: Body, request: Request) -> str:
     if request.reply is not None:
         return ""
@@ -361,6 +398,17 @@ def _read_text(conversation: Conversation, element: Element) -> str:
     except (ValueError, TypeError, KeyError, AttributeError):
         return ""
     return extract_text(message.blocks) if message else ""
+
+
+def _count_cleared_calls(response: Any) -> int:
+    """Return the number of the oldest calls whose results the server took out of a request."""
+    management = response.get("context_management") if isinstance(response, dict) else None
+    edits = management.get("applied_edits") if isinstance(management, dict) else None
+    for edit in edits if isinstance(edits, list) else ():
+        if isinstance(edit, dict) and str(edit.get("type")).startswith("clear_tool_uses"):
+            count = edit.get("cleared_tool_uses")
+            return count if isinstance(count, int) and count > 0 else 0
+    return 0
 
 
 def _squeeze(text: str) -> str:

@@ -13,7 +13,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.claude_code.parsing import is_markup
 from context_tui.formats.kit.branches import BranchFacts
-from context_tui.formats.kit.documents import Run, decode_element, encode_run, format_element
+from context_tui.formats.kit.documents import Run, count_element_bytes, decode_element, encode_run, format_element
 from context_tui.formats.kit.entry_scanner import split_branch_id
 from context_tui.formats.kit.line_scanner import OrderedShape
 from context_tui.formats.kit.message_builder import (
@@ -31,9 +31,9 @@ from context_tui.formats.kit.message_builder import (
     prepare_shape,
     validated,
 )
-from context_tui.formats.kit.values import format_title, parse_tokens
-from context_tui.formats.requests.bodies import Exchange, Request, split_request
-from context_tui.formats.requests.conversations import REPLY, Conversation, RequestLog, Step
+from context_tui.formats.kit.values import format_title
+from context_tui.formats.requests.bodies import Exchange
+from context_tui.formats.requests.conversations import Conversation, RequestLog, Step
 from context_tui.session.facts import Facts, Problem
 from context_tui.session.prompt_texts import is_tagged
 from context_tui.session.session import Session, SessionInfo
@@ -189,39 +189,16 @@ class RequestContent:
 
 
 class _MessageReader:
-    """Messages of a conversation by place; the newest request is kept, since most are asked for one after the other."""
+    """Messages of a conversation by place."""
 
     def __init__(self, conversation: Conversation, facts: SessionFacts) -> None:
         self.conversation, self._session_facts = conversation, facts
         self.shape = conversation.api.shape()
-        self._newest: tuple[int, Request] | None = None
         self.parse = validated(self._parse)
-
-    def read_request(self, number: int) -> Request:
-        """Read an exchange of the conversation by number.
-
-        Raises:
-            UnreadableSession: it is no longer there.
-        """
-        if self._newest is None or self._newest[0] != number:
-            exchange = self.conversation.exchanges[number]
-            try:
-                self._newest = number, split_request(exchange.read())
-            except ValueError as error:
-                raise UnreadableSession(f"{exchange.name}: {error}; open it again") from None
-        return self._newest[1]
-
-    def list_elements(self, place: int) -> list[Any]:
-        """Return the messages at a place, not decoded."""
-        found = self.conversation.places[place]
-        request = self.read_request(found.exchange)
-        if found.elements == (REPLY,):
-            return [request.reply]
-        return [request.elements[number] for number in found.elements]
 
     def format_place(self, place: int) -> str:
         """Return the text at a place."""
-        return "\n".join(map(format_element, self.list_elements(place)))
+        return "\n".join(map(format_element, self.conversation.places[place].elements))
 
     def format_request(self, place: int) -> str:
         """Return the whole request that a place is in."""
@@ -229,10 +206,9 @@ class _MessageReader:
         return encode_run(Run(exchange.read().members)).decode("utf-8", "replace")
 
     def _parse(self, place: int) -> ParsedRecord:
-        skip = self.conversation.places[place].skip
-        values = map(decode_element, self.list_elements(place))
-        parts = [self._mark_injected(self.shape.parse(value, place)) for value in values]
-        if skip and isinstance(first := parts[0], MessageRecord):
+        found = self.conversation.places[place]
+        parts = [self._mark_injected(self.shape.parse(decode_element(each), place)) for each in found.elements]
+        if (skip := found.skip) and isinstance(first := parts[0], MessageRecord):
             return MessageRecord(first.role, first.blocks[skip:], is_injected=True)
         return group_records(*parts)
 
@@ -305,7 +281,6 @@ class RequestScanner:
         facts.holds_requests, facts.input_includes_cache = True, self._conversation.api.input_includes_cache
         self._live = BranchFacts(facts, self._builder, replace(self._info, id=branch))
         self._next, self._has_reply, self._cleared = 0, True, 0
-        self._prompt: tuple[Any, ...] = ()
         self._problems: list[Problem] = []
 
     def _list_log_problems(self) -> Iterator[Problem]:
@@ -320,8 +295,11 @@ class RequestScanner:
 
     def _scan_step(self, step: Step) -> None:
         exchange = self._conversation.exchanges[step.exchange]
-        request = self._reader.read_request(step.exchange)
-        self._take_prompt(request)
+        if step.system is not None:
+            self._builder.set_system(step.system)
+            self._builder.set_tools(step.tools)
+            self._builder.tools = step.schemas
+        self._builder.facts.model = truncate_name(step.model) or self._builder.facts.model
         before: list[RecordCase] = []
         if step.rewound:
             before.append(RewindRecord(step.rewound))
@@ -345,68 +323,50 @@ class RequestScanner:
         if self._has_reply:
             self._scan_reply(step)
 
-    def _take_prompt(self, request: Request) -> None:
-        run, api = request.run, request.api
-        prompt = (run.members.get(api.system_key), run.members.get("tools"), request.elements[: request.lead])
-        if prompt != self._prompt:
-            self._prompt = prompt
-            self._builder.set_system(request.parse_system(self._reader.shape))
-            self._builder.set_tools(request.parse_tools())
-            self._builder.tools = self._reader.shape.parse_tools(run)
-        response = run.get("response")
-        model = run.get("model") or (response.get("modelVersion") if isinstance(response, dict) else None)
-        if isinstance(model, str):
-            self._builder.facts.model = truncate_name(model)
-
     def _scan_reply(self, step: Step) -> None:
         """Add the reply of a step, and before it what the server took out of the request."""
         self._has_reply = True
-        exchange, request = self._conversation.exchanges[step.exchange], self._reader.read_request(step.exchange)
-        cleared = _count_cleared_calls(request.run.get("response"))
-        if cleared > self._cleared:
+        exchange = self._conversation.exchanges[step.exchange]
+        if step.cleared_calls > self._cleared:
             facts = self._builder.facts
             calls = [call for call, row in zip(facts.calls, facts.call_result, strict=True) if row >= 0]
-            keys = tuple(calls[self._cleared : cleared])
+            keys = tuple(calls[self._cleared : step.cleared_calls])
             self._builder.add(
                 MicroCompactionRecord("edited by the server", cleared_keys=keys), NO_PLACE, 0, exchange.name
             )
-            self._cleared = cleared
+            self._cleared = step.cleared_calls
         self._add_place(step.reply, exchange, None, step)
 
     def _add_place(self, place: int, exchange: Exchange, compaction: FullCompactionRecord | None, step: Step) -> None:
-        elements = self._reader.list_elements(place)
-        size = sum(map(len, map(format_element, elements)))
-        is_reply = self._conversation.places[place].elements == (REPLY,)
+        found, shape = self._conversation.places[place], self._reader.shape
+        size = sum(map(count_element_bytes, found.elements))
         try:
             parsed = self._reader.parse(place)
+            if len(found.elements) == 1 and isinstance(shape, OrderedShape):
+                parsed = shape.resolve_in_order(decode_element(found.elements[0]), parsed)
         except ValueError as error:
             self._builder.add_problem(place, size, exchange.name, str(error))
             self._problems.append(self._builder.facts.problems[-1])
             return
-        shape = self._reader.shape
-        parts = list_messages(parsed)
-        if len(elements) == 1 and isinstance(shape, OrderedShape):
-            parsed = shape.resolve_in_order(decode_element(elements[0]), parsed)
-            parts = list_messages(parsed)
-        time = self._find_time(exchange, elements[0] if is_reply else None)
+        time = self._find_time(exchange, found.elements[0] if found.is_reply else None)
         parent = step.parent if place == step.places.start else ""
-        keyed: list[RecordCase] = []
-        for number, part in enumerate(parts):
+        parts: list[RecordCase] = []
+        for number, part in enumerate(list_messages(parsed)):
             if isinstance(part, MessageRecord):
-                flags = part.flags
                 if compaction and number == step.summary:  # the summary itself is not typed, and not injected either
-                    flags |= MessageFlag.SUMMARY
-                    part = replace(part, injected_blocks=frozenset(filter_tagged(part)), is_injected=False)
+                    tagged = frozenset(find_tagged_texts(part))
+                    part = replace(
+                        part, flags=part.flags | MessageFlag.SUMMARY, injected_blocks=tagged, is_injected=False
+                    )
                 part = replace(
                     part,
                     key=f"{place}.{number}" if number else str(place),
                     parent_key=None if number else parent or None,
-                    flags=flags,
                     time=part.time if part.time >= 0 else time,
                     compaction=None if number else compaction,
                 )
-            keyed.append(part)
-        self._builder.add(group_records(*keyed) if keyed else parsed, place, size, exchange.name)
+            parts.append(part)
+        self._builder.add(group_records(*parts) if parts else parsed, place, size, exchange.name)
 
     def _find_time(self, exchange: Exchange, reply: Any) -> int:
         if isinstance(reply, dict) and (known := self._times.get(str(reply.get("id")))):
@@ -414,24 +374,11 @@ class RequestScanner:
         return exchange.time
 
 
-def filter_tagged(part: MessageRecord) -> Iterator[int]:
+def find_tagged_texts(part: MessageRecord) -> Iterator[int]:
     """Yield the numbers of the texts of a message that are markup of a client."""
     for number, block in enumerate(part.blocks):
         if block.get("type") == "text" and is_tagged(str(block.get("text"))):
             yield number
-
-
-def _count_cleared_calls(response: Any) -> int:
-    """Return the number of the oldest calls whose results the server took out of a request."""
-    management = response.get("context_management") if isinstance(response, dict) else None
-    edits = management.get("applied_edits") if isinstance(management, dict) else None
-    for edit in edits if isinstance(edits, list) else ():
-        if isinstance(edit, dict) and str(edit.get("type")).startswith("clear_tool_uses"):
-            try:
-                return parse_tokens(edit.get("cleared_tool_uses"), "cleared_tool_uses")
-            except ValueError:
-                return 0
-    return 0
 
 
 def find_subagent(log: OpenLog, session: Session, call: int) -> SessionInfo | None:

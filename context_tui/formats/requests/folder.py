@@ -20,7 +20,7 @@ from context_tui.formats.claude_code.parsing import extract_blocks, is_result, i
 from context_tui.formats.claude_code.parsing import is_injected as is_injected_block
 from context_tui.formats.claude_code.paths import find_projects_folder, find_title
 from context_tui.formats.kit.documents import decode_element, decode_items, decode_members
-from context_tui.formats.kit.files import list_entries, read_whole_file
+from context_tui.formats.kit.files import list_entries, read_file_stamp, read_whole_file
 from context_tui.formats.kit.values import parse_id, parse_time_ms
 from context_tui.formats.requests.bodies import ANTHROPIC, Body, Exchange, sign_element
 from context_tui.formats.requests.scanner import SessionFacts
@@ -71,6 +71,7 @@ class RequestFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._groups: dict[_File, str] = {}
+        self._session_facts: dict[str, tuple[Any, SessionFacts]] = {}
         self._pairs: dict[str, str] = {}  # response by request, where no index says so
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
@@ -102,11 +103,19 @@ class RequestFolder:
 
     def read_session_facts(self, group: str) -> SessionFacts:
         """Read Claude Code's own file of the session, beside the folder or in the folder of its projects."""
+        file = self._find_session_file(group)
+        if file is None:
+            return SessionFacts()
+        stamp = read_file_stamp(file)
+        if self._session_facts.get(group, (None,))[0] != stamp:
+            self._session_facts[group] = stamp, read_session_file(file)
+        return self._session_facts[group][1]
+
+    def _find_session_file(self, group: str) -> Path | None:
         name = f"{group}.jsonl"
         beside = (self.path / name, self.path.absolute().parent / name)
         projects = (Path(each.path) / name for each in list_entries(find_projects_folder(os.environ)))
-        file = next((each for each in (*beside, *projects) if group and each.is_file()), None)
-        return read_session_file(file) if file else SessionFacts()
+        return next((each for each in (*beside, *projects) if group and each.is_file()), None)
 
     def _read_index(
         self, requests: dict[str, _File], responses: dict[str, _File]
@@ -214,12 +223,16 @@ class RequestFolder:
         members = _decode_members(data)
         if ANTHROPIC.key not in members:
             raise ValueError(f"a JSON body of another API: a request of {ANTHROPIC.name} has messages")
-        if not response:
-            return Body(members)
         try:
-            reply = loads(self._read(response))
+            reply = loads(self._read(response)) if response else None
         except ValueError:
-            return Body(members, note=f"its response {response} is not JSON, or cut")
+            reply, note = None, f"its response {response} is empty, cut or not JSON"
+        else:
+            note = ""
+        if reply is None:  # Claude Code may end before it is written
+            file = self._find_session_file(row.group) if row.message_id else None
+            reply = find_reply(file, row.message_id) if file else None
+            return Body(members, reply, note="" if reply else note)
         own = reply.get("id") if isinstance(reply, dict) else None
         if row.message_id and own != row.message_id:
             return Body(members, reply, note=f"the index names message {row.message_id[:40]}, its response {own}")
@@ -265,6 +278,22 @@ def read_session_file(path: Path) -> SessionFacts:
                 if block.get("type") == "text" and not is_result(block) and not is_injected_block(record, block):
                     typed.add(str(block.get("text")).strip())
     return SessionFacts(frozenset(typed), times, find_title(path), cwd)
+
+
+def find_reply(path: Path, message_id: str) -> dict[str, Any] | None:
+    """Return a reply of the model from Claude Code's own file; None where it is not there."""
+    blocks: list[Any] = []
+    usage = None
+    for line in _read_lines(path):
+        if message_id.encode() in line:
+            try:
+                record = parse_line(line)
+            except ValueError:
+                continue
+            if record.type == "assistant" and record.message and record.message.id == message_id:
+                blocks += extract_blocks(record)
+                usage = record.message.usage or usage
+    return {"id": message_id, "role": "assistant", "content": blocks, "usage": usage} if blocks else None
 
 
 def _read_lines(path: Path) -> Iterator[bytes]:

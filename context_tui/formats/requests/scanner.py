@@ -44,6 +44,10 @@ NO_PLACE = (1 << 64) - 1
 """Place of a record that stands for no message of a request."""
 
 
+MAX_WAIT_S = 600
+"""Seconds after a request from which on its missing response is a problem."""
+
+
 @dataclass(frozen=True)
 class SessionFacts:
     """Facts of the agent's own file of a run: texts that were typed (None: unknown), times of replies by id (ms),
@@ -286,6 +290,9 @@ class RequestScanner:
     def _list_log_problems(self) -> Iterator[Problem]:
         """Return what is wrong with the log: of the requests of this conversation, and in a main one of the others."""
         names = {each.name for each in self._conversation.exchanges}
+        newest = self._conversation.exchanges[-1]
+        if self._conversation.is_awaiting and time.time() - newest.time / 1000 < MAX_WAIT_S:
+            names.discard(newest.name)  # its response is on the way
         owned = {each.name for one in self._state.conversations for each in one.exchanges}
         for name, problem in self._state.problems.items():
             if name in names or (name not in owned and "/" not in self._info.id):

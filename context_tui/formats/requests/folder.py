@@ -8,6 +8,7 @@ session.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from context_tui.formats.claude_code.parsing import extract_blocks, is_result, i
 from context_tui.formats.claude_code.parsing import is_injected as is_injected_block
 from context_tui.formats.claude_code.paths import find_projects_folder, find_title
 from context_tui.formats.kit.documents import decode_element, decode_items, decode_members
-from context_tui.formats.kit.files import list_entries, read_file_stamp, read_whole_file
+from context_tui.formats.kit.files import list_entries, open_regular, read_file_stamp, read_whole_file
 from context_tui.formats.kit.values import parse_id, parse_time_ms
 from context_tui.formats.requests.bodies import ANTHROPIC, Body, Exchange, sign_element
 from context_tui.formats.requests.scanner import SessionFacts
@@ -34,6 +35,8 @@ CUT_MARK = b"[TRUNCATED - Content exceeds"
 CUT_REASON = (
     "the body is cut at 60 KB; record with OTEL_LOG_RAW_API_BODIES=file:DIR instead of 1, which keeps whole bodies"
 )
+
+_MESSAGE_ID = re.compile(rb'"id" ?: ?"([^"]*)"')
 
 
 def has_requests(path: Path) -> bool:
@@ -71,6 +74,7 @@ class RequestFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._groups: dict[_File, str] = {}
+        self._message_ids: dict[_File, str] = {}
         self._session_facts: dict[str, tuple[Any, SessionFacts]] = {}
         self._pairs: dict[str, str] = {}  # response by request, where no index says so
 
@@ -139,7 +143,14 @@ class RequestFolder:
             if request not in requests:
                 problems.append(Problem(where, f"names a request that is not there: {request[:80]!r}"))
                 continue
-            if response and response not in responses:
+            message_id = parse_id(members.get("message_id"))
+            own = self._read_message_id(responses[response]) if response in responses else ""
+            if own and message_id and own != message_id:
+                problems.append(Problem(where, f"names {response[:80]!r}, which holds another message: {own[:40]}"))
+                response = next(
+                    (name for name in responses if self._read_message_id(responses[name]) == message_id), ""
+                )
+            elif response and response not in responses:
                 problems.append(Problem(where, f"names a response that is not there: {response[:80]!r}"))
                 response = ""
             if taken.get(response, request) != request or request in rows:
@@ -152,7 +163,7 @@ class RequestFolder:
                 parse_time_ms(members.get("timestamp")),
                 parse_id(members.get("session_id")),
                 source if source.startswith("agent") else "",
-                parse_id(members.get("message_id")),
+                message_id,
                 response,
             )
         return rows, problems
@@ -167,6 +178,17 @@ class RequestFolder:
             user = metadata.get("user_id") if isinstance(metadata, dict) else None
             self._groups[file] = _find_session_id(user if isinstance(user, str) else "")
         return self._groups[file]
+
+    def _read_message_id(self, file: _File) -> str:
+        """Return the id of the message in a response; empty where it is not at its beginning."""
+        if file not in self._message_ids:
+            try:
+                with open_regular(self.path / file.name) as opened:
+                    match = _MESSAGE_ID.search(opened.read(200))
+            except (OSError, UnreadableSession):
+                return ""
+            self._message_ids[file] = match[1].decode("utf-8", "replace") if match else ""
+        return self._message_ids[file]
 
     def _pair_by_content(self, requests: list[_File], responses: list[_File]) -> None:
         """Join responses that no index names: to the only request open at that time, else to the one whose reply the
@@ -233,9 +255,6 @@ class RequestFolder:
             file = self._find_session_file(row.group) if row.message_id else None
             reply = find_reply(file, row.message_id) if file else None
             return Body(members, reply, note="" if reply else note)
-        own = reply.get("id") if isinstance(reply, dict) else None
-        if row.message_id and own != row.message_id:
-            return Body(members, reply, note=f"the index names message {row.message_id[:40]}, its response {own}")
         return Body(members, reply)
 
 

@@ -55,10 +55,10 @@ class Run:
         if isinstance(marked[-1]["content"], list):
             marked[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
         user = json.dumps({"device_id": "d", "session_id": SESSION})
-        request = {"model": "claude-test", "messages": marked, "system": SYSTEM, "metadata": {"user_id": user}}
+        request: Body = {"model": "claude-test", "messages": marked, "system": SYSTEM, "metadata": {"user_id": user}}
         request |= {"max_tokens": 4_000, **({"tools": tools} if tools else {})}
         size = count_tokens([messages, SYSTEM, tools])
-        reply = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "claude-test"}
+        reply: Body = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "claude-test"}
         reply |= {"content": list(blocks), "stop_reason": "end_turn"}
         reply["usage"] = {"input_tokens": 3, "cache_read_input_tokens": size - 3, "output_tokens": 9}
         self.exchanges.append((source, request, reply))

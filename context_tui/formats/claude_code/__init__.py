@@ -30,7 +30,7 @@ class ClaudeCodeFormat(Format):
     about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"
     from_source: ClassVar[str] = "edits of the context by the API"
     request_recording: ClassVar[str] = (
-        "OTEL_LOG_RAW_API_BODIES=file:DIR CLAUDE_CODE_ENABLE_TELEMETRY=1 OTEL_LOGS_EXPORTER=otlp claude"
+        "CLAUDE_CODE_ENABLE_TELEMETRY=1 OTEL_LOGS_EXPORTER=otlp OTEL_LOG_RAW_API_BODIES=file:DIR claude"
     )
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

@@ -97,6 +97,9 @@ class Record(msgspec.Struct):
     microcompactMetadata: dict[str, Any] | None = None
     origin: dict[str, Any] | None = None
     leafUuid: str | None = None
+    shape: dict[str, Any] | None = None
+    shapeHash: str | None = None
+    querySource: str | None = None
 
 
 MESSAGE_TYPES = frozenset({"user", "assistant"})
@@ -104,6 +107,7 @@ METADATA_TYPES = frozenset(
     {
         *("progress", "system", "file-history-snapshot", "file-history-delta", "last-prompt", "custom-title"),
         *("ai-title", "mode", "permission-mode", "pr-link", "frame-link", "queue-operation", "summary", "agent-name"),
+        *("api-request", "api-request-shape", "api-request-blob", "atis-latch", "tools-used", "cost-state"),
         *("content-replacement", "tag", "relocated", "attribution-snapshot", "worktree-state", "agent-color"),
     }
 )
@@ -210,10 +214,10 @@ def build_record(value: Any) -> Record:
 
 _FIELD_TYPES: dict[str, type] = {
     **dict.fromkeys(("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp", "sessionId"), str),
-    **dict.fromkeys(("agentId", "version", "cwd", "leafUuid"), str),
+    **dict.fromkeys(("agentId", "version", "cwd", "leafUuid", "shapeHash", "querySource"), str),
     **dict.fromkeys(("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"), bool),
     "isApiErrorMessage": bool,
-    **dict.fromkeys(("attachment", "compactMetadata", "microcompactMetadata", "origin"), dict),
+    **dict.fromkeys(("attachment", "compactMetadata", "microcompactMetadata", "origin", "shape"), dict),
 }
 _MESSAGE_FIELD_TYPES: dict[str, type] = dict.fromkeys(("id", "role", "model", "stop_reason"), str)
 

@@ -10,10 +10,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from context_tui.app.plugins import format_renames
 from context_tui.errors import Error
-from context_tui.formats.kit.values import extract_text, parse_block, parse_id, parse_tokens, parse_usage_or_note
-from context_tui.session.facts import Compaction, Facts, Problem, Prompt, PromptPart, Usage
-from context_tui.session.jsontext import compact_json, compact_text, utf8_len
-from context_tui.session.prompt_texts import name_text
+from context_tui.formats.kit.prompts import get_prompt, set_system, set_tools
+from context_tui.formats.kit.values import extract_text, parse_block, parse_tokens, parse_usage_or_note
+from context_tui.session.facts import Compaction, Facts, Problem, Usage
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role, Spans
 from context_tui.text.sanitize import truncate_name
 
@@ -658,36 +657,15 @@ class MessageBuilder:
     def append_system(self, text: str) -> None:
         """Add to the session's system prompt."""
         if text:
-            self.set_system([*(part.text for part in self._get_prompt().system), text])
+            self.set_system([*(part.text for part in get_prompt(self.facts).system), text])
 
     def set_system(self, texts: Sequence[str]) -> None:
         """Let requests from here on begin with a system prompt of these parts."""
-        self.system = "\n\n".join(filter(None, texts))
-        self.facts.system_bytes = utf8_len(self.system)
-        self._set_prompt(system=tuple(PromptPart(name_text(text), utf8_len(text), text) for text in texts if text))
+        self.system = set_system(self.facts, texts)
 
     def set_tools(self, tools: Any) -> None:
         """Let requests from here on offer these tools, in the shape of any provider."""
-        self.facts.tools_bytes = len(compact_json(tools)) if tools else 0
-        self._set_prompt(tools=tuple(map(_describe_tool, tools if isinstance(tools, list) else ())))
-
-    def _get_prompt(self) -> Prompt:
-        return self.facts.prompts[-1] if self.facts.prompts else Prompt()
-
-    def _set_prompt(self, **parts: tuple[PromptPart, ...]) -> None:
-        prompts, old = self.facts.prompts, self._get_prompt()
-        new = replace(old, message=len(self.facts), **parts)
-        if (new.system, new.tools) != (old.system, old.tools):
-            prompts[len(prompts) - (old.message == new.message) :] = [new]
-
-
-def _describe_tool(tool: Any) -> PromptPart:
-    """Return a tool schema as a part of the prompt, by its name or the type of a tool that the provider runs."""
-    schema = tool if isinstance(tool, dict) else {"name": tool}
-    schema = schema["function"] if isinstance(schema.get("function"), dict) else schema
-    name = truncate_name(parse_id(schema.get("name") or schema.get("type")))
-    text = compact_text(tool)
-    return PromptPart(name, utf8_len(text), text)
+        set_tools(self.facts, tools)
 
 
 class BlockReader:

@@ -8,11 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
-from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, SessionFile
 from context_tui.formats.kit.databases import SQLITE_MAGIC, read_columns
 from context_tui.formats.kit.entry_scanner import MAX_SIZED_DATABASE_BYTES, find_branch_in, split_branch_id
-from context_tui.formats.kit.files import find_data_home
+from context_tui.formats.kit.files import find_data_home, open_regular
 from context_tui.formats.kit.values import parse_time_ms
 from context_tui.formats.requests import folder, tap
 from context_tui.formats.requests.scanner import LogSource, OpenLog, RequestScanner, find_subagent
@@ -27,13 +26,34 @@ def _open_log(kind: Callable[..., LogSource], path: Path, *more: str) -> OpenLog
     return OpenLog(kind(path, *more))
 
 
-def _find_unlisted(log: OpenLog, main: SessionInfo, session_id: str) -> SessionInfo | None:
-    """Return a branch, or a sub-agent that was not listed."""
-    listed = log.list_sessions()
-    return next((each for each in listed if each.id == session_id), None) or find_branch_in(main, session_id, listed)
+class RequestLogFormat(Format):
+    """Base of the formats whose files are logs of requests."""
+
+    def _open(self, path: Path, session_id: str = "") -> OpenLog:
+        """Return the log at a path, or the part of it that holds a session."""
+        raise NotImplementedError
+
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
+        """List the conversations in a log."""
+        return self._open(path).list_sessions()
+
+    def make_scanner(self, path: Path, info: SessionInfo) -> RequestScanner:
+        """Return a scanner of a conversation."""
+        return RequestScanner(self._open(path, info.id), info)
+
+    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+        """Return a branch of a conversation, or one in a large log."""
+        listed = self._open(Path(main.path), session_id).list_sessions()
+        return next((each for each in listed if each.id == session_id), None) or find_branch_in(
+            main, session_id, listed
+        )
+
+    def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
+        """Return the conversation of the sub-agent that a call started, by its prompt."""
+        return find_subagent(self._open(Path(session.info.path), session.info.id), session, call)
 
 
-class ClaudeCodeRequestsFormat(Format):
+class ClaudeCodeRequestsFormat(RequestLogFormat):
     """Format of folders with Claude Code's raw request bodies."""
 
     name: ClassVar[str] = folder.FORMAT_NAME
@@ -44,28 +64,15 @@ class ClaudeCodeRequestsFormat(Format):
         """Return nothing: a folder is of this format, and one body in it is a request."""
         return None
 
-    def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the conversations in a folder."""
-        return _open_log(folder.RequestFolder, path).list_sessions()
-
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
         """List the conversations in a folder with request bodies."""
         return self.list_sessions(path) if folder.has_requests(path) else []
 
-    def make_scanner(self, path: Path, info: SessionInfo) -> RequestScanner:
-        """Return a scanner of a conversation."""
-        return RequestScanner(_open_log(folder.RequestFolder, path), info)
-
-    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a branch of a conversation."""
-        return _find_unlisted(_open_log(folder.RequestFolder, Path(main.path)), main, session_id)
-
-    def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the conversation of the sub-agent that a call started, by its prompt."""
-        return find_subagent(_open_log(folder.RequestFolder, Path(session.info.path)), session, call)
+    def _open(self, path: Path, session_id: str = "") -> OpenLog:
+        return _open_log(folder.RequestFolder, path)
 
 
-class ClaudeTapFormat(Format):
+class ClaudeTapFormat(RequestLogFormat):
     """Format of claude-tap's recordings of many clients."""
 
     name: ClassVar[str] = tap.FORMAT_NAME
@@ -89,25 +96,13 @@ class ClaudeTapFormat(Format):
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """List the conversations; in a large database one for each recording, without looking into them."""
-        if not self._is_database(path) or os.stat(path).st_size <= MAX_SIZED_DATABASE_BYTES:
-            return self._open(path, "").list_sessions()
+        if not _is_database_file(path) or os.stat(path).st_size <= MAX_SIZED_DATABASE_BYTES:
+            return super().list_sessions(path)
         rows = tap.TapDatabase(path).list_rows()
         return [
             SessionInfo(str(path), self.name, session, client, time=parse_time_ms(updated) / 1000)
             for session, client, updated in rows
         ]
-
-    def make_scanner(self, path: Path, info: SessionInfo) -> RequestScanner:
-        """Return a scanner of a conversation."""
-        return RequestScanner(self._open(path, info.id), info)
-
-    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a branch of a conversation, or a sub-agent in a large database."""
-        return _find_unlisted(self._open(Path(main.path), session_id), main, session_id)
-
-    def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the conversation of the sub-agent that a call started, by its prompt."""
-        return find_subagent(self._open(Path(session.info.path), session.info.id), session, call)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Yield the database of this machine."""
@@ -116,16 +111,13 @@ class ClaudeTapFormat(Format):
         if path.is_file():
             yield SessionFile(path, "claude-tap", False)
 
-    @staticmethod
-    def _is_database(path: Path) -> bool:
-        try:
-            with open(path, "rb") as file:
-                return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
-        except OSError as error:
-            raise UnreadableSession(f"{path}: cannot be read: {error.strerror}") from None
-
-    def _open(self, path: Path, session_id: str) -> OpenLog:
-        if self._is_database(path):
+    def _open(self, path: Path, session_id: str = "") -> OpenLog:
+        if _is_database_file(path):
             own = split_branch_id(session_id)[0].partition("/")[0]
             return _open_log(tap.TapDatabase, path, *([own] if own else []))
         return _open_log(tap.TapFile, path)
+
+
+def _is_database_file(path: Path) -> bool:
+    with open_regular(path) as file:
+        return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC

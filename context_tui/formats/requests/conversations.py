@@ -7,17 +7,15 @@ goes back in one (a rewind), has a summary in place of what was said (a compacti
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from operator import ne
 from typing import Any, NamedTuple
 
 from context_tui.formats.kit.documents import Element, decode_element
 from context_tui.formats.kit.message_builder import find_message
-from context_tui.formats.kit.values import extract_text
 from context_tui.formats.requests.bodies import (
     Api,
-    Body,
     Exchange,
     OtherRequest,
     Request,
@@ -30,6 +28,7 @@ from context_tui.formats.requests.bodies import (
 )
 from context_tui.session.facts import Problem
 from context_tui.session.markers import is_summary_start
+from context_tui.session.prompt_texts import is_tagged
 
 MIN_PROBED_LENGTH = 120
 """Characters of a reply, without spaces, from which on it may be a summary."""
@@ -110,8 +109,8 @@ class _Alignment:
 class Conversation:
     """Requests that continue each other; ``source`` and ``prompt`` (what it began with) tell it from others."""
 
-    def __init__(self, api: Api, group: str, source: str, number: int) -> None:
-        self.api, self.group, self.source, self.number = api, group, source, number
+    def __init__(self, api: Api, group: str, source: str) -> None:
+        self.api, self.group, self.source = api, group, source
         self.shape = api.shape()
         self.exchanges: list[Exchange] = []
         self.steps: list[Step] = []
@@ -122,12 +121,6 @@ class Conversation:
         self._prompt: tuple[Any, ...] = ()
         self.prompt, self.time = "", -1
         self.has_tools = False
-        self.bytes = 0
-
-    @property
-    def is_awaiting(self) -> bool:
-        """Whether the newest request has no reply yet."""
-        return bool(self.steps) and self.steps[-1].reply < 0
 
     def sign(self, number: int) -> Signature:
         """Return the signature of a known message."""
@@ -196,7 +189,7 @@ class Conversation:
             self._replace(step, elements, summary.element)
         step.places, self._before = range(first, len(self.places)), before
         if request.reply is not None:
-            self.add_reply(step, request)
+            self._add_reply(step, request)
 
     def _take_prompt(self, step: Step, request: Request) -> None:
         run, api = request.run, request.api
@@ -256,10 +249,16 @@ class Conversation:
                 self.items.append(item)
                 self._elements.append(element)
 
-    def add_reply(self, step: Step, request: Request) -> None:
-        """Add the reply of a request."""
+    def add_late_reply(self, exchange: Exchange, request: Request) -> None:
+        """Add the reply of the newest request, which was logged without it."""
+        if self.exchanges[-1].name == exchange.name and self.steps[-1].reply < 0 and request.reply is not None:
+            self.exchanges[-1] = exchange
+            self.steps.append(Step(self.steps[-1].exchange))
+            self._add_reply(self.steps[-1], request)
+
+    def _add_reply(self, step: Step, request: Request) -> None:
         assert request.reply is not None
-        step.reply, step.probes = len(self.places), _cut_probes(_read_text(self, request.reply))
+        step.reply, step.probes = len(self.places), _cut_probes("\n".join(_read_texts(self, request.reply)))
         step.cleared_calls = _count_cleared_calls(request.run.get("response"))
         self.places.append(Place(step.exchange, (request.reply,), is_reply=True))
         replies = split_reply(request.api, request.reply)
@@ -274,8 +273,7 @@ class RequestLog:
         self.conversations: list[Conversation] = []
         self.problems: dict[str, Problem] = {}
         self._versions: dict[str, object] = {}
-        self._owners: dict[str, Conversation] = {}
-        self.others: dict[str, int] = {}
+        self.owners: dict[str, Conversation] = {}  # by the names of exchanges
 
     def update(self, exchanges: Sequence[Exchange]) -> None:
         """Read the exchanges that are new or have changed."""
@@ -292,22 +290,16 @@ class RequestLog:
             except ValueError as error:
                 self.problems[exchange.name] = Problem(exchange.name, str(error))
                 continue
-            self._add(replace(exchange, source=exchange.source or body.source), request)
-            if note := body.note or _find_reply_problem(body, request):
+            if exchange.name in self.owners:
+                self.owners[exchange.name].add_late_reply(exchange, request)
+            else:
+                owner, found, summary = self._choose(replace(exchange, source=exchange.source or body.source), request)
+                self.owners[exchange.name] = owner
+                owner.add(exchange, request, found, summary)
+                owner.time = exchange.time
+            missing = "no response to it was logged" if body.response is None else "its response is no reply of a model"
+            if note := body.note or ("" if request.reply else missing):
                 self.problems[exchange.name] = Problem(exchange.name, note)
-
-    def _add(self, exchange: Exchange, request: Request) -> None:
-        owner = self._owners.get(exchange.name)
-        if owner is not None:  # known, and now with its response
-            step = next(step for step in owner.steps if owner.exchanges[step.exchange].name == exchange.name)
-            owner.exchanges[step.exchange] = exchange
-            if step is owner.steps[-1] and step.reply < 0 and request.reply is not None:
-                owner.add_reply(step, request)
-            return
-        owner, found, summary = self._choose(exchange, request)
-        self._owners[exchange.name] = owner
-        owner.add(exchange, request, found, summary)
-        owner.time = exchange.time
 
     def _choose(self, exchange: Exchange, request: Request) -> tuple[Conversation, _Alignment, Summary | None]:
         """Return the conversation that a request continues, how, and the summary that a new context begins with."""
@@ -338,7 +330,7 @@ class RequestLog:
         newest_first = sorted([each for each in near if each.has_tools] or near, key=lambda each: -each.time)
         for owner in [best] if best else newest_first:
             probes = {*owner.steps[-1].probes, *([] if is_known else side_probes)}
-            if summary := _find_summary(request, elements, 0 if is_known else start, probes):
+            if summary := _find_summary(owner, elements, 0 if is_known else start, probes):
                 return owner, owner.align(elements), summary
         if best and best_found.has_reply:
             signatures = {sign_element(best.shape, each, -1) for each in elements[best_found.elements :]} - {()}
@@ -348,36 +340,37 @@ class RequestLog:
             calls = {part for each in elements for part in sign_element(owner.shape, each, -1) if part[0] == "call"}
             if calls and any(part in calls for number in range(len(owner.items)) for part in owner.sign(number)):
                 return owner, _Alignment(), Summary()
-        new = Conversation(request.api, exchange.group, exchange.source, len(self.conversations))
-        new.prompt = "\n".join(text for each in elements[:3] if (text := _read_text(new, each)))
+        new = Conversation(request.api, exchange.group, exchange.source)
+        new.prompt = "\n".join(text for each in elements[:3] for text in _read_texts(new, each) if not is_tagged(text))
         self.conversations.append(new)
         return new, _Alignment(), None
 
-    def list_conversations(self) -> Iterator[tuple[Conversation, int]]:
-        """Yield the conversations that are sessions, with the number of the one that each belongs to (its own: none).
+    def list_by_id(self) -> dict[str, Conversation]:
+        """Return the conversations that are sessions: the first of a run by its name, others by ``RUN/agent-1``.
 
-        Requests without tools beside others that have some (titles, quota probes) are counted in ``others``.
+        Requests without tools beside others that have some are titles or quota probes, and no sessions.
         """
-        self.others.clear()
-        mains: dict[str, Conversation] = {}
-        groups = {each.group for each in self.conversations if each.has_tools}
+        with_tools = {each.group for each in self.conversations if each.has_tools}
+        found: dict[str, Conversation] = {}
+        counts: dict[str, int] = {}
         for each in self.conversations:
-            if each.group in groups and not each.has_tools:
-                self.others[each.group] = self.others.get(each.group, 0) + len(each.exchanges)
-                continue
-            yield each, mains.setdefault(each.group, each).number
+            if each.has_tools or each.group not in with_tools:
+                number = counts[each.group] = counts.get(each.group, -1) + 1
+                found[f"{each.group}/agent-{number}" if number else each.group] = each
+        return found
+
+    def count_others(self, group: str) -> int:
+        """Return the number of requests of a run that are part of no session."""
+        own = {id(each) for each in self.list_by_id().values()}
+        return sum(len(each.exchanges) for each in self.conversations if each.group == group and id(each) not in own)
 
 
-def _find_summary(request: Request, elements: Sequence[Element], start: int, probes: Collection[str]) -> Summary | None:
+def _find_summary(
+    owner: Conversation, elements: Sequence[Element], start: int, probes: Collection[str]
+) -> Summary | None:
     """Return the new message that holds a summary: a piece of a reply, or how known ones begin."""
-    shape = request.api.shape()
     for number, element in enumerate(elements[start : start + MAX_SUMMARY_PLACE], start):
-        try:
-            message = find_message(shape.parse(decode_element(element), -1))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            continue
-        for block in message.blocks if message else ():
-            text = str(block.get("text") or "")
+        for text in _read_texts(owner, element):
             squeezed = _squeeze(text)
             if is_summary_start(text, by_assistant=False, first_block=True, first_message=True) or (
                 len(squeezed) > MIN_PROBED_LENGTH and any(probe in squeezed for probe in probes)
@@ -386,18 +379,13 @@ def _find_summary(request: Request, elements: Sequence[Element], start: int, pro
     return None
 
 
-def _find_reply_problem(body: Body, request: Request) -> str:
-    if request.reply is not None:
-        return ""
-    return "no response to it was logged" if body.response is None else "its response is no reply of a model"
-
-
-def _read_text(conversation: Conversation, element: Element) -> str:
+def _read_texts(conversation: Conversation, element: Element) -> list[str]:
+    """Return the texts of a message; none of one that cannot be understood."""
     try:
         message = find_message(conversation.shape.parse(decode_element(element), -1))
     except (ValueError, TypeError, KeyError, AttributeError):
-        return ""
-    return extract_text(message.blocks) if message else ""
+        return []
+    return [str(block.get("text")) for block in message.blocks if block.get("type") == "text"] if message else []
 
 
 def _count_cleared_calls(response: Any) -> int:
@@ -405,9 +393,9 @@ def _count_cleared_calls(response: Any) -> int:
     management = response.get("context_management") if isinstance(response, dict) else None
     edits = management.get("applied_edits") if isinstance(management, dict) else None
     for edit in edits if isinstance(edits, list) else ():
-        if isinstance(edit, dict) and str(edit.get("type")).startswith("clear_tool_uses"):
-            count = edit.get("cleared_tool_uses")
-            return count if isinstance(count, int) and count > 0 else 0
+        count = edit.get("cleared_tool_uses") if isinstance(edit, dict) else None
+        if isinstance(count, int) and count > 0:
+            return count
     return 0
 
 

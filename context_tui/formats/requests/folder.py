@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.claude_code.parsing import extract_blocks, is_result, is_typed_by_person, parse_line
+from context_tui.formats.claude_code.parsing import Record, extract_blocks, is_typed_by_person, parse_line
 from context_tui.formats.claude_code.parsing import is_injected as is_injected_block
 from context_tui.formats.claude_code.paths import find_projects_folder, find_title
 from context_tui.formats.kit.documents import decode_element, decode_items, decode_members
@@ -80,11 +81,11 @@ class RequestFolder:
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
         """Return the requests in order of time, each with its response, and what is wrong with the index and files."""
-        files = [
-            _File(entry.name, status.st_mtime_ns, status.st_size)
-            for entry in list_entries(self.path)
-            if entry.name.endswith((REQUEST_SUFFIX, RESPONSE_SUFFIX)) and (status := _read_status(entry))
-        ]
+        files = list[_File]()
+        for entry in list_entries(self.path):
+            if entry.name.endswith((REQUEST_SUFFIX, RESPONSE_SUFFIX)):
+                with suppress(OSError):  # deleted meanwhile
+                    files.append(_File(entry.name, entry.stat().st_mtime_ns, entry.stat().st_size))
         requests = {file.name: file for file in files if file.name.endswith(REQUEST_SUFFIX)}
         responses = {file.name: file for file in files if file.name.endswith(RESPONSE_SUFFIX)}
         rows, problems = self._read_index(requests, responses)
@@ -245,17 +246,14 @@ class RequestFolder:
         members = _decode_members(data)
         if ANTHROPIC.key not in members:
             raise ValueError(f"a JSON body of another API: a request of {ANTHROPIC.name} has messages")
+        reply, note = None, ""
         try:
             reply = loads(self._read(response)) if response else None
         except ValueError:
-            reply, note = None, f"its response {response} is empty, cut or not JSON"
-        else:
-            note = ""
-        if reply is None:  # Claude Code may end before it is written
-            file = self._find_session_file(row.group) if row.message_id else None
-            reply = find_reply(file, row.message_id) if file else None
-            return Body(members, reply, note="" if reply else note)
-        return Body(members, reply)
+            note = f"its response {response} is empty, cut or not JSON"
+        if reply is None and row.message_id and (file := self._find_session_file(row.group)):
+            reply = find_reply(file, row.message_id)  # Claude Code may end before the response is written
+        return Body(members, reply, note="" if reply else note)
 
 
 def _decode_members(data: bytes) -> dict[str, msgspec.Raw]:
@@ -263,13 +261,6 @@ def _decode_members(data: bytes) -> dict[str, msgspec.Raw]:
     if members is None:
         raise ValueError("not a JSON object, or still being written")
     return members
-
-
-def _read_status(entry: os.DirEntry[str]) -> os.stat_result | None:
-    try:
-        return entry.stat()
-    except OSError:  # deleted meanwhile
-        return None
 
 
 def _find_session_id(user: str) -> str:
@@ -284,18 +275,13 @@ def _find_session_id(user: str) -> str:
 def read_session_file(path: Path) -> SessionFacts:
     """Read what Claude Code's own file says of a run: typed texts, times of replies, title and folder."""
     typed, times, cwd = set[str](), dict[str, int](), ""
-    for line in _read_lines(path):
-        try:
-            record = parse_line(line)
-        except ValueError:
-            continue
+    for record in _read_records(path):
         cwd = cwd or record.cwd or ""
         if record.type == "assistant" and record.message and record.message.id:
             times[record.message.id] = parse_time_ms(record.timestamp)
         elif record.type == "user" and is_typed_by_person(record) is not False and not record.isCompactSummary:
-            for block in extract_blocks(record):
-                if block.get("type") == "text" and not is_result(block) and not is_injected_block(record, block):
-                    typed.add(str(block.get("text")).strip())
+            texts = (block for block in extract_blocks(record) if block.get("type") == "text")
+            typed.update(str(block.get("text")).strip() for block in texts if not is_injected_block(record, block))
     return SessionFacts(frozenset(typed), times, find_title(path), cwd)
 
 
@@ -303,20 +289,17 @@ def find_reply(path: Path, message_id: str) -> dict[str, Any] | None:
     """Return a reply of the model from Claude Code's own file; None where it is not there."""
     blocks: list[Any] = []
     usage = None
-    for line in _read_lines(path):
-        if message_id.encode() in line:
-            try:
-                record = parse_line(line)
-            except ValueError:
-                continue
-            if record.type == "assistant" and record.message and record.message.id == message_id:
-                blocks += extract_blocks(record)
-                usage = record.message.usage or usage
+    for record in _read_records(path, message_id.encode()):
+        if record.type == "assistant" and record.message and record.message.id == message_id:
+            blocks += extract_blocks(record)
+            usage = record.message.usage or usage
     return {"id": message_id, "role": "assistant", "content": blocks, "usage": usage} if blocks else None
 
 
-def _read_lines(path: Path) -> Iterator[bytes]:
-    try:
-        yield from read_whole_file(path).split(b"\n")
-    except UnreadableSession:
-        return
+def _read_records(path: Path, part: bytes = b"") -> Iterator[Record]:
+    """Yield the records of a file whose lines have a *part* in them."""
+    with suppress(UnreadableSession):
+        for line in read_whole_file(path).split(b"\n"):
+            if part in line:
+                with suppress(ValueError):
+                    yield parse_line(line)

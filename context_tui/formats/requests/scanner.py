@@ -14,7 +14,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.claude_code.parsing import is_markup
 from context_tui.formats.kit.branches import BranchFacts
-from context_tui.formats.kit.documents import Run, count_element_bytes, decode_element, encode_run, format_element
+from context_tui.formats.kit.documents import count_element_bytes, decode_element, format_element, get_element_text
 from context_tui.formats.kit.entry_scanner import split_branch_id
 from context_tui.formats.kit.line_scanner import OrderedShape
 from context_tui.formats.kit.message_builder import (
@@ -36,6 +36,7 @@ from context_tui.formats.kit.values import format_title
 from context_tui.formats.requests.bodies import Exchange
 from context_tui.formats.requests.conversations import Conversation, RequestLog, Step
 from context_tui.session.facts import Problem
+from context_tui.session.jsontext import compact_text
 from context_tui.session.prompt_texts import is_tagged
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import MessageFlag, Role
@@ -178,7 +179,8 @@ class RequestContent:
         """Return the request that *message* was new in, or that it answered, as it was sent (JSON)."""
         place = self.facts.record_place[next(self.facts.records_of(message))]
         exchange = self.conversation.exchanges[self.conversation.places[place].exchange]
-        return encode_run(Run(exchange.read().members)).decode("utf-8", "replace")
+        members = exchange.read().members.items()
+        return f"{{{','.join(f'{compact_text(name)}:{get_element_text(value)}' for name, value in members)}}}"
 
     def _parse_place(self, place: int) -> ParsedRecord:
         found = self.conversation.places[place]

@@ -138,8 +138,9 @@ def _size_causes(session: Session, before: Context, row: int, hidden: int) -> It
     base = (
         facts.requests[begun].context - factors.count_tokens(estimate_context_content(began)) - estimate_prompt(facts)
     )
-    tokens_of["injected without a record"] = -_sum_jumps(facts, begun, row, factors)
-    if begun:
+    if not facts.holds_requests:
+        tokens_of["injected without a record"] = -_sum_jumps(facts, begun, row, factors)
+    if begun and not facts.holds_requests:
         tokens_of["injected without a record"] += hidden - base
     else:
         off += hidden - base

@@ -52,15 +52,15 @@ def _build_injected_report(session: Session, context: Context, table: TokenTable
             for name, section in split_text(text):
                 tokens[name] += round(size * len(section) / max(len(text), 1))
                 counts[name] += 1
-    found = sorted(tokens.items(), key=lambda each: (-each[1], each[0]))
-    return [{"part": name, "tokens": size, "count": counts[name]} for name, size in found]
+    shares = sorted(tokens.items(), key=lambda each: (-each[1], each[0]))
+    return [{"part": name, "tokens": size, "count": counts[name]} for name, size in shares]
 
 
-def print_prompt_report(session: Session, report: dict[str, Any], how: str) -> None:
+def print_prompt_report(session: Session, report: dict[str, Any], measure: str) -> None:
     """Print the parts of the prompt, or how to record them where the file has none."""
     system, tools, injected = report["system"], report["tools"], report["injected"]
     parts = [(make_visible(each["part"]), each["tokens"]) for each in system]
-    print_table(f"system prompt ({how})", ("part", "tokens"), parts)
+    print_table(f"system prompt ({measure})", ("part", "tokens"), parts)
     rows = [
         (
             make_visible(each["name"]),
@@ -70,7 +70,7 @@ def print_prompt_report(session: Session, report: dict[str, Any], how: str) -> N
         )
         for each in tools
     ]
-    print_table(f"tools in each request ({how})", ("tool", "tokens", "calls", "last use"), rows)
+    print_table(f"tools in each request ({measure})", ("tool", "tokens", "calls", "last use"), rows)
     unused = [each for each in tools if not each["calls"]]
     if unused:
         print_line(
@@ -80,16 +80,13 @@ def print_prompt_report(session: Session, report: dict[str, Any], how: str) -> N
     for each in tools:
         if each["name"].startswith(MCP_START):
             servers[each["name"].removeprefix(MCP_START).partition("__")[0]].append(each)
-    print_table(
-        f"MCP servers ({how})",
-        ("server", "tools", "tokens", "calls"),
-        [
-            (make_visible(name), len(own), sum(each["tokens"] for each in own), sum(each["calls"] for each in own))
-            for name, own in servers.items()
-        ],
-    )
+    totals = [
+        (make_visible(name), len(schemas), *(sum(each[key] for each in schemas) for key in ("tokens", "calls")))
+        for name, schemas in servers.items()
+    ]
+    print_table(f"MCP servers ({measure})", ("server", "tools", "tokens", "calls"), totals)
     texts = [(make_visible(each["part"]), each["count"], each["tokens"]) for each in injected]
-    print_table(f"injected texts in the context ({how})", ("part", "times", "tokens"), texts)
+    print_table(f"injected texts in the context ({measure})", ("part", "times", "tokens"), texts)
     command = FORMATS[session.info.format].request_recording if session.info.format in FORMATS else ""
     if command and not report["exact_requests"]:
         print_line()

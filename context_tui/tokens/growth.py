@@ -37,11 +37,11 @@ def fit_to_growth(
         target = recorded
         if epoch.message != last_epoch or last_row < 0:
             begin = epoch.start
-            own = [message for message in epoch.prefix if not _is_fitted(facts, message, last_row)]
-            messages = [*own, *range(begin, reply)]
-            kept = (message for message in epoch.prefix if _is_fitted(facts, message, last_row))
-            known = sum(parts.get(part, 0) for part in (*prompt.system, *prompt.tools))
-            target -= known + sum(blocks[block] for message in kept for block in facts.blocks_of(message))
+            new_prefix = [message for message in epoch.prefix if not _is_fitted(facts, message, last_row)]
+            messages = [*new_prefix, *range(begin, reply)]
+            known_prefix = (message for message in epoch.prefix if _is_fitted(facts, message, last_row))
+            target -= sum(parts.get(part, 0) for part in (*prompt.system, *prompt.tools))
+            target -= sum(blocks[block] for message in known_prefix for block in facts.blocks_of(message))
         else:
             messages = [*range(facts.request_message[last_row], reply)]
             target -= facts.requests[last_row].context

@@ -106,15 +106,15 @@ class ClaudeTapFormat(RequestLogFormat):
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Yield the database of this machine."""
-        named = environ.get("CLOUDTAP_DB")
-        path = Path(named) if named else find_data_home(environ) / "claude-tap" / "traces.sqlite3"
+        configured = environ.get("CLOUDTAP_DB")
+        path = Path(configured) if configured else find_data_home(environ) / "claude-tap" / "traces.sqlite3"
         if path.is_file():
             yield SessionFile(path, "claude-tap", False)
 
     def _open(self, path: Path, session_id: str = "") -> OpenLog:
         if _is_database_file(path):
-            own = split_branch_id(session_id)[0].partition("/")[0]
-            return _open_log(tap.TapDatabase, path, *([own] if own else []))
+            recording = split_branch_id(session_id)[0].partition("/")[0]
+            return _open_log(tap.TapDatabase, path, *([recording] if recording else []))
         return _open_log(tap.TapFile, path)
 
 

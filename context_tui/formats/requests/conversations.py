@@ -96,10 +96,14 @@ class Summary(NamedTuple):
 
 @dataclass
 class _Alignment:
-    """How a request compares with a conversation: known messages that it has in front, and its own up to there."""
+    """How a request compares with a conversation: its first ``element_count`` messages are ``item_count`` known ones.
 
-    known: int = 0
-    elements: int = 0
+    ``extended`` are messages that have blocks behind the known ones, and how many these are. ``changed`` are known
+    messages by number, with their new bytes.
+    """
+
+    item_count: int = 0
+    element_count: int = 0
     cleared: list[str | tuple[str, int]] = field(default_factory=list)
     extended: list[tuple[int, int]] = field(default_factory=list)
     changed: list[tuple[int, Element, Signature]] = field(default_factory=list)
@@ -134,60 +138,60 @@ class Conversation:
         differs = list(map(ne, self._elements, elements))
         at = differs.index(True) if True in differs else len(differs)
         self._elements[:at] = elements[:at]  # the bytes of the older request are no longer needed
-        found = _Alignment(at)
-        while found.known < len(self.items) and at < len(elements):
-            number, element = found.known, elements[at]
+        alignment = _Alignment(at)
+        while alignment.item_count < len(self.items) and at < len(elements):
+            number, element = alignment.item_count, elements[at]
             if self._elements[number] != element:
-                known, own = self.sign(number), sign_element(self.shape, element, self.items[number].place)
-                if own == known:
-                    found.changed.append((number, element, own))
-                elif not own:
+                old, new = self.sign(number), sign_element(self.shape, element, self.items[number].place)
+                if new == old:
+                    alignment.changed.append((number, element, new))
+                elif not new:
                     at += 1
                     continue
-                elif not known:
-                    found.known += 1
+                elif not old:
+                    alignment.item_count += 1
                     continue
-                elif not self._compare(found, element, known, own, at):
+                elif not self._compare(alignment, element, old, new, at):
                     break
-            found.known += 1
+            alignment.item_count += 1
             at += 1
-        while found.known < len(self.items) and not self.sign(found.known):
-            found.known += 1
-        found.elements = at
-        if found.known < len(self.items):
-            found.has_reply = any(self.places[item.place].is_reply for item in self.items[: found.known])
-        return found
+        while alignment.item_count < len(self.items) and not self.sign(alignment.item_count):
+            alignment.item_count += 1
+        alignment.element_count = at
+        if alignment.item_count < len(self.items):
+            alignment.has_reply = any(self.places[item.place].is_reply for item in self.items[: alignment.item_count])
+        return alignment
 
-    def _compare(self, found: _Alignment, element: Element, known: Signature, own: Signature, at: int) -> bool:
+    def _compare(self, alignment: _Alignment, element: Element, old: Signature, new: Signature, at: int) -> bool:
         """Return whether a message is a known one with other results, or with blocks more or less."""
-        if own[: len(known)] == known:
-            found.extended.append((at, len(known) - 1))
-        elif strip_results(own) == strip_results(known):
-            found.cleared += [str(now[1]) for now, before in zip(own, known, strict=True) if now != before]
-        elif len(own) > 1 and len(own) < len(known) and set(own) <= set(known):
-            key = self.items[found.known].key
-            found.cleared += [(key, number) for number, part in enumerate(known[1:]) if part not in own]
+        if new[: len(old)] == old:
+            alignment.extended.append((at, len(old) - 1))
+        elif strip_results(new) == strip_results(old):
+            alignment.cleared += [str(part[1]) for part, old_part in zip(new, old, strict=True) if part != old_part]
+        elif 1 < len(new) < len(old) and set(new) <= set(old):
+            key = self.items[alignment.item_count].key
+            alignment.cleared += [(key, number) for number, part in enumerate(old[1:]) if part not in new]
         else:
             return False
-        found.changed.append((found.known, element, own))
+        alignment.changed.append((alignment.item_count, element, new))
         return True
 
-    def add(self, exchange: Exchange, request: Request, found: _Alignment, summary: Summary | None) -> None:
+    def add(self, exchange: Exchange, request: Request, alignment: _Alignment, summary: Summary | None) -> None:
         """Add a request; with a *summary* (maybe an empty one) it has a new context."""
-        step = Step(len(self.exchanges), cleared=found.cleared)
+        step = Step(len(self.exchanges), cleared=alignment.cleared)
         self.exchanges.append(exchange)
         self.steps.append(step)
         self._take_prompt(step, request)
         elements = request.elements[request.lead :]
-        first, before = len(self.places), ([*self.items], [*self._elements])
+        first, state_before = len(self.places), ([*self.items], [*self._elements])
         if summary is None:
-            self._append(step, elements, found)
+            self._append(step, elements, alignment)
         else:
             if self.steps[:-1] and any(probe in summary.text for probe in self.steps[-2].probes):
                 self.items, self._elements = self._before  # the request for the summary is no part of what goes on
                 step.parent = self.items[-1].key if self.items else ""
             self._replace(step, elements, summary.element)
-        step.places, self._before = range(first, len(self.places)), before
+        step.places, self._before = range(first, len(self.places)), state_before
         if request.reply is not None:
             self._add_reply(step, request)
 
@@ -203,17 +207,17 @@ class Conversation:
         model = run.get("model") or (response.get("modelVersion") if isinstance(response, dict) else None)
         step.model = model if isinstance(model, str) else ""
 
-    def _append(self, step: Step, elements: Sequence[Element], found: _Alignment) -> None:
+    def _append(self, step: Step, elements: Sequence[Element], alignment: _Alignment) -> None:
         """Take the messages that a request has behind the known ones; it abandons those that it does not have."""
-        if found.known < len(self.items):
-            step.rewound = self.items[found.known].key
-            del self.items[found.known :], self._elements[found.known :]
-        for number, element, signature in found.changed:
+        if alignment.item_count < len(self.items):
+            step.rewound = self.items[alignment.item_count].key
+            del self.items[alignment.item_count :], self._elements[alignment.item_count :]
+        for number, element, signature in alignment.changed:
             self._elements[number], self.items[number].signature = element, signature
-        for at, skip in found.extended:
+        for at, skip in alignment.extended:
             self._place(step, elements[at], skip)
             self.items[-1].signature = ()  # it is compared with the message that it is part of
-        for element in elements[found.elements :]:
+        for element in elements[alignment.element_count :]:
             self._place(step, element)
 
     def _place(self, step: Step, element: Element, skip: int = 0) -> None:
@@ -224,25 +228,25 @@ class Conversation:
 
     def _replace(self, step: Step, elements: Sequence[Element], summary: int) -> None:
         """Take the messages of a new context: those that are known stay, in the order of the request."""
-        known: dict[Signature, list[Item]] = {}
+        items_by_signature: dict[Signature, list[Item]] = {}
         for number in reversed(range(len(self.items))):
-            known.setdefault(self.sign(number), []).append(self.items[number])
-        kept: list[Item | None] = []
+            items_by_signature.setdefault(self.sign(number), []).append(self.items[number])
+        items: list[Item | None] = []
         for at, element in enumerate(elements):
-            same = known.get(sign_element(self.shape, element, -1)) if at != summary else None
-            kept.append(same.pop() if same and same[-1].signature else None)
-        last_kept = max((at for at, each in enumerate(kept) if each), default=-1)
-        fresh = [at for at, each in enumerate(kept) if each is None]
-        together = [at for at in fresh if at < last_kept] or fresh[:1]
-        if together:  # messages between known ones are one record, so that their order is known
+            matches = items_by_signature.get(sign_element(self.shape, element, -1)) if at != summary else None
+            items.append(matches.pop() if matches and matches[-1].signature else None)
+        last_known = max((at for at, each in enumerate(items) if each), default=-1)
+        new_numbers = [at for at, each in enumerate(items) if each is None]
+        group = [at for at in new_numbers if at < last_known] or new_numbers[:1]
+        if group:  # messages between known ones are one record, so that their order is known
             place = len(self.places)
-            self.places.append(Place(step.exchange, tuple(copy_element(elements[at]) for at in together)))
-            for number, at in enumerate(together):
-                kept[at] = Item(place, f"{place}.{number}" if number else str(place))
-        step.order = tuple(None if at in together else each.key for at, each in enumerate(kept) if each)
-        step.summary = together.index(summary) if summary in together else -1
+            self.places.append(Place(step.exchange, tuple(copy_element(elements[at]) for at in group)))
+            for number, at in enumerate(group):
+                items[at] = Item(place, f"{place}.{number}" if number else str(place))
+        step.order = tuple(None if at in group else each.key for at, each in enumerate(items) if each)
+        step.summary = group.index(summary) if summary in group else -1
         self.items, self._elements = [], []
-        for element, item in zip(elements, kept, strict=True):
+        for element, item in zip(elements, items, strict=True):
             if item is None:
                 self._place(step, element)
             else:
@@ -293,31 +297,32 @@ class RequestLog:
             if exchange.name in self.owners:
                 self.owners[exchange.name].add_late_reply(exchange, request)
             else:
-                owner, found, summary = self._choose(replace(exchange, source=exchange.source or body.source), request)
+                exchange = replace(exchange, source=exchange.source or body.source)
+                owner, alignment, summary = self._choose(exchange, request)
                 self.owners[exchange.name] = owner
-                owner.add(exchange, request, found, summary)
+                owner.add(exchange, request, alignment, summary)
                 owner.time = exchange.time
-            missing = "no response to it was logged" if body.response is None else "its response is no reply of a model"
-            if note := body.note or ("" if request.reply else missing):
+            reason = "no response to it was logged" if body.response is None else "its response is no reply of a model"
+            if note := body.note or ("" if request.reply else reason):
                 self.problems[exchange.name] = Problem(exchange.name, note)
 
     def _choose(self, exchange: Exchange, request: Request) -> tuple[Conversation, _Alignment, Summary | None]:
         """Return the conversation that a request continues, how, and the summary that a new context begins with."""
         elements = request.elements[request.lead :]
-        best, best_found = None, _Alignment()
-        near = [
+        best, best_alignment = None, _Alignment()
+        candidates = [
             each
             for each in self.conversations
             if each.group == exchange.group
             and each.api is request.api
             and (each.source == exchange.source or not (each.source and exchange.source))
         ]
-        for each in near:
-            found = each.align(elements)
-            if found.known and (best is None or found.elements >= best_found.elements):
-                best, best_found = each, found
-        if best and best_found.known == len(best.items):
-            return best, best_found, None
+        for each in candidates:
+            alignment = each.align(elements)
+            if alignment.item_count and (best is None or alignment.element_count >= best_alignment.element_count):
+                best, best_alignment = each, alignment
+        if best and best_alignment.item_count == len(best.items):
+            return best, best_alignment, None
         side_probes = {
             probe
             for each in self.conversations
@@ -325,18 +330,18 @@ class RequestLog:
             for step in each.steps
             for probe in step.probes
         }
-        start = best_found.elements
+        start = best_alignment.element_count
         is_known = start == len(elements)  # nothing new: maybe the same summary once more
-        newest_first = sorted([each for each in near if each.has_tools] or near, key=lambda each: -each.time)
-        for owner in [best] if best else newest_first:
+        owners = [best] if best else [each for each in candidates if each.has_tools] or candidates
+        for owner in sorted(owners, key=lambda each: -each.time):
             probes = {*owner.steps[-1].probes, *([] if is_known else side_probes)}
             if summary := _find_summary(owner, elements, 0 if is_known else start, probes):
                 return owner, owner.align(elements), summary
-        if best and best_found.has_reply:
-            signatures = {sign_element(best.shape, each, -1) for each in elements[best_found.elements :]} - {()}
-            is_cut = any(best.sign(number) in signatures for number in range(best_found.known, len(best.items)))
-            return best, best_found, Summary() if is_cut else None
-        for owner in near:  # calls have ids of their own: whoever shares one has the same history, cut in front
+        if best and best_alignment.has_reply:
+            old = {best.sign(number) for number in range(best_alignment.item_count, len(best.items))} - {()}
+            is_cut = any(sign_element(best.shape, each, -1) in old for each in elements[start:])
+            return best, best_alignment, Summary() if is_cut else None
+        for owner in candidates:  # calls have ids of their own: whoever shares one has the same history, cut in front
             calls = {part for each in elements for part in sign_element(owner.shape, each, -1) if part[0] == "call"}
             if calls and any(part in calls for number in range(len(owner.items)) for part in owner.sign(number)):
                 return owner, _Alignment(), Summary()
@@ -351,18 +356,18 @@ class RequestLog:
         Requests without tools beside others that have some are titles or quota probes, and no sessions.
         """
         with_tools = {each.group for each in self.conversations if each.has_tools}
-        found: dict[str, Conversation] = {}
+        conversations: dict[str, Conversation] = {}
         counts: dict[str, int] = {}
         for each in self.conversations:
             if each.has_tools or each.group not in with_tools:
                 number = counts[each.group] = counts.get(each.group, -1) + 1
-                found[f"{each.group}/agent-{number}" if number else each.group] = each
-        return found
+                conversations[f"{each.group}/agent-{number}" if number else each.group] = each
+        return conversations
 
     def count_others(self, group: str) -> int:
         """Return the number of requests of a run that are part of no session."""
-        own = {id(each) for each in self.list_by_id().values()}
-        return sum(len(each.exchanges) for each in self.conversations if each.group == group and id(each) not in own)
+        all_requests = sum(len(each.exchanges) for each in self.conversations if each.group == group)
+        return all_requests - sum(len(each.exchanges) for each in self.list_by_id().values() if each.group == group)
 
 
 def _find_summary(

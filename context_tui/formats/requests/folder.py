@@ -89,21 +89,21 @@ class RequestFolder:
         requests = {file.name: file for file in files if file.name.endswith(REQUEST_SUFFIX)}
         responses = {file.name: file for file in files if file.name.endswith(RESPONSE_SUFFIX)}
         rows, problems = self._read_index(requests, responses)
-        taken = {row.response for row in rows.values()}
+        paired = {row.response for row in rows.values()}
         self._pair_by_content(
             [file for name, file in requests.items() if name not in rows],
-            [file for name, file in responses.items() if name not in taken],
+            [file for name, file in responses.items() if name not in paired],
         )
         exchanges = []
         for name, file in requests.items():
             row = rows.get(name) or _IndexRow(
                 file.changed // 1_000_000, self._read_group(file), "", "", self._pairs.get(name, "")
             )
-            taken.add(row.response)
+            paired.add(row.response)
             response = responses.get(row.response)
             read = partial(self._read_body, name, response.name if response else "", row)
             exchanges.append(Exchange(name, row.time, row.group, row.source, read, (file, response)))
-        problems += [Problem(name, "a response without its request") for name in responses if name not in taken]
+        problems += [Problem(name, "a response without its request") for name in responses if name not in paired]
         return sorted(exchanges, key=lambda each: (each.time, requests[each.name].changed)), problems
 
     def read_session_facts(self, group: str) -> SessionFacts:
@@ -118,47 +118,49 @@ class RequestFolder:
 
     def _find_session_file(self, group: str) -> Path | None:
         name = f"{group}.jsonl"
-        beside = (self.path / name, self.path.absolute().parent / name)
+        nearby = (self.path / name, self.path.absolute().parent / name)
         projects = (Path(each.path) / name for each in list_entries(find_projects_folder(os.environ)))
-        return next((each for each in (*beside, *projects) if group and each.is_file()), None)
+        return next((each for each in (*nearby, *projects) if group and each.is_file()), None)
 
     def _read_index(
         self, requests: dict[str, _File], responses: dict[str, _File]
     ) -> tuple[dict[str, _IndexRow], list[Problem]]:
         rows, problems = dict[str, _IndexRow](), list[Problem]()
-        taken = dict[str, str]()
+        requests_by_response = dict[str, str]()
         path = self.path / INDEX_NAME
         lines = read_whole_file(path).split(b"\n") if path.is_file() else []
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            where = f"{INDEX_NAME} line {number}"
+            location = f"{INDEX_NAME} line {number}"
             try:
                 value = loads(line)
             except ValueError:
                 if number < len(lines):  # the last line may be half written
-                    problems.append(Problem(where, "not JSON; its files are joined by time and content"))
+                    problems.append(Problem(location, "not JSON; its files are joined by time and content"))
                 continue
             members = value if isinstance(value, dict) else {}
             request, response = (parse_id(members.get(name)) for name in ("request_file", "response_file"))
             if request not in requests:
-                problems.append(Problem(where, f"names a request that is not there: {request[:80]!r}"))
+                problems.append(Problem(location, f"names a request that is not there: {request[:80]!r}"))
                 continue
             message_id = parse_id(members.get("message_id"))
-            own = self._read_message_id(responses[response]) if response in responses else ""
-            if own and message_id and own != message_id:
-                problems.append(Problem(where, f"names {response[:80]!r}, which holds another message: {own[:40]}"))
+            stored_id = self._read_message_id(responses[response]) if response in responses else ""
+            if stored_id and message_id and stored_id != message_id:
+                problems.append(
+                    Problem(location, f"names {response[:80]!r}, which holds another message: {stored_id[:40]}")
+                )
                 response = next(
                     (name for name in responses if self._read_message_id(responses[name]) == message_id), ""
                 )
             elif response and response not in responses:
-                problems.append(Problem(where, f"names a response that is not there: {response[:80]!r}"))
+                problems.append(Problem(location, f"names a response that is not there: {response[:80]!r}"))
                 response = ""
-            if taken.get(response, request) != request or request in rows:
-                problems.append(Problem(where, "names a body that another line has; the earlier line counts"))
+            if requests_by_response.get(response, request) != request or request in rows:
+                problems.append(Problem(location, "names a body that another line has; the earlier line counts"))
                 continue
             if response:
-                taken[response] = request
+                requests_by_response[response] = request
             source = parse_id(members.get("query_source"))
             rows[request] = _IndexRow(
                 parse_time_ms(members.get("timestamp")),
@@ -195,10 +197,10 @@ class RequestFolder:
         """Join responses that no index names: to the only request open at that time, else to the one whose reply the
         next request has.
         """
-        known = {*self._pairs.values()}
+        paired = {*self._pairs.values()}
         events = sorted(
             [*((file.changed, file.name.endswith(REQUEST_SUFFIX), file.name) for file in requests)]
-            + [(file.changed, False, file.name) for file in responses if file.name not in known]
+            + [(file.changed, False, file.name) for file in responses if file.name not in paired]
         )
         waiting, tails = list[str](), dict[str, tuple[Any, int, Any]]()
         for _, is_request, name in events:
@@ -224,12 +226,12 @@ class RequestFolder:
         if not elements:
             return None
         last = replies[-1] if replies else len(elements)
-        own = sign_element(shape, elements[last], last) if replies else ()
-        return (sign_element(shape, elements[0], 0), len(elements)), last, own
+        signature = sign_element(shape, elements[last], last) if replies else ()
+        return (sign_element(shape, elements[0], 0), len(elements)), last, signature
 
     def _find_by_content(self, response: str, waiting: list[str], tails: dict[str, tuple[Any, int, Any]]) -> str:
-        own = sign_element(ANTHROPIC.shape(), msgspec.Raw(self._read(response)), 0)
-        followed = {(first[0], last) for first, last, reply in tails.values() if reply == own}
+        signature = sign_element(ANTHROPIC.shape(), msgspec.Raw(self._read(response)), 0)
+        followed = {(first[0], last) for first, last, reply in tails.values() if reply == signature}
         matches = (name for name in waiting if name in tails and tails[name][0] in followed)
         return next(matches, "")
 

@@ -107,13 +107,14 @@ class OpenLog:
             UnreadableSession: there is none.
         """
         log, path = self.update(), str(self.source.path)
-        found = []
+        sessions = []
         for name, each in log.list_by_id().items():
             is_main = name == each.group
             facts = self.source.read_session_facts(each.group)
             title = (facts.title if is_main else "") or format_title(each.prompt)
             others = log.count_others(each.group) if is_main else 0
-            found.append(
+            note = f"{others:,} other requests of its run are no part of a conversation" if others else ""
+            sessions.append(
                 SessionInfo(
                     path,
                     self.source.format_name,
@@ -122,13 +123,13 @@ class OpenLog:
                     "" if is_main else f"{path}#{each.group}",
                     each.time / 1000,
                     cwd=facts.cwd,
-                    note=f"{others} other requests of its run are no part of a conversation" if others else "",
+                    note=note,
                 )
             )
-        if not found:
+        if not sessions:
             reasons = [f"{each.where}: {each.what}" for each in [*self.problems, *log.problems.values()]]
             raise UnreadableSession(f"{path}: holds no conversation; {'; '.join(reasons[:3]) or 'no request'}")
-        return found
+        return sessions
 
     def find_conversation(self, session_id: str) -> Conversation:
         """Return the conversation of a session.
@@ -183,9 +184,9 @@ class RequestContent:
         return f"{{{','.join(f'{compact_text(name)}:{get_element_text(value)}' for name, value in members)}}}"
 
     def _parse_place(self, place: int) -> ParsedRecord:
-        found = self.conversation.places[place]
-        parts = [self._mark_injected(self.shape.parse(decode_element(each), place)) for each in found.elements]
-        if (skip := found.skip) and isinstance(first := parts[0], MessageRecord):
+        record_place = self.conversation.places[place]
+        parts = [self._mark_injected(self.shape.parse(decode_element(each), place)) for each in record_place.elements]
+        if (skip := record_place.skip) and isinstance(first := parts[0], MessageRecord):
             return MessageRecord(first.role, first.blocks[skip:], is_injected=True)
         return group_records(*parts)
 
@@ -239,10 +240,10 @@ class RequestScanner:
         return Session(facts, content, self._info, len(facts))
 
     def _restart(self) -> None:
-        own, branch = split_branch_id(self._info.id)
-        self._conversation = self._log.find_conversation(own)
+        conversation_id, branch = split_branch_id(self._info.id)
+        self._conversation = self._log.find_conversation(conversation_id)
         session_facts = self._log.source.read_session_facts(self._conversation.group)
-        self._is_main, self._times = own == self._conversation.group, session_facts.times
+        self._is_main, self._times = conversation_id == self._conversation.group, session_facts.times
         self._content = RequestContent(self._log, self._conversation, session_facts.typed if self._is_main else None)
         facts = self._content.facts
         facts.holds_requests, facts.input_includes_cache = True, self._conversation.api.input_includes_cache
@@ -333,10 +334,9 @@ class RequestScanner:
 def find_subagent(log: OpenLog, session: Session, call: int) -> SessionInfo | None:
     """Return the session of the sub-agent whose first message has the prompt of the call in a block row."""
     message = session.facts.block_message[call]
-    block = session.content.blocks(message)[session.facts.ordinal(call)]
-    given = block.get("input")
-    prompts = [text for text in given.values() if isinstance(text, str) and text] if isinstance(given, dict) else []
-    wanted = max(prompts, key=len, default="")
+    arguments = session.content.blocks(message)[session.facts.ordinal(call)].get("input")
+    texts = [text for text in arguments.values() if isinstance(text, str)] if isinstance(arguments, dict) else []
+    prompt = max(texts, key=len, default="")
     agents = {name: each for name, each in log.update().list_by_id().items() if name != each.group}
-    match = next((name for name, each in agents.items() if wanted and wanted in each.prompt), None)
+    match = next((name for name, each in agents.items() if prompt and prompt in each.prompt), None)
     return next((each for each in log.list_sessions() if each.id == match), None)

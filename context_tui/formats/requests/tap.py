@@ -102,8 +102,8 @@ def parse_record(data: Element, blobs: Blobs) -> Body:
         if (listed := decode_items(body.get(name))) is not None:
             body[name] = _join([blobs.resolve(each) for each in listed])
     headers = decode_element(request.get("headers"))
-    given = {str(name).lower(): value for name, value in headers.items()} if isinstance(headers, dict) else {}
-    source = next((parse_id(given[name]) for name in _SESSION_HEADERS if given.get(name)), "")
+    sender = {str(name).lower(): value for name, value in headers.items()} if isinstance(headers, dict) else {}
+    source = next((parse_id(sender[name]) for name in _SESSION_HEADERS if sender.get(name)), "")
     reply = decode_element(response.get("body")) if "body" in response else None
     status = decode_element(response.get("status")) if "status" in response else None
     note = f"the response was an error, status {status}" if isinstance(status, int) and status >= 400 else ""
@@ -147,20 +147,20 @@ class TapDatabase:
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
         """Return the records, by session."""
-        where, values = ("WHERE session_id = ?", (self._session,)) if self._session else ("", ())
+        condition, values = ("WHERE session_id = ?", (self._session,)) if self._session else ("", ())
         rows = self._database.query(
-            f"SELECT session_id, record_index, timestamp, length(payload_json) FROM records {where}"
+            f"SELECT session_id, record_index, timestamp, length(payload_json) FROM records {condition}"
             " ORDER BY session_id, record_index",
             values,
         )
         self._clients = {session: client for session, client, _ in self.list_rows()}
-        found = []
+        exchanges = []
         for session, index, stamp, size in rows:
             group = decode_text(session)
             name = f"{group[:8]} record {index}"
             time = parse_time_ms(decode_text(stamp))
-            found.append(Exchange(name, time, group, "", partial(self._read, group, index), size))
-        return found, []
+            exchanges.append(Exchange(name, time, group, "", partial(self._read, group, index), size))
+        return exchanges, []
 
     def list_rows(self) -> list[tuple[str, str, str]]:
         """Return id, client and time of change of each session with records."""

@@ -1,4 +1,4 @@
-"""What a request begins with, in `context-tui inspect`: system prompt, tools, MCP servers and injected texts."""
+"""Beginning of a request in `context-tui inspect`: system prompt, tools, MCP servers and injected texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What requests begin with: the parts of a system prompt and the schemas of tools, as facts of a session."""
+"""Beginning of requests as facts of a session: the parts of a system prompt and the schemas of tools."""
 
 from __future__ import annotations
 

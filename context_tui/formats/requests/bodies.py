@@ -26,7 +26,7 @@ from context_tui.session.jsontext import compact_text
 from context_tui.session.values import Role
 
 Signature = tuple[tuple[Any, ...], ...]
-"""What two logs of one message have in common: role, and texts, calls and results without marks and thinking."""
+"""Common part of two logs of one message: role, and texts, calls and results without marks and thinking."""
 
 
 class OtherRequest(ValueError):

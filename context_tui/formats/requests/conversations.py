@@ -39,7 +39,7 @@ _SUMMARY_TAG = re.compile(r"<(?:summary|state_snapshot)>(.*?)</", re.DOTALL)
 
 @dataclass
 class Place:
-    """Where a message of a conversation stands: an exchange by number, its bytes there, and blocks to skip.
+    """Place of a message of a conversation: an exchange by number, its bytes there, and blocks to skip.
 
     Several messages are parts of one record.
     """
@@ -61,7 +61,7 @@ class Item:
 
 @dataclass
 class Step:
-    """What an exchange did to its conversation.
+    """Effect of an exchange on its conversation.
 
     ``rewound`` is the key of the first message that it abandoned, ``parent`` that of the one that it follows where that
     is not the newest. ``order`` are the messages of a new context by key, or None for those that are new, ``summary``
@@ -96,7 +96,7 @@ class Summary(NamedTuple):
 
 @dataclass
 class _Alignment:
-    """How a request compares with a conversation: its first ``element_count`` messages are ``item_count`` known ones.
+    """Comparison of a request with a conversation: its first ``element_count`` messages are ``item_count`` known ones.
 
     ``extended`` are messages that have blocks behind the known ones, and how many these are. ``changed`` are known
     messages by number, with their new bytes.

@@ -87,7 +87,10 @@ def print_prompt_report(session: Session, report: dict[str, Any], measure: str) 
     print_table(f"MCP servers ({measure})", ("server", "tools", "tokens", "calls"), totals)
     texts = [(make_visible(each["part"]), each["count"], each["tokens"]) for each in injected]
     print_table(f"injected texts in the context ({measure})", ("part", "times", "tokens"), texts)
-    command = FORMATS[session.info.format].request_recording if session.info.format in FORMATS else ""
-    if command and not report["exact_requests"]:
+    form = FORMATS.get(session.info.format)
+    if form and form.request_recording and not report["exact_requests"]:
         print_line()
-        print_line(f"to see the whole requests, record them: {command}; docs/exact-requests.md")
+        if form.requests_id and session.facts.prompts and not session.info.id:
+            print_line(f"this file holds the whole requests: {make_visible(session.info.path)}#{form.requests_id}")
+        else:
+            print_line(f"to see the whole requests, record them: {form.request_recording}; docs/exact-requests.md")

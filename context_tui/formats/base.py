@@ -90,6 +90,7 @@ class Format(Protocol):
             compare with: :data:`ALL_FROM_SOURCE`, or a few words.
         request_recording: how the whole requests of its agent are recorded, which its files do not hold: a command or
             a setting.
+        requests_id: id of the session of whole requests in the same file, for files that hold them besides.
     """
 
     name: ClassVar[str]
@@ -97,6 +98,7 @@ class Format(Protocol):
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
     from_source: ClassVar[str] = ""
     request_recording: ClassVar[str] = ""
+    requests_id: ClassVar[str] = ""
 
     @property
     def writable(self) -> bool:

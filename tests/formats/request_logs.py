@@ -107,6 +107,32 @@ def write_folder(folder: Path, run: Run, *, index: bool = True) -> Path:
     return folder
 
 
+def write_session_file(path: Path, run: Run) -> Path:
+    """Write the session file of a run's main conversation as Claude Code does, with its requests by hash."""
+    lines: list[Body] = [{"type": "api-request-shape", "shapeHash": "s1", "shape": {"system": SYSTEM, "tools": TOOLS}}]
+    hashes: list[str] = []
+    main = [(request, reply) for source, request, reply in run.exchanges if source == "sdk"]
+    for number, (request, reply) in enumerate(main):
+        messages = json.loads(json.dumps(request["messages"]).replace(', "cache_control": {"type": "ephemeral"}', ""))
+        new = [sha256(json.dumps(m, sort_keys=True, separators=(",", ":")).encode()).hexdigest() for m in messages]
+        keep = next((at for at, pair in enumerate(zip(hashes, new, strict=False)) if pair[0] != pair[1]), len(hashes))
+        for message, digest in list(zip(messages, new, strict=True))[keep:]:
+            blocks = message["content"]
+            if isinstance(blocks, list) and blocks[0]["type"] == "tool_result" and len(blocks) == 1:
+                lines.append({"type": "user", "message": message})
+            elif message["role"] != "assistant":
+                lines.append({"type": "api-request-blob", "hash": digest, "message": message})
+        asked: Body = {"type": "api-request", "id": f"r{number}", "base": f"r{number - 1}", "keep": keep}
+        asked |= {"tail": new[keep:], "shapeHash": "s1", "params": {"model": "claude-test"}, "querySource": "sdk"}
+        lines.append({**asked, "timestamp": f"2026-10-01T10:00:{number:02}.000Z"})
+        for block in reply["content"]:
+            lines.append({"type": "assistant", "message": {**reply, "content": [block]}})
+        hashes = new
+    common = {"sessionId": SESSION, "uuid": "u", "cwd": "/src"}
+    path.write_text("".join(json.dumps({**common, **line, "uuid": f"u{n}"}) + "\n" for n, line in enumerate(lines)))
+    return path
+
+
 def record(number: int, path: str, request: Body, response: Body, **headers: str) -> Body:
     """A record of claude-tap, whole."""
     return {

@@ -69,6 +69,23 @@ def test_each_context_is_what_was_sent(tmp_path: Path, index: bool) -> None:
     assert logs.ASKED in held_texts(branch, len(branch))
 
 
+def test_requests_in_claude_codes_own_file(tmp_path: Path) -> None:
+    run = logs.make_run()
+    path = logs.write_session_file(tmp_path / f"{logs.SESSION}.jsonl", run)
+    plain, whole = open_session(path), open_session(f"{path}#requests")
+    assert plain.info.format == "claude-code" and whole.info.format == "claude-code-requests"
+    assert [part.name for part in plain.facts.prompts[0].tools] == [tool["name"] for tool in logs.TOOLS]
+    assert plain.content.tools() == logs.TOOLS and not plain.facts.problems
+    main = [(request, reply) for source, request, reply in run.exchanges if source == "sdk"]
+    assert not whole.facts.problems and len(whole.facts.requests) == len(main)
+    for (request, _), message in zip(main, whole.facts.request_message, strict=True):
+        assert held_texts(whole, message) == sent_texts(request)
+    assert [epoch.cause for epoch in whole.facts.epochs] == ["start", "compaction"]
+    path.write_text(path.read_text().replace("api-request-blob", "other"))
+    with pytest.raises(UnreadableSession, match="messages are not in the file"):
+        sessions_in(f"{path}#requests/branch-1") and open_session(f"{path}#requests")
+
+
 def test_injected_summary_and_typed(tmp_path: Path) -> None:
     session = open_session(logs.write_folder(tmp_path / "bodies", logs.make_run()))
     facts = session.facts

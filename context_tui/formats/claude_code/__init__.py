@@ -7,6 +7,7 @@ per line. Sub-agents are sidechains in the same file (older versions) or have fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -32,6 +33,8 @@ class ClaudeCodeFormat(Format):
     request_recording: ClassVar[str] = (
         "CLAUDE_CODE_ENABLE_TELEMETRY=1 OTEL_LOGS_EXPORTER=otlp OTEL_LOG_RAW_API_BODIES=file:DIR claude"
     )
+
+    requests_id: ClassVar[str] = "requests"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         for line in head.split(b"\n")[:50]:
@@ -62,6 +65,8 @@ class ClaudeCodeFormat(Format):
         return ClaudeCodeScanner(path, info)
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+        if session_id.partition("/")[0] == self.requests_id:
+            return replace(main, format="claude-code-requests", id=session_id, parent=main.path)
         return find_branch(main, session_id)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:

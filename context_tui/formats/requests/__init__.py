@@ -15,6 +15,7 @@ from context_tui.formats.kit.files import find_data_home, open_regular
 from context_tui.formats.kit.values import parse_time_ms
 from context_tui.formats.requests import folder, tap
 from context_tui.formats.requests.scanner import LogSource, OpenLog, RequestScanner, find_subagent
+from context_tui.formats.requests.session_file import SessionFileRequests
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["ClaudeCodeRequestsFormat", "ClaudeTapFormat"]
@@ -69,7 +70,7 @@ class ClaudeCodeRequestsFormat(RequestLogFormat):
         return self.list_sessions(path) if folder.has_requests(path) else []
 
     def _open(self, path: Path, session_id: str = "") -> OpenLog:
-        return _open_log(folder.RequestFolder, path)
+        return _open_log(folder.RequestFolder if path.is_dir() else SessionFileRequests, path)
 
 
 class ClaudeTapFormat(RequestLogFormat):

@@ -212,6 +212,11 @@ def _is_system(element: Element) -> bool:
     return isinstance(value, dict) and value.get("role") in ("system", "developer")
 
 
+def join_elements(elements: Sequence[Element]) -> msgspec.Raw:
+    """Return messages as the bytes of a list."""
+    return msgspec.Raw(b"[%s]" % b",".join(bytes(memoryview(each)) for each in elements))
+
+
 def copy_element(element: Element) -> Element:
     """Return an element that does not hold the bytes of the whole body."""
     return element.copy() if isinstance(element, msgspec.Raw) else element

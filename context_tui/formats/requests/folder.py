@@ -70,7 +70,7 @@ class _File(NamedTuple):
 class RequestFolder:
     """Bodies in a folder."""
 
-    format_name = FORMAT_NAME
+    format_name, generation = FORMAT_NAME, 0
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -68,6 +68,8 @@ class LogSource(Protocol):
 
     path: Path
     format_name: str
+    generation: int
+    """Count of the times that its file was emptied or replaced."""
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
         """Return the exchanges in order, and what else is wrong with the log.
@@ -87,6 +89,7 @@ class OpenLog:
         self.source, self.log = source, RequestLog()
         self.problems: list[Problem] = []
         self._names: list[str] = []
+        self._generation = source.generation
         self._lock = threading.Lock()
 
     def update(self) -> RequestLog:
@@ -94,9 +97,9 @@ class OpenLog:
         with self._lock:
             exchanges, self.problems = self.source.list_exchanges()
             names = [each.name for each in exchanges]
-            if not set(self._names) <= set(names):
+            if not set(self._names) <= set(names) or self._generation != self.source.generation:
                 self.log = RequestLog()
-            self._names = names
+            self._names, self._generation = names, self.source.generation
             self.log.update(exchanges)
             return self.log
 
@@ -137,10 +140,11 @@ class OpenLog:
         Raises:
             UnreadableSession: there is none.
         """
-        try:
-            return self.update().list_by_id()[session_id]
-        except KeyError:
-            raise UnreadableSession(f"{self.source.path}: unknown session {session_id!r}") from None
+        conversation = self.update().list_by_id().get(session_id)
+        if conversation is None:
+            self.list_sessions()  # where there is none at all, this says why
+            raise UnreadableSession(f"{self.source.path}: unknown session {session_id!r}")
+        return conversation
 
 
 class RequestContent:

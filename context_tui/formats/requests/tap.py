@@ -6,7 +6,6 @@ records refer to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from context_tui.formats.kit.databases import Database, decode_text
 from context_tui.formats.kit.documents import Element, decode_element, decode_items, decode_members
 from context_tui.formats.kit.files import MAX_RECORD_BYTES, open_regular, read_whole_file
 from context_tui.formats.kit.values import parse_id, parse_time_ms
-from context_tui.formats.requests.bodies import Body, Exchange, OtherRequest
+from context_tui.formats.requests.bodies import Body, Exchange, OtherRequest, join_elements
+from context_tui.formats.requests.line_tail import LineTail
 from context_tui.formats.requests.scanner import SessionFacts
 from context_tui.session.facts import Problem
 
@@ -100,7 +100,7 @@ def parse_record(data: Element, blobs: Blobs) -> Body:
     body = {name: blobs.resolve(value) for name, value in body.items()}
     for name in ("messages", "input"):
         if (listed := decode_items(body.get(name))) is not None:
-            body[name] = _join([blobs.resolve(each) for each in listed])
+            body[name] = join_elements([blobs.resolve(each) for each in listed])
     headers = decode_element(request.get("headers"))
     sender = {str(name).lower(): value for name, value in headers.items()} if isinstance(headers, dict) else {}
     source = next((parse_id(sender[name]) for name in _SESSION_HEADERS if sender.get(name)), "")
@@ -130,14 +130,10 @@ def _copy(element: Any) -> msgspec.Raw:
     return msgspec.Raw(bytes(memoryview(element)))
 
 
-def _join(elements: list[Element]) -> msgspec.Raw:
-    return msgspec.Raw(b"[%s]" % b",".join(bytes(memoryview(each)) for each in elements))
-
-
 class TapDatabase:
     """Sessions in claude-tap's database, or the one with an id."""
 
-    format_name = FORMAT_NAME
+    format_name, generation = FORMAT_NAME, 0
 
     def __init__(self, path: Path, session: str = "") -> None:
         self.path, self._session = path, session
@@ -187,16 +183,16 @@ class TapDatabase:
 class TapFile:
     """Records in a file: JSON Lines, a bundle, or exported JSON."""
 
-    format_name = FORMAT_NAME
+    format_name, generation = FORMAT_NAME, 0
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lines: list[tuple[int, int]] = []
-        self._end = 0
+        self._lines = LineTail(path)
+        self._places: list[tuple[int, int]] = []
         self._blobs = Blobs()
+        self._records: list[Element] = []
         with open_regular(path) as file:
             self._is_document = file.read(1) == b"[" or TRACE_MARK.encode() in file.read(200)
-        self._records: list[Element] = []
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
         """Return the records, in order of the file."""
@@ -205,8 +201,11 @@ class TapFile:
                 self._read_document()
             reads = [partial(parse_record, record, self._blobs) for record in self._records]
         else:
-            self._lines += self._find_lines()
-            reads = [partial(self._read_line, offset, length) for offset, length in self._lines]
+            if self._lines.is_replaced():
+                self.generation += 1
+                self._places.clear()
+            self._places += [(place, len(line)) for place, line in self._lines.read_on()]
+            reads = [partial(self._read_line, place, length) for place, length in self._places]
         group = self.path.stem
         return [Exchange(f"record {n}", n, group, "", read) for n, read in enumerate(reads, 1)], []
 
@@ -221,17 +220,6 @@ class TapFile:
         for digest, value in (decode_members(members.get("blobs")) or {}).items():
             inner: dict[str, Any] = decode_members(value) or {}
             self._blobs.values[digest] = _copy(inner.get("payload", value))
-
-    def _find_lines(self) -> Iterator[tuple[int, int]]:
-        """Yield the whole lines behind those that are known."""
-        with open_regular(self.path) as file:
-            file.seek(self._end)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                if line.strip():
-                    yield self._end, len(line)
-                self._end += len(line)
 
     def _read_line(self, offset: int, length: int) -> Body:
         with open_regular(self.path) as file:

@@ -55,10 +55,10 @@ class RequestLogFormat(Format):
 
 
 class ClaudeCodeRequestsFormat(RequestLogFormat):
-    """Format of folders with Claude Code's raw request bodies."""
+    """Format of Claude Code's requests: folders of raw bodies, and those in its own session files."""
 
     name: ClassVar[str] = folder.FORMAT_NAME
-    about: ClassVar[str] = "Claude Code's raw request bodies: a folder (OTEL_LOG_RAW_API_BODIES=file:DIR)"
+    about: ClassVar[str] = "Claude Code's requests: a folder of raw bodies, or FILE#requests of newer session files"
     suffixes: ClassVar[tuple[str, ...]] = (folder.REQUEST_SUFFIX,)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

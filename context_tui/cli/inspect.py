@@ -26,6 +26,7 @@ from context_tui.cli.output import (
     print_table,
     write_json,
 )
+from context_tui.cli.prompt_report import build_prompt_report, print_prompt_report
 from context_tui.compaction.next_request import NextRequest, SizeSource, compute_current_size
 from context_tui.compaction.recorded_compactions import (
     RecordedCompaction,
@@ -158,6 +159,8 @@ def build_report(
     name = sizes.name if sizes else "bytes/4"
     window, kinds = session.window_at(context.at), Counter(facts.record_kind)
     hidden = compute_not_in_file(context) if sizes is None else sizes.not_in_file_at(context)
+    if facts.holds_requests:
+        hidden = hidden or 0
     usage = find_last_usage(context)
     parts, shares = compute_breakdown(context, hidden, table=sizes), suggest_sizes(session, context)
     fit, request = check_estimate(session, context), NextRequest(compute_current_size(context, sizes))
@@ -209,6 +212,7 @@ def build_report(
         "by_category_recorded": dict(shares.by_category) if shares.by_category else None,
         "by_category_recorded_why": shares.reason or None,
         "by_tool": [asdict(share) for share in parts.by_tool],
+        **build_prompt_report(session, context, sizes),
         "duplicate_reads": [asdict(read) for read in parts.duplicate_reads],
         "diagnosis": parts.diagnosis,
         "fit": _build_fit_report(fit) if fit else None,
@@ -428,6 +432,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     _print_calibration(report["calibration"])
     tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
     print_table(f"by tool ({label})", ("tool", "calls", "result tokens"), tools)
+    print_prompt_report(session, report, label)
     read_cells = itemgetter("path", "count", "tokens", "wasted")
     reads = [read_cells(read) for read in report["duplicate_reads"] if read["wasted"]]
     print_table(f"lines read more than once ({label})", ("path", "reads", "tokens", "wasted"), reads, 20)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from context_tui.compaction.changes import build_new_texts
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Insert, Plan
 from context_tui.errors import PlanError
-from context_tui.session.facts import Facts, is_turn_start
+from context_tui.session.facts import Facts, is_turn_start, prompt_at
 from context_tui.session.memory import DerivedContent, Origin, find_origin
 from context_tui.session.session import Message, Session
 from context_tui.session.values import MessageFlag, RecordKind, Role
@@ -130,5 +131,7 @@ class SessionBuilder:
         facts.system_bytes = source.system_bytes
         facts.tools_bytes = source.tools_bytes
         facts.system_records = source.system_records
+        point = len(source) if at is None else at
+        facts.prompts = [replace(prompt_at(source, point), message=0)] if source.prompts else []
         content = DerivedContent(session, self._entries)
         return Session(facts, content, session.info, len(facts), session.window_override, origin, session.peaks)

@@ -88,12 +88,16 @@ class Format(Protocol):
         suffixes: Suffixes by which its files are found in folders; new files get the first.
         from_source: The part of the reader that was only compared with the program's source, never with a real file:
             :data:`ALL_FROM_SOURCE`, or a few words.
+        request_recording: A command or a setting that records the whole requests of its agent, which its files lack.
+        requests_id: Id of the session of whole requests in the same file, if the files hold such requests too.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
     from_source: ClassVar[str] = ""
+    request_recording: ClassVar[str] = ""
+    requests_id: ClassVar[str] = ""
 
     @property
     def writable(self) -> bool:

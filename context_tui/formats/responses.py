@@ -29,7 +29,6 @@ from context_tui.formats.kit.response_items import (
 from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import extract_text, parse_blocks, parse_id, parse_time_ms, parse_usage_or_note
 from context_tui.formats.kit.writing import parse_tool_schemas, write_json
-from context_tui.session.jsontext import compact_json
 from context_tui.session.losses import Losses
 from context_tui.session.memory import Origin
 from context_tui.session.session import Session
@@ -72,7 +71,7 @@ class ResponsesShape:
         self._has_instructions = run.get("instructions") is not None
         builder.append_system(extract_text(parse_blocks(run.get("instructions"))))
         if tools := run.get("tools"):
-            facts.tools_bytes = len(compact_json(tools))
+            builder.set_tools(tools)
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         """Parse tool schemas, Anthropic-shaped; those of hosted tools stay unchanged."""

@@ -13,6 +13,12 @@ from context_tui.formats.kit.files import parse_first_values
 DOCUMENT_STRENGTH = 90
 ARRAY_STRENGTH = 88
 
+TELEMETRY_MARKS = (b"claude_code.api_request", b"claude_code.managed_settings", b"claude_code.user_prompt")
+TELEMETRY_REASON = (
+    "telemetry of Claude Code, which cuts each request at 60 KB; record with OTEL_LOG_RAW_API_BODIES=file:DIR, open DIR"
+)
+"""What to do instead of saving its events, as the console or a collector gets them."""
+
 JsonObject = dict[str, Any]
 
 
@@ -26,6 +32,8 @@ class SideFile(NamedTuple):
 
 def detect_side_file(head: bytes, path: Path) -> Claim | None:
     """Return the description of a side file, and what to open instead; None for other files."""
+    if any(mark in head for mark in TELEMETRY_MARKS):
+        return Claim(DOCUMENT_STRENGTH, TELEMETRY_REASON)
     values = parse_first_values(head)
     if len(values) != 1:
         return None  # every known file of JSON lines has a reader

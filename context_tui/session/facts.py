@@ -58,6 +58,23 @@ class BlockSize(NamedTuple):
     boundary_shifts: int
 
 
+class PromptPart(NamedTuple):
+    """Part of a system prompt, or a tool schema as compact JSON: its name, its UTF-8 bytes and its text."""
+
+    name: str
+    size: int
+    text: str
+
+
+@dataclass(slots=True, frozen=True)
+class Prompt:
+    """System prompt and tool schemas that requests begin with, from the one that message ``message`` is new in."""
+
+    message: int = 0
+    system: tuple[PromptPart, ...] = ()
+    tools: tuple[PromptPart, ...] = ()
+
+
 @dataclass(slots=True, frozen=True)
 class Problem:
     """Unreadable or unknown record: its place and the problem."""
@@ -262,6 +279,8 @@ class Facts:
         self.model_window: int | None = None  # window of the model, if its agent uses only a part
         self.system_bytes = 0
         self.tools_bytes = 0
+        self.prompts: list[Prompt] = []  # each as it changed; the newest has these bytes
+        self.holds_requests = False  # whether the file holds whole requests, so that nothing is missing
         self.system_records = 0  # number of records among the messages that hold the system prompt
         # Copies only: tokens of the next request that are not in the file; negative if the estimate is larger.
         self.not_in_file: int | None = None
@@ -602,6 +621,12 @@ def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
     if any(flags[message] & unsent for message in order):
         order = [message for message in order if not flags[message] & unsent]
     return epoch, order
+
+
+def prompt_at(facts: Facts, at: int) -> Prompt:
+    """Return the system prompt and the tools of a request that ends before message *at*, as far as they are known."""
+    row = bisect_right(facts.prompts, at, key=lambda prompt: prompt.message) - 1
+    return facts.prompts[max(row, 0)] if facts.prompts else Prompt()
 
 
 def find_last_rewrite(facts: Facts, at: int) -> int:

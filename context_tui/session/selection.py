@@ -78,6 +78,8 @@ class Selection:
         facts.system_records = source.system_records
         facts.system_bytes = source.system_bytes
         facts.tools_bytes = source.tools_bytes
+        facts.prompts = [replace(each, message=bisect_left(self._included, each.message)) for each in source.prompts]
+        facts.holds_requests = source.holds_requests
 
     def _copy_reasoning(self) -> None:
         source, facts = self.source.reasoning, self.facts.reasoning

@@ -61,13 +61,14 @@ def find_standing_blocks(facts: Facts) -> list[int]:
 def compute_not_in_file(context: Context) -> int | None:
     """Return the tokens of the session's first request that are not in the file: recorded − estimated.
 
-    None if that is not positive, or if no request precedes the point of *context*. A copy has no recorded requests; it
+    None if that is not positive, if the file holds whole requests, or if no request precedes the point of *context*.
+    A copy has no recorded requests; it
     keeps the difference at the last request of its original, which is negative if the estimate is larger.
     """
     facts = context.facts
     if facts.not_in_file is not None:
         return facts.not_in_file
-    if not facts.requests or facts.request_message[0] >= context.at:
+    if facts.holds_requests or not facts.requests or facts.request_message[0] >= context.at:
         return None
     first = context_at(facts, facts.request_message[0])
     hidden = facts.requests[0].context - index_context(first).total - estimate_prompt(facts)

@@ -11,7 +11,7 @@ from math import inf
 
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context
-from context_tui.session.facts import Facts
+from context_tui.session.facts import Facts, prompt_at
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes_to_tokens35, count_block_tokens
@@ -60,6 +60,24 @@ class DuplicateRead:
     count: int
     tokens: int
     wasted: int
+
+
+@dataclass(frozen=True)
+class ToolSchema:
+    """Tool that a request offers: tokens of its schema, calls so far, and the message of the last one (None: never)."""
+
+    name: str
+    tokens: int
+    calls: int
+    last_use: int | None
+
+
+@dataclass(frozen=True)
+class PromptShares:
+    """Parts of what a request begins with: the system prompt, by name and tokens, and the tools, largest first."""
+
+    system: list[tuple[str, int]]
+    tools: list[ToolSchema]
 
 
 @dataclass(frozen=True)
@@ -176,6 +194,30 @@ def compute_breakdown(
         sorted(duplicates, key=lambda read: (-read.wasted, read.path)),
         format_diagnosis(koda_tokens),
         sorted(files, key=lambda share: (-share.tokens, share.path)),
+    )
+
+
+def measure_prompt(context: Context, table: TokenTable | None = None) -> PromptShares:
+    """Return the parts of the system prompt and the tools at the point of a context, as far as they are in the file.
+
+    Args:
+        table: the token measure; ``bytes/4`` without one.
+    """
+    facts, prompt = context.facts, prompt_at(context.facts, context.at)
+    count = table.count_part if table else lambda part, is_tool: bytes_to_tokens(part.size)
+    calls: dict[str, int] = defaultdict(int)
+    last_use: dict[str, int] = {}
+    if prompt.tools:
+        for row, kind in enumerate(facts.kind):
+            if kind == Kind.TOOL_USE and facts.block_message[row] < context.at:
+                calls[facts.tool_name(row)] += 1
+                last_use[facts.tool_name(row)] = facts.block_message[row]
+    tools = [
+        ToolSchema(part.name, count(part, True), calls[part.name], last_use.get(part.name)) for part in prompt.tools
+    ]
+    return PromptShares(
+        [(part.name, count(part, False)) for part in prompt.system],
+        sorted(tools, key=lambda tool: (-tool.tokens, tool.name)),
     )
 
 

@@ -143,8 +143,9 @@ def _size_causes(session: Session, before: Context, row: int, hidden: int) -> It
         - factors.count_tokens(estimate_context_content(first_context))
         - estimate_prompt(facts)
     )
-    tokens_of["injected without a record"] = -_sum_jumps(facts, first_row, row, factors)
-    if first_row:
+    if not facts.holds_requests:
+        tokens_of["injected without a record"] = -_sum_jumps(facts, first_row, row, factors)
+    if first_row and not facts.holds_requests:
         tokens_of["injected without a record"] += hidden - base
     else:
         tokenizer_error += hidden - base
@@ -256,6 +257,9 @@ def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
     share["tools"] = bytes_to_tokens(facts.tools_bytes) * factors.call
     share["tool_use"] += factors.request_overhead * (row - _find_first_request(facts, context))
     remainder = facts.requests[row].context + appended - sum(share.values())
+    if facts.holds_requests and (prompt := share["system"] + share["tools"]) and prompt + remainder > 0:
+        share["system"], share["tools"] = (share[name] * (prompt + remainder) / prompt for name in ("system", "tools"))
+        remainder = 0.0
     if remainder < -0.05 * facts.requests[row].context:
         return SuggestedSizes(None, f"its parts would be {-remainder:,.0f} tokens larger than the recorded size")
     share["not_in_file"] = max(remainder, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -14,13 +14,14 @@ from typing import Any
 from context_tui.session.blocks import body_to_text, bytes_to_tokens
 from context_tui.session.context import Body, Context
 from context_tui.session.drops import find_drops
-from context_tui.session.facts import Facts, epoch_at
+from context_tui.session.facts import Facts, PromptPart, epoch_at
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
 from context_tui.session.values import Explanation, Kind
 from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.growth import fit_to_growth
 from context_tui.tokens.running_sizes import RunningSizes
 
 TYPICAL_IMAGE_TOKENS = 1_500
@@ -46,7 +47,8 @@ class TokenTable:
             for a tokenizer, whether it is the model's own.
         blocks: tokens by block; ``messages`` by message.
         count_body: counts the tokens of a body in place of a block; ``count_text`` those of an inserted text.
-        system, tools: tokens of the system prompt and the tool schemas, as far as they are in the file.
+        count_part: counts the tokens of a part of the system prompt, or of a tool schema.
+        prompts: tokens of the system prompt and of the tool schemas, as far as they are in the file, for each change.
         calibrations: by model; empty for a tokenizer.
         uniform: whether a body has the same size in place of any result.
         not_in_file: by model, the median over its requests of recorded − measured tokens, if positive.
@@ -58,12 +60,22 @@ class TokenTable:
     blocks: array[int]
     count_body: Callable[[int, Body], int]
     count_text: Callable[[str], int]
-    system: int = 0
-    tools: int = 0
+    count_part: Callable[[PromptPart, bool], int]
+    prompts: tuple[tuple[int, int], ...] = ()
     calibrations: tuple[Calibration, ...] = ()
     uniform: bool = True
     messages: array[int] = field(default_factory=lambda: array("l"))
     not_in_file: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def system(self) -> int:
+        """Tokens of the newest system prompt."""
+        return self.prompts[-1][0] if self.prompts else 0
+
+    @property
+    def tools(self) -> int:
+        """Tokens of the newest tool schemas."""
+        return self.prompts[-1][1] if self.prompts else 0
 
     @property
     def label(self) -> str:
@@ -162,6 +174,11 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
 
     newest = by_message[-1] if by_message else PRIOR
 
+    def estimate_part(part: PromptPart, is_tool: bool) -> int:
+        return round(bytes_to_tokens(part.size) * (newest.call if is_tool else newest.text))
+
+    fitted = fit_to_growth(facts, blocks, estimate_part, checkpoint) if facts.holds_requests else {}
+
     def of_text(text: str) -> int:
         return round(bytes_to_tokens(utf8_len(text)) * newest.text)
 
@@ -169,12 +186,11 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
     table = TokenTable(
         TokenMeasure.CALIBRATED,
         "calibrated",
-        note,
+        "by the growth of whole requests" if fitted else note,
         blocks,
         of_body,
         of_text,
-        system=round(bytes_to_tokens(facts.system_bytes) * newest.text),
-        tools=round(bytes_to_tokens(facts.tools_bytes) * newest.call),
+        lambda part, is_tool: fitted[part] if part in fitted else estimate_part(part, is_tool),
         calibrations=tuple(calibrations),
         uniform=len(set(map(id, by_message))) <= 1,
     )
@@ -236,9 +252,9 @@ def build_exact_table(
         tool_name = facts.tool_name(row) if facts.kind[row] == Kind.TOOL_USE else ""
         return count(tool_name + body.text)
 
-    system, tools = count(content.system()), content.tools()
-    tools_tokens = count(compact_text(tools)) if tools else 0
-    table = TokenTable(TokenMeasure.EXACT, name, note, blocks, of_body, count, system, tools_tokens)
+    table = TokenTable(
+        TokenMeasure.EXACT, name, note, blocks, of_body, count, lambda part, is_tool: count(part.text)
+    )
     return _complete_table(facts, table, checkpoint)
 
 
@@ -264,12 +280,18 @@ def _complete_table(facts: Facts, table: TokenTable, checkpoint: Callable[[], ob
     for message in range(len(facts)):
         checkpoint()
         messages.append(sum(map(table.blocks.__getitem__, facts.blocks_of(message))))
-    table = replace(table, messages=messages)
+    count = table.count_part
+    prompts = tuple(
+        (sum(count(part, False) for part in prompt.system), sum(count(part, True) for part in prompt.tools))
+        for prompt in facts.prompts
+    )
+    table = replace(table, messages=messages, prompts=prompts)
     return replace(table, not_in_file=_compute_not_in_file(facts, table, checkpoint))
 
 
 def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> dict[str, int]:
     """Compute, by model, the median over its requests of the recorded size less that of the file's content."""
+    numbers = [prompt.message for prompt in facts.prompts]
     if not facts.requests:
         return {}
     drops, dropped_thinking, differences = iter(find_drops(facts)), 0, dict[int, list[int]]()
@@ -291,7 +313,8 @@ def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[
             drop = next(drops, None)
         running.move_to(reply)
         if recorded:
-            estimated = running.count_context(epoch, reply) - dropped_thinking + table.system + table.tools
+            prompt = table.prompts[max(bisect_right(numbers, reply) - 1, 0)] if numbers else ()
+            estimated = running.count_context(epoch, reply) - dropped_thinking + sum(prompt)
             differences.setdefault(model, []).append(recorded - estimated)
     medians = {model: round(median(each)) for model, each in differences.items()}
     return {facts.models[model] if model >= 0 else "": tokens for model, tokens in medians.items() if tokens > 0}

@@ -18,7 +18,7 @@ from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.text.numbers import format_percent
 from context_tui.tokens.accounting import compute_prompt_not_in_file
-from context_tui.tokens.breakdown import Breakdown, compute_breakdown
+from context_tui.tokens.breakdown import Breakdown, PromptShares, compute_breakdown, measure_prompt
 from context_tui.tokens.estimate_check import EstimateCheck, SuggestedSizes, check_estimate, suggest_sizes
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tui.timeline.rows import TimelineRows
@@ -36,6 +36,7 @@ class ContextSizes:
     suggested_sizes: SuggestedSizes | None = None
     estimate_check: EstimateCheck | None = None
     token_table: TokenTable | None = None
+    prompt: PromptShares | None = None
 
 
 def compute_context_sizes(
@@ -45,12 +46,12 @@ def compute_context_sizes(
     session, context = view.session, view.context
     if token_table is not None:
         parts = compute_breakdown(context, token_table.not_in_file_at(context), checkpoint, token_table)
-        return ContextSizes(parts, token_table=token_table)
+        return ContextSizes(parts, token_table=token_table, prompt=measure_prompt(context, token_table))
     parts = compute_breakdown(context, compute_prompt_not_in_file(context), checkpoint)
     checkpoint()
     fit = check_estimate(session, context)
     checkpoint()
-    return ContextSizes(parts, suggest_sizes(session, context), fit)
+    return ContextSizes(parts, suggest_sizes(session, context), fit, prompt=measure_prompt(context))
 
 
 def format_estimate_error(check: EstimateCheck) -> str:

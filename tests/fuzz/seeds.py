@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.formats import (
     opencode_records,
+    request_logs,
     rollouts,
     test_agent_sdk,
     test_aider,
@@ -319,6 +320,11 @@ SEEDS: dict[str, list[tuple[str, Callable[[], Any]]]] = {
     "defect": [(LINES, test_defect.seed), (DOCUMENT, test_defect.seed_snapshot)],
     "agent-sdk": [(LINES, test_agent_sdk.seed), (LINES, test_agent_sdk.seed_stream)],
     "langchain": [(DOCUMENT, seed) for seed in test_langchain.SEEDS] + [(LINES, lambda: test_langchain.DUMPED)],
+    "claude-tap": [
+        (LINES, lambda: request_logs.make_records(request_logs.make_run())),
+        (LINES, lambda: [*request_logs.make_gemini_records(), *request_logs.make_responses_records()]),
+        (DOCUMENT, lambda: request_logs.make_bundle(request_logs.make_chat_records())),
+    ],
     "aider": [(TEXT, test_aider.HISTORY.splitlines)],
 }
 """Per format: how its values are laid out in a file, and what makes them."""

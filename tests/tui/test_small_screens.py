@@ -165,8 +165,10 @@ def test_a_full_screen_view_is_made_of_the_controller_or_says_why_not(broken: Se
         build_full_screen("problems", Controller(ct.from_messages([]), InspectorOptions()))
     with pytest.raises(CommandRefused, match="holds no compaction"):
         build_full_screen("compactions", Controller(broken, InspectorOptions()))
+    with pytest.raises(CommandRefused, match="No whole requests in this file"):
+        build_full_screen("request", Controller(broken, InspectorOptions()))
     for each in FULL_SCREENS:
-        if each.name != "compactions":
+        if each.name not in ("compactions", "request"):
             assert isinstance(build_full_screen(each.name, Controller(broken, InspectorOptions())), Screen)
         assert each.name in {binding.id for binding in build_bindings(LISTED_POLICIES)}
 

@@ -20,7 +20,6 @@ from context_tui.formats.kit.values import (
     parse_usage_or_note,
 )
 from context_tui.formats.kit.writing import parse_tool_schemas
-from context_tui.session.jsontext import compact_json
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
 
@@ -42,9 +41,9 @@ class AnthropicShape:
         model = run.get("model") or reply.get("model")
         facts.model = truncate_name(model) if isinstance(model, str) else None
         builder.set_window(run.get("context_window"))
-        builder.append_system(extract_text(parse_blocks(run.get("system"))))
+        builder.set_system([extract_text([block]) for block in parse_blocks(run.get("system"))])
         if tools := run.get("tools"):
-            facts.tools_bytes = len(compact_json(tools))
+            builder.set_tools(tools)
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         return parse_tool_schemas(run.get("tools"))

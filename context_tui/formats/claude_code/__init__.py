@@ -6,6 +6,7 @@ per line. Sub-agents are sidechains in the same file (older versions) or have fi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -27,8 +28,12 @@ class ClaudeCodeFormat(Format):
     name: ClassVar[str] = "claude-code"
     about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"
     from_source: ClassVar[str] = "edits of the context by the API"
+    request_recording: ClassVar[str] = (
+        "CLAUDE_CODE_ENABLE_TELEMETRY=1 OTEL_LOGS_EXPORTER=otlp OTEL_LOG_RAW_API_BODIES=file:DIR claude"
+    )
 
-    find_unlisted = staticmethod(find_branch)
+    requests_id: ClassVar[str] = "requests"
+
     subagent_of = staticmethod(find_subagent_session)
     read_title = staticmethod(find_title)
     find_sessions = staticmethod(paths.find_sessions)
@@ -63,6 +68,11 @@ class ClaudeCodeFormat(Format):
 
     def make_scanner(self, path: Path, info: SessionInfo) -> ClaudeCodeScanner:
         return ClaudeCodeScanner(path, info)
+
+    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+        if session_id.partition("/")[0] == self.requests_id:
+            return replace(main, format="claude-code-requests", id=session_id, parent=main.path)
+        return find_branch(main, session_id)
 
     def is_standalone(self, path: Path) -> bool:
         return not is_agent_file(path)

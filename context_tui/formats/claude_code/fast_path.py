@@ -33,7 +33,7 @@ from context_tui.session.values import RecordKind, Role
 if TYPE_CHECKING:
     from context_tui.formats.claude_code.reader import ClaudeCodeScanner
 
-NO_MESSAGE_TYPES = METADATA_TYPES - {"system"}
+NO_MESSAGE_TYPES = METADATA_TYPES - {"system", "api-request", "api-request-shape"}
 """Types of records that only link other records."""
 BOUNDARY_SUBTYPES = frozenset({"compact_boundary", "microcompact_boundary"})
 Buffer = bytes | mmap.mmap

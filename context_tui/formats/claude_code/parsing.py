@@ -98,6 +98,9 @@ class Record(msgspec.Struct):
     microcompactMetadata: dict[str, Any] | None = None
     origin: dict[str, Any] | None = None
     leafUuid: str | None = None
+    shape: dict[str, Any] | None = None
+    shapeHash: str | None = None
+    querySource: str | None = None
 
 
 MESSAGE_TYPES = frozenset({"user", "assistant"})
@@ -212,10 +215,10 @@ def build_record(value: Any) -> Record:
 
 _FIELD_TYPES: dict[str, type] = {
     **dict.fromkeys(("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp", "sessionId"), str),
-    **dict.fromkeys(("agentId", "version", "cwd", "leafUuid"), str),
+    **dict.fromkeys(("agentId", "version", "cwd", "leafUuid", "shapeHash", "querySource"), str),
     **dict.fromkeys(("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"), bool),
     **{"isApiErrorMessage": bool, "rendered": list},
-    **dict.fromkeys(("attachment", "compactMetadata", "microcompactMetadata", "origin"), dict),
+    **dict.fromkeys(("attachment", "compactMetadata", "microcompactMetadata", "origin", "shape"), dict),
 }
 _MESSAGE_FIELD_TYPES: dict[str, type] = dict.fromkeys(("id", "role", "model", "stop_reason"), str)
 

@@ -17,8 +17,11 @@ from context_tui.formats.claude_code.large_records import RecordOutline, decode_
 from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.kit.branches import BRANCH_PREFIX, BranchFacts
 from context_tui.formats.kit.lines import FAST_PATH_LINES, LineFile, LineReader
-from context_tui.formats.kit.values import parse_time_ms, parse_tokens
+from context_tui.formats.kit.prompts import get_prompt, set_system, set_tools
+from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_tokens
+from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.facts import Compaction, Facts, Usage
+from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import NO_MESSAGES, MessageFlag, RecordKind, Role, Spans
 from context_tui.text.sanitize import truncate_name
@@ -55,6 +58,7 @@ class ClaudeCodeScanner:
         self._row_by_uuid: dict[str, int] = {}  # record uuid to its row, as far as copies were searched for
         self._rows_read = 0
         self._epoch_start: Record | None = None  # the boundary or clear after which the next message begins a context
+        self._shapes: dict[str, dict[str, Any]] = {}  # system prompts and tools of requests, by hash
         self._reminders = -1  # message of the texts injected between a boundary and its summary
         self._notes: list[str] = []  # problems of the current record
         self._separate_prompt = -1  # typed text in a record of results, a separate message
@@ -138,6 +142,10 @@ class ClaudeCodeScanner:
             message = self._append_attachment(record) if self._extract_blocks(record) else -1
         elif record_type == "system":
             self._process_system(record)
+        elif record_type == "api-request-shape" and record.shape is not None:
+            self._shapes[record.shapeHash or ""] = record.shape
+        elif record_type == "api-request" and not (record.querySource or "").startswith("agent"):
+            self._set_prompt(self._shapes.get(record.shapeHash or ""))
         elif record_type in parsing.MESSAGE_TYPES or record_type not in parsing.METADATA_TYPES:
             empty = record_type in parsing.MESSAGE_TYPES or record_type == "attachment"
             problem = f"unknown record type {truncate_name(repr(record_type), 80)}"
@@ -162,6 +170,12 @@ class ClaudeCodeScanner:
             )
         if message >= 0:
             self._forks.move_to(message)
+
+    def _set_prompt(self, shape: dict[str, Any] | None) -> None:
+        """Take the system prompt and the tools of a request (since 2.1.330)."""
+        if shape is not None:
+            set_system(self.facts, [extract_text([block]) for block in parse_blocks(shape.get("system"))])
+            set_tools(self.facts, parse_tool_schemas(shape.get("tools")))
 
     def _extract_blocks(self, record: Record) -> list[dict[str, Any]]:
         """Return the blocks of a record; truncated ones if another process decoded it."""
@@ -450,10 +464,10 @@ class ClaudeCodeContent:
         return self.file.format_line(self.facts.record_place[record], self.facts.record_length[record])
 
     def system(self) -> str:
-        return ""
+        return "\n\n".join(part.text for part in get_prompt(self.facts).system)
 
     def tools(self) -> list[dict[str, Any]]:
-        return []
+        return [loads(part.text.encode()) for part in get_prompt(self.facts).tools]
 
     def is_unchanged(self) -> bool:
         return self.file.is_unchanged()

@@ -27,6 +27,7 @@ class CodexFormat(Format):
 
     name: ClassVar[str] = FORMAT_NAME
     about: ClassVar[str] = "OpenAI Codex CLI rollouts (JSONL), old ones too, with compactions, forks and rollbacks"
+    request_recording: ClassVar[str] = "claude-tap --tap-client codex"
 
     find_unlisted = staticmethod(find_branch)
     subagent_of = staticmethod(find_subagent_session)

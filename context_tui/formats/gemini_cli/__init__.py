@@ -39,6 +39,7 @@ class GeminiCliFormat(Format):
     about: ClassVar[str] = "Gemini CLI sessions (JSON, JSONL), with rewinds, compressions and sub-agents"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
     from_source: ClassVar[str] = "JSONL, rewinds"
+    request_recording: ClassVar[str] = "claude-tap --tap-client gemini"
 
     find_unlisted = staticmethod(find_branch)
     find_sessions = staticmethod(paths.find_sessions)

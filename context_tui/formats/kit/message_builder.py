@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from operator import is_
@@ -10,9 +10,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from context_tui.app.plugins import format_renames
 from context_tui.errors import Error
+from context_tui.formats.kit.prompts import get_prompt, set_system, set_tools
 from context_tui.formats.kit.values import extract_text, parse_block, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Compaction, Facts, Problem, Usage
-from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role, Spans
 from context_tui.text.sanitize import truncate_name
 
@@ -404,9 +404,10 @@ class MessageBuilder:
             if record.window:
                 facts.window, facts.model_window = record.window, record.model_window
             if record.tools is not None:
-                self.tools, facts.tools_bytes = record.tools, len(compact_json(record.tools)) if record.tools else 0
+                self.tools = record.tools
+                self.set_tools(record.tools)
             if record.system is not None:
-                self.system, facts.system_bytes = record.system, utf8_len(record.system)
+                self.set_system([record.system])
         elif isinstance(record, UsageRecord):
             self._add_reasoning(record.reasoning)
             if record.usage and self._last_assistant >= 0:
@@ -675,8 +676,16 @@ class MessageBuilder:
 
     def append_system(self, text: str) -> None:
         """Add to the session's system prompt."""
-        self.system = f"{self.system}\n\n{text}" if self.system and text else self.system or text
-        self.facts.system_bytes = utf8_len(self.system)
+        if text:
+            self.set_system([*(part.text for part in get_prompt(self.facts).system), text])
+
+    def set_system(self, texts: Sequence[str]) -> None:
+        """Let requests from here on begin with a system prompt of these parts."""
+        self.system = set_system(self.facts, texts)
+
+    def set_tools(self, tools: Any) -> None:
+        """Let requests from here on offer these tools, in the shape of any provider."""
+        set_tools(self.facts, tools)
 
 
 class BlockReader:

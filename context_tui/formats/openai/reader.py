@@ -23,7 +23,6 @@ from context_tui.formats.kit.values import (
     parse_usage_or_note,
 )
 from context_tui.formats.kit.writing import parse_tool_schemas
-from context_tui.session.jsontext import compact_json
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
 
@@ -65,7 +64,7 @@ class OpenAIShape:
         builder.set_window(run.get("context_window"))
         facts.input_includes_cache = True
         if tools := run.get("tools") or run.get("functions"):
-            facts.tools_bytes = len(compact_json(tools))
+            builder.set_tools(tools)
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         return parse_schemas(run.get("tools") or run.get("functions"))

@@ -55,6 +55,7 @@ class OpencodeFormat(Format):
     about: ClassVar[str] = "opencode's database (SQLite, read-only), session files before 1.2, and exports (JSON)"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".db")
     from_source: ClassVar[str] = "the database, exports, compactions"
+    request_recording: ClassVar[str] = "claude-tap --tap-client opencode"
 
     find_sessions = staticmethod(find_opencode_sessions)
     write = staticmethod(write_export)

@@ -61,6 +61,7 @@ class PiFormat(Format):
 
     name: ClassVar[str] = "pi"
     about: ClassVar[str] = "pi sessions (JSONL, versions 1 to 3; OpenClaw's too), with branches and compactions"
+    request_recording: ClassVar[str] = "claude-tap --tap-client pi"
 
     from_source: ClassVar[str] = "versions 2 and 3, branches, compactions"
 

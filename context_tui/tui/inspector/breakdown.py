@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import sub
@@ -24,7 +24,7 @@ from context_tui.session.context import Context
 from context_tui.session.facts import Facts
 from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent
-from context_tui.tokens.breakdown import Breakdown, categorize_block
+from context_tui.tokens.breakdown import Breakdown, PromptShares, categorize_block
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimate_check import Cause, EstimateCheck
 from context_tui.tokens.estimators import bytes4
@@ -93,15 +93,19 @@ class BreakdownRow:
         return self.kind, self.value, self.message, self.block
 
 
-def build_breakdown_rows(context: Context, sizes: ContextSizes, by_size: bool = True) -> list[BreakdownRow]:
-    """Build all sections with their headings, each largest first or in the order of the file."""
+def build_breakdown_rows(
+    context: Context, sizes: ContextSizes, by_size: bool = True, opened: Container[str] = ()
+) -> list[BreakdownRow]:
+    """Build all sections with their headings, each largest first or in the order of the file; *opened* categories
+    with their parts.
+    """
     facts, parts, column = context.facts, sizes.breakdown, format_token_column(sizes.token_table)
     total = sum(parts.by_category.values())
     real = sizes.suggested_sizes.by_category if sizes.suggested_sizes else None
     rows = [BreakdownRow("by category", note=column, recorded="by recorded sizes" if real else "")]
     if not total:
         rows.append(BreakdownRow("no messages in this context"))
-    rows += _sort_rows(_build_category_rows(parts, total, real), by_size)
+    rows += _open_rows(_sort_rows(_build_category_rows(parts, total, real), by_size), sizes.prompt, opened)
     if parts.by_category.get("not_in_file"):
         source = NOT_IN_FILE_BY_MODEL if sizes.token_table else NOT_IN_FILE_BY_FIRST_REQUEST
         rows.append(BreakdownRow(NOT_IN_FILE_NOTE + source))
@@ -136,6 +140,27 @@ def _sort_rows(rows: Iterable[tuple[int, BreakdownRow]], by_size: bool) -> list[
         pairs.sort(key=lambda each: -(each[1].tokens or 0))
     largest = max((row.tokens or 0 for _, row in pairs), default=0) or 1
     return [replace(row, bar=(row.tokens or 0) / largest) for _, row in pairs]
+
+
+def _open_rows(rows: list[BreakdownRow], prompt: PromptShares | None, opened: Container[str]) -> Iterator[BreakdownRow]:
+    """Yield the rows of categories; system prompt and tools can be opened where their parts are known."""
+    parts: dict[str, list[BreakdownRow]] = {}
+    if prompt:
+        parts["system"] = [BreakdownRow(f"  {name}", "open", "system", "", tokens) for name, tokens in prompt.system]
+        parts["tools"] = [
+            BreakdownRow(f"  {tool.name}", "tool", tool.name, f"{tool.calls:,} ×", tool.tokens)
+            if tool.calls
+            else BreakdownRow(f"  {tool.name}", "open", "tools", "never", tool.tokens)
+            for tool in prompt.tools
+        ]
+    for row in rows:
+        own = parts.get(row.value, [])
+        yield replace(row, kind="open") if own else row
+        if row.value in opened:
+            total, largest = row.tokens or 1, max((each.tokens or 0 for each in own), default=0) or 1
+            for each in own:
+                tokens = each.tokens or 0
+                yield replace(each, share=row.share * tokens / total, bar=tokens / largest)
 
 
 def _build_category_rows(
@@ -352,6 +377,7 @@ class BreakdownView(ScrollView, can_focus=True):
         super().__init__(id=id)
         self.ascii = ascii
         self.by_size = True
+        self._opened: frozenset[str] = frozenset()
         self._width = 0
         self.rows: list[BreakdownRow] = []
         self.listed = NO_FILTER
@@ -383,7 +409,7 @@ class BreakdownView(ScrollView, can_focus=True):
         if self._context_and_sizes is None:
             return
         subject = self.rows[self.cursor].subject if self.rows else None
-        self.rows = list(self._wrap_rows(build_breakdown_rows(*self._context_and_sizes, self.by_size)))
+        self.rows = list(self._wrap_rows(build_breakdown_rows(*self._context_and_sizes, self.by_size, self._opened)))
         order = "largest first (s)" if self.by_size else "in the order of the file (s)"
         total = sum(self._context_and_sizes[1].breakdown.by_category.values())
         title = f"where the context went: {format_token_unit(self._context_and_sizes[1].token_table)} {total:,} tokens"
@@ -422,7 +448,7 @@ class BreakdownView(ScrollView, can_focus=True):
             return Strip.blank(width, style.rich_style)
         here = number == self.cursor and bool(self.rows[number].kind)
         row = self.rows[number]
-        is_chosen = row.kind not in ("", "message") and self.listed == build_part_filter(row.kind, row.value)
+        is_chosen = row.kind not in ("", "message", "open") and self.listed == build_part_filter(row.kind, row.value)
         runs = format_row_line(row, width, here, self._format_call(row), is_chosen=is_chosen)
         content = build_content(set_background(runs) if here else runs, self.ascii)
         strips = Visual.to_strips(self, content, width, 1, style, apply_selection=False)
@@ -452,10 +478,13 @@ class BreakdownView(ScrollView, can_focus=True):
                 self.scroll_to(y=0, animate=False)  # with the heading above it
 
     def action_choose(self) -> None:
-        """Filter by the row, or go to its message."""
+        """Filter by the row, open or close it, or go to its message."""
         row = self.rows[self.cursor] if self.rows else None
         if row and row.kind == "message":
             self.post_message(self.MessageRequested(row.message, row.block))
+        elif row and row.kind == "open":
+            self._opened ^= {row.value}
+            self._update_rows()
         elif row and row.kind:
             self.post_message(self.FilterRequested(row.kind, row.value))
 

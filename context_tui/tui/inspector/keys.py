@@ -46,6 +46,7 @@ FULL_SCREENS = [
     FullScreen("compactions", "B", "Before and after", "Show what each recorded compaction kept and lost"),
     FullScreen("problems", "p", "Problems", "List the records that could not be read"),
     FullScreen("calibration", "C", "Calibration", "Show how each model counts tokens, by recorded sizes"),
+    FullScreen("request", "J", "Request", "Show the last request before the point as it was sent (JSON)"),
 ]
 
 
@@ -55,6 +56,7 @@ _SCREEN_MODULES = {
     "compactions": "compactions",
     "problems": "inspector.problems",
     "calibration": "inspector.calibration",
+    "request": "inspector.request",
 }
 
 

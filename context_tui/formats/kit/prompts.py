@@ -1,0 +1,48 @@
+"""Beginning of requests as facts of a session: the parts of a system prompt and the schemas of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from context_tui.formats.kit.values import parse_id
+from context_tui.session.facts import Facts, Prompt, PromptPart
+from context_tui.session.jsontext import compact_json, compact_text, utf8_len
+from context_tui.session.prompt_texts import name_text
+from context_tui.text.sanitize import truncate_name
+
+
+def set_system(facts: Facts, texts: Sequence[str]) -> str:
+    """Let requests from here on begin with a system prompt of these parts; returns all of it."""
+    system = "\n\n".join(filter(None, texts))
+    facts.system_bytes = utf8_len(system)
+    _set_prompt(facts, system=tuple(PromptPart(name_text(text), utf8_len(text), text) for text in texts if text))
+    return system
+
+
+def set_tools(facts: Facts, tools: Any) -> None:
+    """Let requests from here on offer these tools, in the shape of any provider."""
+    facts.tools_bytes = len(compact_json(tools)) if tools else 0
+    _set_prompt(facts, tools=tuple(map(_describe_tool, tools if isinstance(tools, list) else ())))
+
+
+def get_prompt(facts: Facts) -> Prompt:
+    """Return the newest system prompt and tools."""
+    return facts.prompts[-1] if facts.prompts else Prompt()
+
+
+def _set_prompt(facts: Facts, **parts: tuple[PromptPart, ...]) -> None:
+    old = get_prompt(facts)
+    changed = [name for name, value in parts.items() if value != getattr(old, name)]
+    if changed:
+        new = Prompt(len(facts), **{"system": old.system, "tools": old.tools, **parts})
+        facts.prompts[len(facts.prompts) - (old.message == new.message) :] = [new]
+
+
+def _describe_tool(tool: Any) -> PromptPart:
+    """Return a tool schema as a part of the prompt, by its name or the type of a tool that the provider runs."""
+    schema = tool if isinstance(tool, dict) else {"name": tool}
+    schema = schema["function"] if isinstance(schema.get("function"), dict) else schema
+    name = truncate_name(parse_id(schema.get("name") or schema.get("type")))
+    text = compact_text(tool)
+    return PromptPart(name, utf8_len(text), text)

@@ -1,0 +1,124 @@
+"""Logs of the requests that an agent sent, each whole: Claude Code's raw bodies, and recordings of claude-tap."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
+
+from context_tui.formats.base import Claim, Format, SessionFile
+from context_tui.formats.kit.databases import SQLITE_MAGIC, read_columns
+from context_tui.formats.kit.entry_scanner import MAX_SIZED_DATABASE_BYTES, find_branch_in, split_branch_id
+from context_tui.formats.kit.files import find_data_home, open_regular
+from context_tui.formats.kit.values import parse_time_ms
+from context_tui.formats.requests import folder, tap
+from context_tui.formats.requests.scanner import LogSource, OpenLog, RequestScanner, find_subagent
+from context_tui.formats.requests.session_file import SessionFileRequests
+from context_tui.session.session import Session, SessionInfo
+
+__all__ = ["ClaudeCodeRequestsFormat", "ClaudeTapFormat"]
+
+
+@lru_cache(maxsize=4)
+def _open_log(kind: Callable[..., LogSource], path: Path, *more: str) -> OpenLog:
+    """Return the log at a path; it is read once, and then as it grows."""
+    return OpenLog(kind(path, *more))
+
+
+class RequestLogFormat(Format):
+    """Base of the formats whose files are logs of requests."""
+
+    def _open(self, path: Path, session_id: str = "") -> OpenLog:
+        """Return the log at a path, or the part of it that holds a session."""
+        raise NotImplementedError
+
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
+        """List the conversations in a log."""
+        return self._open(path).list_sessions()
+
+    def make_scanner(self, path: Path, info: SessionInfo) -> RequestScanner:
+        """Return a scanner of a conversation."""
+        return RequestScanner(self._open(path, info.id), info)
+
+    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+        """Return a branch of a conversation, or one in a large log."""
+        listed = self._open(Path(main.path), session_id).list_sessions()
+        return next((each for each in listed if each.id == session_id), None) or find_branch_in(
+            main, session_id, listed
+        )
+
+    def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
+        """Return the conversation of the sub-agent that a call started, by its prompt."""
+        return find_subagent(self._open(Path(session.info.path), session.info.id), session, call)
+
+
+class ClaudeCodeRequestsFormat(RequestLogFormat):
+    """Format of Claude Code's requests: folders of raw bodies, and those in its own session files."""
+
+    name: ClassVar[str] = folder.FORMAT_NAME
+    about: ClassVar[str] = "Claude Code's requests: a folder of raw bodies, or FILE#requests of newer session files"
+    suffixes: ClassVar[tuple[str, ...]] = (folder.REQUEST_SUFFIX,)
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        """Return nothing: a folder is of this format, and one body in it is a request."""
+        return None
+
+    def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
+        """List the conversations in a folder with request bodies."""
+        return self.list_sessions(path) if folder.has_requests(path) else []
+
+    def _open(self, path: Path, session_id: str = "") -> OpenLog:
+        return _open_log(folder.RequestFolder if path.is_dir() else SessionFileRequests, path)
+
+
+class ClaudeTapFormat(RequestLogFormat):
+    """Format of claude-tap's recordings of many clients."""
+
+    name: ClassVar[str] = tap.FORMAT_NAME
+    about: ClassVar[str] = "claude-tap's recordings of 17 clients: its database (SQLite), bundles, JSONL, exported JSON"
+    suffixes: ClassVar[tuple[str, ...]] = (".sqlite3", ".jsonl", ".json")
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        """Recognise the tables, the mark of a bundle, and the members of a record."""
+        if head.startswith(SQLITE_MAGIC):
+            records, sessions = read_columns(path, "records", "sessions")
+            is_own = {"session_id", "record_index", "payload_json"} <= records and "client" in sessions
+            return Claim(97, "claude-tap's tables") if is_own else None
+        start = head.lstrip()[:4_000]
+        if tap.TRACE_MARK.encode() in start[:100]:
+            return Claim(97, "a bundle of claude-tap")
+        if start.startswith(b"{") and all(name in start for name in (b'"turn":', b'"duration_ms":', b'"request":')):
+            return Claim(96, "records of claude-tap")
+        if start.startswith(b"[") and all(name in start for name in (b'"turn":', b'"duration_ms":', b'"messages":')):
+            return Claim(96, "turns exported by claude-tap")
+        return None
+
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
+        """List the conversations; in a large database one for each recording, without looking into them."""
+        if not _is_database_file(path) or os.stat(path).st_size <= MAX_SIZED_DATABASE_BYTES:
+            return super().list_sessions(path)
+        rows = tap.TapDatabase(path).list_rows()
+        return [
+            SessionInfo(str(path), self.name, session, client, time=parse_time_ms(updated) / 1000)
+            for session, client, updated in rows
+        ]
+
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
+        """Yield the database of this machine."""
+        configured = environ.get("CLOUDTAP_DB")
+        path = Path(configured) if configured else find_data_home(environ) / "claude-tap" / "traces.sqlite3"
+        if path.is_file():
+            yield SessionFile(path, "claude-tap", False)
+
+    def _open(self, path: Path, session_id: str = "") -> OpenLog:
+        if _is_database_file(path):
+            recording = split_branch_id(session_id)[0].partition("/")[0]
+            return _open_log(tap.TapDatabase, path, *([recording] if recording else []))
+        return _open_log(tap.TapFile, path)
+
+
+def _is_database_file(path: Path) -> bool:
+    with open_regular(path) as file:
+        return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC

@@ -1,0 +1,259 @@
+"""Bodies of logged requests: what API they are of, and their system prompt, tools, messages and reply.
+
+Members and messages stay the log's own bytes until they are needed: a body repeats nearly all of the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from context_tui.formats.anthropic import AnthropicShape
+from context_tui.formats.gemini_cli.reader import parse_content
+from context_tui.formats.kit.document_scanner import DocumentShape
+from context_tui.formats.kit.documents import Element, Run, decode_element, decode_items, get_element_text
+from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, find_message
+from context_tui.formats.kit.usage import parse_usage
+from context_tui.formats.kit.values import Block, extract_text, parse_blocks, parse_id, parse_usage_or_note
+from context_tui.formats.kit.writing import parse_tool_schemas
+from context_tui.formats.openai.reader import OpenAIShape
+from context_tui.formats.responses import ResponsesShape
+from context_tui.session.blocks import body_to_text
+from context_tui.session.jsontext import compact_text
+from context_tui.session.values import Role
+
+Signature = tuple[tuple[Any, ...], ...]
+"""Common part of two logs of one message: role, and texts, calls and results without marks and thinking."""
+
+
+class OtherRequest(ValueError):
+    """A logged request that asks no model for a reply, such as a count of tokens."""
+
+
+class Body(NamedTuple):
+    """Body of a request by its members, and that of its response.
+
+    ``path`` is the address that it went to, ``source`` the part of the run that sent it, ``note`` what is wrong.
+    """
+
+    members: dict[str, Element]
+    response: Any = None
+    path: str = ""
+    source: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Logged request: its name in the log, its time (ms), and whose it is.
+
+    ``group`` is the run that it belongs to, ``source`` the part of the run that sent it, such as a sub-agent; empty
+    where the log does not say. ``version`` changes when more of it is logged.
+    """
+
+    name: str
+    time: int
+    group: str
+    source: str
+    read: Callable[[], Body]
+    version: object = None
+
+
+class GeminiShape(DocumentShape):
+    """Contents of a Gemini request; results without an id answer the calls of the content before them, by name."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, list[Block]] = {}
+
+    def parse(self, value: Any, place: int) -> ParsedRecord:
+        """Parse a content, or the response."""
+        if not isinstance(value, dict) or not isinstance(value.get("parts"), list):
+            raise ValueError("not a content: no parts")
+        blocks = list(parse_content(value["parts"]))
+        names = (parse_id(part["functionResponse"].get("name")) for part in value["parts"] if _is_answer(part))
+        if value.get("role") == "model":
+            calls = [block for block in blocks if block.get("type") == "tool_use"]
+            for number, call in enumerate(calls):
+                call["id"] = call["id"] or f"call-{place}-{number}"
+            self._calls[place] = calls
+            usage, notes = parse_usage_or_note(parse_gemini_api_usage, value.get("usageMetadata"))
+            return MessageRecord(Role.ASSISTANT, blocks, usage=usage, notes=notes)
+        waiting = [*self._calls.get(place - 1, ())]
+        for result, name in zip((block for block in blocks if _is_result(block)), names, strict=False):
+            matches = [each for each in waiting if each["id"] == result["tool_use_id"]]
+            if matches := matches or [each for each in waiting if each["name"] == name]:
+                waiting.remove(matches[0])
+                result["tool_use_id"] = matches[0]["id"]
+        return MessageRecord(Role.USER, blocks, has_results=bool(blocks) and all(map(_is_result, blocks)))
+
+    def parse_tools(self, run: Run) -> list[dict[str, Any]]:
+        """Parse the declared functions, Anthropic-shaped."""
+        return [
+            {
+                "name": parse_id(each.get("name")),
+                "description": each.get("description"),
+                "input_schema": each.get("parametersJsonSchema") or each.get("parameters") or {"type": "object"},
+            }
+            for tool in parse_tool_schemas(run.get("tools"))
+            for each in parse_tool_schemas(tool.get("functionDeclarations"))
+        ]
+
+    def parse_response(self, run: Run) -> dict[str, Any] | None:
+        """Parse the first candidate as a content, with its usage."""
+        response = run.get("response")
+        candidates = response.get("candidates") if isinstance(response, dict) else None
+        content = candidates[0].get("content") if isinstance(candidates, list) and candidates else None
+        if not isinstance(content, dict):
+            return None
+        return {"parts": [], **content, "role": "model", "usageMetadata": response.get("usageMetadata")}
+
+
+def parse_gemini_api_usage(value: Any) -> Any:
+    """Parse the usage of a Gemini response."""
+    output = ("candidatesTokenCount", "thoughtsTokenCount")
+    return parse_usage(
+        value, "promptTokenCount", cache_read="cachedContentTokenCount", output=output, includes_cache=True
+    )
+
+
+def _is_answer(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("functionResponse"), dict)
+
+
+def _is_result(block: Block) -> bool:
+    return block.get("type") == "tool_result"
+
+
+class Api(NamedTuple):
+    """API of a provider: the member with the messages, their shape, and the member with the system prompt."""
+
+    name: str
+    key: str
+    shape: Callable[[], DocumentShape]
+    system_key: str
+    input_includes_cache: bool = True
+
+
+ANTHROPIC = Api("Anthropic Messages", "messages", AnthropicShape, "system", False)
+CHAT = Api("OpenAI Chat Completions", "messages", OpenAIShape, "")
+RESPONSES = Api("OpenAI Responses", "input", ResponsesShape, "instructions")
+GEMINI = Api("Gemini", "contents", GeminiShape, "systemInstruction")
+
+
+def detect_api(body: Body) -> Api | None:
+    """Return the API of a request by its members; None for a body without messages."""
+    members = body.members
+    if "contents" in members:
+        return GEMINI
+    if "messages" in members:
+        response = body.response if isinstance(body.response, dict) else {}
+        return CHAT if "completions" in body.path or "choices" in response else ANTHROPIC
+    return RESPONSES if "input" in members else None
+
+
+@dataclass
+class Request:
+    """Request in parts: ``elements`` are its messages, of which the first ``lead`` are part of the system prompt."""
+
+    api: Api
+    run: Run
+    lead: int
+    reply: dict[str, Any] | None
+
+    @property
+    def elements(self) -> list[Element]:
+        """Messages as they were sent."""
+        return self.run.elements
+
+    def parse_system(self, shape: DocumentShape) -> list[str]:
+        """Return the texts of the system prompt."""
+        system = self.run.get(self.api.system_key)
+        if self.api is GEMINI and isinstance(system, dict):
+            system = [*parse_content(system.get("parts"))]
+        texts = [extract_text([block]) for block in parse_blocks(system)]
+        leading = (find_message(shape.parse(decode_element(each), -1)) for each in self.elements[: self.lead])
+        return [*texts, *(extract_text(each.blocks) for each in leading if each)]
+
+    def parse_tools(self) -> Any:
+        """Return the tool schemas as they were sent, each function on its own."""
+        tools = self.run.get("tools")
+        if self.api is GEMINI:
+            return [each for tool in parse_tool_schemas(tools) for each in tool.get("functionDeclarations") or [tool]]
+        return tools
+
+
+def split_request(body: Body) -> Request:
+    """Split the body of a request into its parts.
+
+    Raises:
+        ValueError: it is no request with messages.
+    """
+    api = detect_api(body)
+    if api is None:
+        raise ValueError("a JSON body of another API: no messages, input or contents")
+    elements = decode_items(body.members[api.key])
+    if elements is None:  # a text may stand for the only message
+        elements = [{"role": "user", "content": decode_element(body.members[api.key])}]
+    run = Run({**body.members, "response": body.response}, elements, key=api.key)
+    lead = 0
+    while api in (CHAT, RESPONSES) and lead < len(elements) and _is_system(elements[lead]):
+        lead += 1
+    return Request(api, run, lead, api.shape().parse_response(run))
+
+
+def _is_system(element: Element) -> bool:
+    start = bytes(memoryview(element)[:200]) if isinstance(element, msgspec.Raw) else b""
+    if b'"system"' not in start and b'"developer"' not in start and len(start) == 200:
+        return False
+    value = decode_element(element)
+    return isinstance(value, dict) and value.get("role") in ("system", "developer")
+
+
+def join_elements(elements: Sequence[Element]) -> msgspec.Raw:
+    """Return messages as the bytes of a list."""
+    return msgspec.Raw(b"[%s]" % b",".join(bytes(memoryview(each)) for each in elements))
+
+
+def copy_element(element: Element) -> Element:
+    """Return an element that does not hold the bytes of the whole body."""
+    return element.copy() if isinstance(element, msgspec.Raw) else element
+
+
+def split_reply(api: Api, reply: dict[str, Any]) -> Sequence[Element]:
+    """Return the elements that a reply is in the next request."""
+    return [item for item in reply.get("output") or []] if api is RESPONSES else [reply]
+
+
+def sign_element(shape: DocumentShape, element: Element, place: int) -> Signature:
+    """Return the signature of a message; empty for one that holds thinking alone."""
+    try:
+        message = find_message(shape.parse(decode_element(element), place))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return (("unknown", hash(get_element_text(element))),)
+    has_ids = not isinstance(shape, GeminiShape)  # its clients give ids to calls that came without
+    parts = tuple(sign for block in message.blocks if (sign := _sign_block(block, has_ids))) if message else ()
+    return ((Role(message.role).name,), *parts) if message and parts else ()
+
+
+def _sign_block(block: Block, has_ids: bool) -> tuple[Any, ...]:
+    kind = block.get("type")
+    if kind in ("thinking", "redacted_thinking"):
+        return ()
+    if kind == "text":
+        text = str(block.get("text") or "").strip()
+        return ("text", hash(text), len(text)) if text else ()
+    if kind == "tool_use":
+        call_id = block.get("id") if has_ids else ""
+        return ("call", call_id or hash(compact_text([block.get("name"), block.get("input")])))
+    if kind == "tool_result":
+        text = body_to_text(block.get("content"))
+        return ("result", block.get("tool_use_id") if has_ids else "", hash(text), len(text))
+    return ("other", hash(compact_text({name: value for name, value in block.items() if name != "cache_control"})))
+
+
+def strip_results(signature: Signature) -> Signature:
+    """Return a signature without the bodies of results."""
+    return tuple(part[:2] if part[0] == "result" else part for part in signature)

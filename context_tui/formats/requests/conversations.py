@@ -1,0 +1,418 @@
+"""Conversations in a log of requests: which requests continue which, and what each changed.
+
+A request repeats the history. Each is compared with the last one of every conversation of its run: it continues one,
+goes back in one (a rewind), has a summary in place of what was said (a compaction), or begins another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from operator import ne
+from typing import Any, NamedTuple
+
+from context_tui.formats.kit.documents import Element, decode_element
+from context_tui.formats.kit.message_builder import find_message
+from context_tui.formats.requests.bodies import (
+    Api,
+    Exchange,
+    OtherRequest,
+    Request,
+    Signature,
+    copy_element,
+    sign_element,
+    split_reply,
+    split_request,
+    strip_results,
+)
+from context_tui.session.facts import Problem
+from context_tui.session.markers import is_summary_start
+from context_tui.session.prompt_texts import is_tagged
+
+MIN_PROBED_LENGTH = 120
+"""Characters of a reply, without spaces, from which on it may be a summary."""
+MAX_SUMMARY_PLACE = 40
+"""New messages among which a summary is looked for."""
+_SUMMARY_TAG = re.compile(r"<(?:summary|state_snapshot)>(.*?)</", re.DOTALL)
+
+
+@dataclass
+class Place:
+    """Place of a message of a conversation: an exchange by number, its bytes there, and blocks to skip.
+
+    Several messages are parts of one record.
+    """
+
+    exchange: int
+    elements: tuple[Element, ...]
+    is_reply: bool = False
+    skip: int = 0
+
+
+@dataclass
+class Item:
+    """Message of the newest request: the place where it was first, and its key."""
+
+    place: int
+    key: str
+    signature: Signature | None = None
+
+
+@dataclass
+class Step:
+    """Effect of an exchange on its conversation.
+
+    ``rewound`` is the key of the first message that it abandoned, ``parent`` that of the one that it follows where that
+    is not the newest. ``order`` are the messages of a new context by key, or None for those that are new, ``summary``
+    the number of the new one with the summary. ``cleared`` are calls whose results it no longer had, and blocks by the
+    key of their message. ``places`` are new, ``reply`` is that of the reply, and ``probes`` are pieces of its text.
+    ``system`` and ``tools`` (``schemas``: Anthropic-shaped) are there where they changed. ``cleared_calls`` is the
+    number of the oldest calls whose results the server took out.
+    """
+
+    exchange: int
+    rewound: str = ""
+    parent: str = ""
+    order: tuple[str | None, ...] | None = None
+    summary: int = -1
+    cleared: list[str | tuple[str, int]] = field(default_factory=list)
+    places: range = range(0)
+    reply: int = -1
+    probes: tuple[str, ...] = ()
+    model: str = ""
+    system: list[str] | None = None
+    tools: Any = None
+    schemas: list[dict[str, Any]] = field(default_factory=list)
+    cleared_calls: int = 0
+
+
+class Summary(NamedTuple):
+    """Message of a new context that holds a summary: its number (-1: none does), and its text without spaces."""
+
+    element: int = -1
+    text: str = ""
+
+
+@dataclass
+class _Alignment:
+    """Comparison of a request with a conversation: its first ``element_count`` messages are ``item_count`` known ones.
+
+    ``extended`` are messages that have blocks behind the known ones, and how many these are. ``changed`` are known
+    messages by number, with their new bytes.
+    """
+
+    item_count: int = 0
+    element_count: int = 0
+    cleared: list[str | tuple[str, int]] = field(default_factory=list)
+    extended: list[tuple[int, int]] = field(default_factory=list)
+    changed: list[tuple[int, Element, Signature]] = field(default_factory=list)
+    has_reply: bool = False
+
+
+class Conversation:
+    """Requests that continue each other; ``source`` and ``prompt`` (what it began with) tell it from others."""
+
+    def __init__(self, api: Api, group: str, source: str) -> None:
+        self.api, self.group, self.source = api, group, source
+        self.shape = api.shape()
+        self.exchanges: list[Exchange] = []
+        self.steps: list[Step] = []
+        self.places: list[Place] = []
+        self.items: list[Item] = []
+        self._elements: list[Element] = []  # their bytes in the newest request
+        self._before: tuple[list[Item], list[Element]] = [], []  # these before the newest step
+        self._prompt: tuple[Any, ...] = ()
+        self.prompt, self.time = "", -1
+        self.has_tools = False
+
+    def sign(self, number: int) -> Signature:
+        """Return the signature of a known message."""
+        item = self.items[number]
+        if item.signature is None:
+            item.signature = sign_element(self.shape, self._elements[number], item.place)
+        return item.signature
+
+    def align(self, elements: Sequence[Element]) -> _Alignment:
+        """Compare the messages of a request with the known ones from the start."""
+        differs = list(map(ne, self._elements, elements))
+        at = differs.index(True) if True in differs else len(differs)
+        self._elements[:at] = elements[:at]  # the bytes of the older request are no longer needed
+        alignment = _Alignment(at)
+        while alignment.item_count < len(self.items) and at < len(elements):
+            number, element = alignment.item_count, elements[at]
+            if self._elements[number] != element:
+                old, new = self.sign(number), sign_element(self.shape, element, self.items[number].place)
+                if new == old:
+                    alignment.changed.append((number, element, new))
+                elif not new:
+                    at += 1
+                    continue
+                elif not old:
+                    alignment.item_count += 1
+                    continue
+                elif not self._compare(alignment, element, old, new, at):
+                    break
+            alignment.item_count += 1
+            at += 1
+        while alignment.item_count < len(self.items) and not self.sign(alignment.item_count):
+            alignment.item_count += 1
+        alignment.element_count = at
+        if alignment.item_count < len(self.items):
+            alignment.has_reply = any(self.places[item.place].is_reply for item in self.items[: alignment.item_count])
+        return alignment
+
+    def _compare(self, alignment: _Alignment, element: Element, old: Signature, new: Signature, at: int) -> bool:
+        """Return whether a message is a known one with other results, or with blocks more or less."""
+        if new[: len(old)] == old:
+            alignment.extended.append((at, len(old) - 1))
+        elif strip_results(new) == strip_results(old):
+            alignment.cleared += [str(part[1]) for part, old_part in zip(new, old, strict=True) if part != old_part]
+        elif 1 < len(new) < len(old) and set(new) <= set(old):
+            key = self.items[alignment.item_count].key
+            alignment.cleared += [(key, number) for number, part in enumerate(old[1:]) if part not in new]
+        else:
+            return False
+        alignment.changed.append((alignment.item_count, element, new))
+        return True
+
+    def add(self, exchange: Exchange, request: Request, alignment: _Alignment, summary: Summary | None) -> None:
+        """Add a request; with a *summary* (maybe an empty one) it has a new context."""
+        step = Step(len(self.exchanges), cleared=alignment.cleared)
+        self.exchanges.append(exchange)
+        self.steps.append(step)
+        self._take_prompt(step, request)
+        elements = request.elements[request.lead :]
+        first, state_before = len(self.places), ([*self.items], [*self._elements])
+        if summary is None:
+            self._append(step, elements, alignment)
+        else:
+            if self.steps[:-1] and any(probe in summary.text for probe in self.steps[-2].probes):
+                self.items, self._elements = self._before  # the request for the summary is no part of what goes on
+                step.parent = self.items[-1].key if self.items else ""
+            self._replace(step, elements, summary.element)
+        step.places, self._before = range(first, len(self.places)), state_before
+        if request.reply is not None:
+            self._add_reply(step, request)
+
+    def _take_prompt(self, step: Step, request: Request) -> None:
+        run, api = request.run, request.api
+        prompt = (run.members.get(api.system_key), run.members.get("tools"), request.elements[: request.lead])
+        if prompt != self._prompt:
+            self._prompt = prompt
+            step.system = request.parse_system(self.shape)
+            step.tools, step.schemas = request.parse_tools(), self.shape.parse_tools(run)
+        self.has_tools |= bool(self._prompt[1])
+        response = run.get("response")
+        model = run.get("model") or (response.get("modelVersion") if isinstance(response, dict) else None)
+        step.model = model if isinstance(model, str) else ""
+
+    def _append(self, step: Step, elements: Sequence[Element], alignment: _Alignment) -> None:
+        """Take the messages that a request has behind the known ones; it abandons those that it does not have."""
+        if alignment.item_count < len(self.items):
+            step.rewound = self.items[alignment.item_count].key
+            del self.items[alignment.item_count :], self._elements[alignment.item_count :]
+        for number, element, signature in alignment.changed:
+            self._elements[number], self.items[number].signature = element, signature
+        for at, skip in alignment.extended:
+            self._place(step, elements[at], skip)
+            self.items[-1].signature = ()  # it is compared with the message that it is part of
+        for element in elements[alignment.element_count :]:
+            self._place(step, element)
+
+    def _place(self, step: Step, element: Element, skip: int = 0) -> None:
+        place = len(self.places)
+        self.places.append(Place(step.exchange, (copy_element(element),), skip=skip))
+        self.items.append(Item(place, str(place)))
+        self._elements.append(element)
+
+    def _replace(self, step: Step, elements: Sequence[Element], summary: int) -> None:
+        """Take the messages of a new context: those that are known stay, in the order of the request."""
+        items_by_signature: dict[Signature, list[Item]] = {}
+        for number in reversed(range(len(self.items))):
+            items_by_signature.setdefault(self.sign(number), []).append(self.items[number])
+        items: list[Item | None] = []
+        for at, element in enumerate(elements):
+            matches = items_by_signature.get(sign_element(self.shape, element, -1)) if at != summary else None
+            items.append(matches.pop() if matches and matches[-1].signature else None)
+        last_known = max((at for at, each in enumerate(items) if each), default=-1)
+        new_numbers = [at for at, each in enumerate(items) if each is None]
+        group = [at for at in new_numbers if at < last_known] or new_numbers[:1]
+        if group:  # messages between known ones are one record, so that their order is known
+            place = len(self.places)
+            self.places.append(Place(step.exchange, tuple(copy_element(elements[at]) for at in group)))
+            for number, at in enumerate(group):
+                items[at] = Item(place, f"{place}.{number}" if number else str(place))
+        step.order = tuple(None if at in group else each.key for at, each in enumerate(items) if each)
+        step.summary = group.index(summary) if summary in group else -1
+        self.items, self._elements = [], []
+        for element, item in zip(elements, items, strict=True):
+            if item is None:
+                self._place(step, element)
+            else:
+                self.items.append(item)
+                self._elements.append(element)
+
+    def add_late_reply(self, exchange: Exchange, request: Request) -> None:
+        """Add the reply of the newest request, which was logged without it."""
+        if self.exchanges[-1].name == exchange.name and self.steps[-1].reply < 0 and request.reply is not None:
+            self.exchanges[-1] = exchange
+            self.steps.append(Step(self.steps[-1].exchange))
+            self._add_reply(self.steps[-1], request)
+
+    def _add_reply(self, step: Step, request: Request) -> None:
+        assert request.reply is not None
+        step.reply, step.probes = len(self.places), _cut_probes("\n".join(_read_texts(self, request.reply)))
+        step.cleared_calls = _count_cleared_calls(request.run.get("response"))
+        self.places.append(Place(step.exchange, (request.reply,), is_reply=True))
+        replies = split_reply(request.api, request.reply)
+        self.items += [Item(step.reply, str(step.reply)) for _ in replies]
+        self._elements += replies
+
+
+class RequestLog:
+    """Conversations of a log, read as far as it goes; :meth:`update` reads on."""
+
+    def __init__(self) -> None:
+        self.conversations: list[Conversation] = []
+        self.problems: dict[str, Problem] = {}
+        self._versions: dict[str, object] = {}
+        self.owners: dict[str, Conversation] = {}  # by the names of exchanges
+
+    def update(self, exchanges: Sequence[Exchange]) -> None:
+        """Read the exchanges that are new or have changed."""
+        for exchange in exchanges:
+            if self._versions.get(exchange.name, self) == exchange.version:
+                continue
+            self._versions[exchange.name] = exchange.version
+            self.problems.pop(exchange.name, None)
+            try:
+                body = exchange.read()
+                request = split_request(body)
+            except OtherRequest:
+                continue
+            except ValueError as error:
+                self.problems[exchange.name] = Problem(exchange.name, str(error))
+                continue
+            if exchange.name in self.owners:
+                self.owners[exchange.name].add_late_reply(exchange, request)
+            else:
+                exchange = replace(exchange, source=exchange.source or body.source)
+                owner, alignment, summary = self._choose(exchange, request)
+                self.owners[exchange.name] = owner
+                owner.add(exchange, request, alignment, summary)
+                owner.time = exchange.time
+            reason = "no response to it was logged" if body.response is None else "its response is no reply of a model"
+            if note := body.note or ("" if request.reply else reason):
+                self.problems[exchange.name] = Problem(exchange.name, note)
+
+    def _choose(self, exchange: Exchange, request: Request) -> tuple[Conversation, _Alignment, Summary | None]:
+        """Return the conversation that a request continues, how, and the summary that a new context begins with."""
+        elements = request.elements[request.lead :]
+        best, best_alignment = None, _Alignment()
+        candidates = [
+            each
+            for each in self.conversations
+            if each.group == exchange.group
+            and each.api is request.api
+            and (each.source == exchange.source or not (each.source and exchange.source))
+        ]
+        for each in candidates:
+            alignment = each.align(elements)
+            if alignment.item_count and (best is None or alignment.element_count >= best_alignment.element_count):
+                best, best_alignment = each, alignment
+        if best and best_alignment.item_count == len(best.items):
+            return best, best_alignment, None
+        side_probes = {
+            probe
+            for each in self.conversations
+            if each.group == exchange.group and not each.has_tools
+            for step in each.steps
+            for probe in step.probes
+        }
+        start = best_alignment.element_count
+        is_known = start == len(elements)  # nothing new: maybe the same summary once more
+        owners = [best] if best else [each for each in candidates if each.has_tools] or candidates
+        for owner in sorted(owners, key=lambda each: -each.time):
+            probes = {*owner.steps[-1].probes, *([] if is_known else side_probes)}
+            if summary := _find_summary(owner, elements, 0 if is_known else start, probes):
+                return owner, owner.align(elements), summary
+        if best and best_alignment.has_reply:
+            old = {best.sign(number) for number in range(best_alignment.item_count, len(best.items))} - {()}
+            is_cut = any(sign_element(best.shape, each, -1) in old for each in elements[start:])
+            return best, best_alignment, Summary() if is_cut else None
+        for owner in candidates:  # calls have ids of their own: whoever shares one has the same history, cut in front
+            calls = {part for each in elements for part in sign_element(owner.shape, each, -1) if part[0] == "call"}
+            if calls and any(part in calls for number in range(len(owner.items)) for part in owner.sign(number)):
+                return owner, _Alignment(), Summary()
+        new = Conversation(request.api, exchange.group, exchange.source)
+        new.prompt = "\n".join(text for each in elements[:3] for text in _read_texts(new, each) if not is_tagged(text))
+        self.conversations.append(new)
+        return new, _Alignment(), None
+
+    def list_by_id(self) -> dict[str, Conversation]:
+        """Return the conversations that are sessions: the first of a run by its name, others by ``RUN/agent-1``.
+
+        Requests without tools beside others that have some are titles or quota probes, and no sessions.
+        """
+        with_tools = {each.group for each in self.conversations if each.has_tools}
+        conversations: dict[str, Conversation] = {}
+        counts: dict[str, int] = {}
+        for each in self.conversations:
+            if each.has_tools or each.group not in with_tools:
+                number = counts[each.group] = counts.get(each.group, -1) + 1
+                conversations[f"{each.group}/agent-{number}" if number else each.group] = each
+        return conversations
+
+    def count_others(self, group: str) -> int:
+        """Return the number of requests of a run that are part of no session."""
+        all_requests = sum(len(each.exchanges) for each in self.conversations if each.group == group)
+        return all_requests - sum(len(each.exchanges) for each in self.list_by_id().values() if each.group == group)
+
+
+def _find_summary(
+    owner: Conversation, elements: Sequence[Element], start: int, probes: Collection[str]
+) -> Summary | None:
+    """Return the new message that holds a summary: a piece of a reply, or how known ones begin."""
+    for number, element in enumerate(elements[start : start + MAX_SUMMARY_PLACE], start):
+        for text in _read_texts(owner, element):
+            squeezed = _squeeze(text)
+            if is_summary_start(text, by_assistant=False, first_block=True, first_message=True) or (
+                len(squeezed) > MIN_PROBED_LENGTH and any(probe in squeezed for probe in probes)
+            ):
+                return Summary(number, squeezed)
+    return None
+
+
+def _read_texts(conversation: Conversation, element: Element) -> list[str]:
+    """Return the texts of a message; none of one that cannot be understood."""
+    try:
+        message = find_message(conversation.shape.parse(decode_element(element), -1))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return []
+    return [str(block.get("text")) for block in message.blocks if block.get("type") == "text"] if message else []
+
+
+def _count_cleared_calls(response: Any) -> int:
+    """Return the number of the oldest calls whose results the server took out of a request."""
+    management = response.get("context_management") if isinstance(response, dict) else None
+    edits = management.get("applied_edits") if isinstance(management, dict) else None
+    for edit in edits if isinstance(edits, list) else ():
+        count = edit.get("cleared_tool_uses") if isinstance(edit, dict) else None
+        if isinstance(count, int) and count > 0:
+            return count
+    return 0
+
+
+def _squeeze(text: str) -> str:
+    return "".join(text.split())
+
+
+def _cut_probes(text: str) -> tuple[str, ...]:
+    """Return pieces of a reply by which it is found again as a summary; none of a short one."""
+    inner = _SUMMARY_TAG.search(text)
+    squeezed = _squeeze(inner[1] if inner else text)
+    if len(squeezed) < MIN_PROBED_LENGTH:
+        return ()
+    middle = len(squeezed) // 2
+    return squeezed[:60], squeezed[middle : middle + 60]

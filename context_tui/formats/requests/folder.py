@@ -1,0 +1,307 @@
+"""Folder of raw request bodies that Claude Code writes (``OTEL_LOG_RAW_API_BODIES=file:DIR``).
+
+``<uuid>.request.json`` and ``<id>.response.json`` are bodies; ``index.jsonl`` (since 2.1.274) says which belong
+together, and to which session. Without it they are joined by time and content, and the metadata of a request names its
+session.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.claude_code.parsing import Record, extract_blocks, is_typed_by_person, parse_line
+from context_tui.formats.claude_code.parsing import is_injected as is_injected_block
+from context_tui.formats.claude_code.paths import find_projects_folder, find_title
+from context_tui.formats.kit.documents import decode_element, decode_items, decode_members
+from context_tui.formats.kit.files import list_entries, open_regular, read_file_stamp, read_whole_file
+from context_tui.formats.kit.values import parse_id, parse_time_ms
+from context_tui.formats.requests.bodies import ANTHROPIC, Body, Exchange, sign_element
+from context_tui.formats.requests.scanner import SessionFacts
+from context_tui.session.facts import Problem
+from context_tui.session.jsontext import loads
+
+FORMAT_NAME = "claude-code-requests"
+REQUEST_SUFFIX, RESPONSE_SUFFIX = ".request.json", ".response.json"
+INDEX_NAME = "index.jsonl"
+CUT_MARK = b"[TRUNCATED - Content exceeds"
+CUT_REASON = (
+    "the body is cut at 60 KB; record with OTEL_LOG_RAW_API_BODIES=file:DIR instead of 1, which keeps whole bodies"
+)
+
+_MESSAGE_ID = re.compile(rb'"id" ?: ?"([^"]*)"')
+
+
+def has_requests(path: Path) -> bool:
+    """Return whether a folder holds request bodies, judged by names."""
+    try:
+        with os.scandir(path) as entries:
+            return any(entry.name.endswith(REQUEST_SUFFIX) for entry in entries)
+    except OSError:
+        return False
+
+
+class _IndexRow(NamedTuple):
+    """Row of the index."""
+
+    time: int
+    group: str
+    source: str
+    message_id: str
+    response: str
+
+
+class _File(NamedTuple):
+    """File of a body: its name, time of change (ns) and bytes."""
+
+    name: str
+    changed: int
+    size: int
+
+
+class RequestFolder:
+    """Bodies in a folder."""
+
+    format_name, generation = FORMAT_NAME, 0
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._groups: dict[_File, str] = {}
+        self._message_ids: dict[_File, str] = {}
+        self._session_facts: dict[str, tuple[Any, SessionFacts]] = {}
+        self._pairs: dict[str, str] = {}  # response by request, where no index says so
+
+    def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
+        """Return the requests in order of time, each with its response, and what is wrong with the index and files."""
+        files = list[_File]()
+        for entry in list_entries(self.path):
+            if entry.name.endswith((REQUEST_SUFFIX, RESPONSE_SUFFIX)):
+                with suppress(OSError):  # deleted meanwhile
+                    files.append(_File(entry.name, entry.stat().st_mtime_ns, entry.stat().st_size))
+        requests = {file.name: file for file in files if file.name.endswith(REQUEST_SUFFIX)}
+        responses = {file.name: file for file in files if file.name.endswith(RESPONSE_SUFFIX)}
+        rows, problems = self._read_index(requests, responses)
+        paired = {row.response for row in rows.values()}
+        self._pair_by_content(
+            [file for name, file in requests.items() if name not in rows],
+            [file for name, file in responses.items() if name not in paired],
+        )
+        exchanges = []
+        for name, file in requests.items():
+            row = rows.get(name) or _IndexRow(
+                file.changed // 1_000_000, self._read_group(file), "", "", self._pairs.get(name, "")
+            )
+            paired.add(row.response)
+            response = responses.get(row.response)
+            read = partial(self._read_body, name, response.name if response else "", row)
+            exchanges.append(Exchange(name, row.time, row.group, row.source, read, (file, response)))
+        problems += [Problem(name, "a response without its request") for name in responses if name not in paired]
+        return sorted(exchanges, key=lambda each: (each.time, requests[each.name].changed)), problems
+
+    def read_session_facts(self, group: str) -> SessionFacts:
+        """Read Claude Code's own file of the session, beside the folder or in the folder of its projects."""
+        file = self._find_session_file(group)
+        if file is None:
+            return SessionFacts()
+        stamp = read_file_stamp(file)
+        if self._session_facts.get(group, (None,))[0] != stamp:
+            self._session_facts[group] = stamp, read_session_file(file)
+        return self._session_facts[group][1]
+
+    def _find_session_file(self, group: str) -> Path | None:
+        name = f"{group}.jsonl"
+        nearby = (self.path / name, self.path.absolute().parent / name)
+        projects = (Path(each.path) / name for each in list_entries(find_projects_folder(os.environ)))
+        return next((each for each in (*nearby, *projects) if group and each.is_file()), None)
+
+    def _read_index(
+        self, requests: dict[str, _File], responses: dict[str, _File]
+    ) -> tuple[dict[str, _IndexRow], list[Problem]]:
+        rows, problems = dict[str, _IndexRow](), list[Problem]()
+        requests_by_response = dict[str, str]()
+        path = self.path / INDEX_NAME
+        lines = read_whole_file(path).split(b"\n") if path.is_file() else []
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            location = f"{INDEX_NAME} line {number}"
+            try:
+                value = loads(line)
+            except ValueError:
+                if number < len(lines):  # the last line may be half written
+                    problems.append(Problem(location, "not JSON; its files are joined by time and content"))
+                continue
+            members = value if isinstance(value, dict) else {}
+            request, response = (parse_id(members.get(name)) for name in ("request_file", "response_file"))
+            if request not in requests:
+                problems.append(Problem(location, f"names a request that is not there: {request[:80]!r}"))
+                continue
+            message_id = parse_id(members.get("message_id"))
+            stored_id = self._read_message_id(responses[response]) if response in responses else ""
+            if stored_id and message_id and stored_id != message_id:
+                problems.append(
+                    Problem(location, f"names {response[:80]!r}, which holds another message: {stored_id[:40]}")
+                )
+                response = next(
+                    (name for name in responses if self._read_message_id(responses[name]) == message_id), ""
+                )
+            elif response and response not in responses:
+                problems.append(Problem(location, f"names a response that is not there: {response[:80]!r}"))
+                response = ""
+            if requests_by_response.get(response, request) != request or request in rows:
+                problems.append(Problem(location, "names a body that another line has; the earlier line counts"))
+                continue
+            if response:
+                requests_by_response[response] = request
+            source = parse_id(members.get("query_source"))
+            rows[request] = _IndexRow(
+                parse_time_ms(members.get("timestamp")),
+                parse_id(members.get("session_id")),
+                source if source.startswith("agent") else "",
+                message_id,
+                response,
+            )
+        return rows, problems
+
+    def _read_group(self, file: _File) -> str:
+        """Return the session that the metadata of a request names; empty where it names none."""
+        if file not in self._groups:
+            try:
+                metadata = decode_element(_decode_members(self._read(file.name)).get("metadata"))
+            except ValueError:
+                return ""
+            user = metadata.get("user_id") if isinstance(metadata, dict) else None
+            self._groups[file] = _find_session_id(user if isinstance(user, str) else "")
+        return self._groups[file]
+
+    def _read_message_id(self, file: _File) -> str:
+        """Return the id of the message in a response; empty where it is not at its beginning."""
+        if file not in self._message_ids:
+            try:
+                with open_regular(self.path / file.name) as opened:
+                    match = _MESSAGE_ID.search(opened.read(200))
+            except (OSError, UnreadableSession):
+                return ""
+            self._message_ids[file] = match[1].decode("utf-8", "replace") if match else ""
+        return self._message_ids[file]
+
+    def _pair_by_content(self, requests: list[_File], responses: list[_File]) -> None:
+        """Join responses that no index names: to the only request open at that time, else to the one whose reply the
+        next request has.
+        """
+        paired = {*self._pairs.values()}
+        events = sorted(
+            [*((file.changed, file.name.endswith(REQUEST_SUFFIX), file.name) for file in requests)]
+            + [(file.changed, False, file.name) for file in responses if file.name not in paired]
+        )
+        waiting, tails = list[str](), dict[str, tuple[Any, int, Any]]()
+        for _, is_request, name in events:
+            if is_request:
+                if name not in self._pairs:
+                    waiting.append(name)
+            elif waiting:
+                match = waiting[-1]
+                if len(waiting) > 1:
+                    tails = tails or {file.name: tail for file in requests if (tail := self._read_tail(file.name))}
+                    match = self._find_by_content(name, waiting, tails) or match
+                self._pairs[match] = name
+                waiting.remove(match)
+
+    def _read_tail(self, name: str) -> tuple[Any, int, Any] | None:
+        """Return the signature of a request's first message, the number of its last reply, and that one's signature."""
+        try:
+            elements = decode_items(_decode_members(self._read(name)).get(ANTHROPIC.key)) or []
+        except ValueError:
+            return None
+        shape = ANTHROPIC.shape()
+        replies = [at for at, each in enumerate(elements) if b'"role":"assistant"' in bytes(memoryview(each)[:40])]
+        if not elements:
+            return None
+        last = replies[-1] if replies else len(elements)
+        signature = sign_element(shape, elements[last], last) if replies else ()
+        return (sign_element(shape, elements[0], 0), len(elements)), last, signature
+
+    def _find_by_content(self, response: str, waiting: list[str], tails: dict[str, tuple[Any, int, Any]]) -> str:
+        signature = sign_element(ANTHROPIC.shape(), msgspec.Raw(self._read(response)), 0)
+        followed = {(first[0], last) for first, last, reply in tails.values() if reply == signature}
+        matches = (name for name in waiting if name in tails and tails[name][0] in followed)
+        return next(matches, "")
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return read_whole_file(self.path / name)
+        except UnreadableSession as error:
+            raise ValueError(str(error)) from None
+
+    def _read_body(self, request: str, response: str, row: _IndexRow) -> Body:
+        data = self._read(request)
+        if CUT_MARK in data[-200:]:
+            raise ValueError(CUT_REASON)
+        members = _decode_members(data)
+        if ANTHROPIC.key not in members:
+            raise ValueError(f"a JSON body of another API: a request of {ANTHROPIC.name} has messages")
+        reply, note = None, ""
+        try:
+            reply = loads(self._read(response)) if response else None
+        except ValueError:
+            note = f"its response {response} is empty, cut or not JSON"
+        if reply is None and row.message_id and (file := self._find_session_file(row.group)):
+            reply = find_reply(file, row.message_id)  # Claude Code may end before the response is written
+        return Body(members, reply, note="" if reply else note)
+
+
+def _decode_members(data: bytes) -> dict[str, msgspec.Raw]:
+    members = decode_members(msgspec.Raw(data))
+    if members is None:
+        raise ValueError("not a JSON object, or still being written")
+    return members
+
+
+def _find_session_id(user: str) -> str:
+    """Return the session in ``metadata.user_id``: JSON, or a text that ends with it in older versions."""
+    try:
+        members = loads(user.encode())
+        return parse_id(members.get("session_id")) if isinstance(members, dict) else ""
+    except ValueError:
+        return user.rpartition("_session_")[2] if "_session_" in user else ""
+
+
+def read_session_file(path: Path) -> SessionFacts:
+    """Read what Claude Code's own file says of a run: typed texts, times of replies, title and folder."""
+    typed, times, cwd = set[str](), dict[str, int](), ""
+    for record in _read_records(path):
+        cwd = cwd or record.cwd or ""
+        if record.type == "assistant" and record.message and record.message.id:
+            times[record.message.id] = parse_time_ms(record.timestamp)
+        elif record.type == "user" and is_typed_by_person(record) is not False and not record.isCompactSummary:
+            texts = (block for block in extract_blocks(record) if block.get("type") == "text")
+            typed.update(str(block.get("text")).strip() for block in texts if not is_injected_block(record, block))
+    return SessionFacts(frozenset(typed), times, find_title(path), cwd)
+
+
+def find_reply(path: Path, message_id: str) -> dict[str, Any] | None:
+    """Return a reply of the model from Claude Code's own file; None where it is not there."""
+    blocks: list[Any] = []
+    usage = None
+    for record in _read_records(path, message_id.encode()):
+        if record.type == "assistant" and record.message and record.message.id == message_id:
+            blocks += extract_blocks(record)
+            usage = record.message.usage or usage
+    return {"id": message_id, "role": "assistant", "content": blocks, "usage": usage} if blocks else None
+
+
+def _read_records(path: Path, part: bytes = b"") -> Iterator[Record]:
+    """Yield the records of a file whose lines have a *part* in them."""
+    with suppress(UnreadableSession):
+        for line in read_whole_file(path).split(b"\n"):
+            if part in line:
+                with suppress(ValueError):
+                    yield parse_line(line)

@@ -1,0 +1,345 @@
+"""Scanning one conversation of a log of requests, and reading its text again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.base import Advance
+from context_tui.formats.claude_code.parsing import is_markup
+from context_tui.formats.kit.branches import BranchFacts
+from context_tui.formats.kit.documents import count_element_bytes, decode_element, format_element, get_element_text
+from context_tui.formats.kit.entry_scanner import split_branch_id
+from context_tui.formats.kit.message_builder import (
+    BlockReader,
+    FullCompactionRecord,
+    MessageBuilder,
+    MessageRecord,
+    MicroCompactionRecord,
+    ParsedRecord,
+    RecordCase,
+    RecordGroup,
+    RewindRecord,
+    group_records,
+    list_messages,
+    prepare_shape,
+    validated,
+)
+from context_tui.formats.kit.values import format_title
+from context_tui.formats.requests.bodies import Exchange
+from context_tui.formats.requests.conversations import Conversation, RequestLog, Step
+from context_tui.session.facts import Problem
+from context_tui.session.jsontext import compact_text
+from context_tui.session.prompt_texts import is_tagged
+from context_tui.session.session import Session, SessionInfo
+from context_tui.session.values import MessageFlag, Role
+from context_tui.text.sanitize import truncate_name
+
+NO_PLACE = (1 << 64) - 1
+"""Place of a record that stands for no message of a request."""
+
+
+MAX_WAIT_S = 600
+"""Seconds after a request from which on its missing response is a problem."""
+
+
+@dataclass(frozen=True)
+class SessionFacts:
+    """Facts of the agent's own file of a run: texts that were typed (None: unknown), times of replies by id (ms),
+    title, folder and name of the client.
+    """
+
+    typed: frozenset[str] | None = None
+    times: Mapping[str, int] = field(default_factory=dict)
+    title: str = ""
+    cwd: str = ""
+    client: str = ""
+
+
+class LogSource(Protocol):
+    """Log of requests on disk."""
+
+    path: Path
+    format_name: str
+    generation: int
+    """Count of the times that its file was emptied or replaced."""
+
+    def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
+        """Return the exchanges in order, and what else is wrong with the log.
+
+        Raises:
+            UnreadableSession: it cannot be read.
+        """
+
+    def read_session_facts(self, group: str) -> SessionFacts:
+        """Return what the agent's own file says of a run."""
+
+
+class OpenLog:
+    """Log that is read on whenever its files grow; one whose earlier exchanges changed is read again."""
+
+    def __init__(self, source: LogSource) -> None:
+        self.source, self.log = source, RequestLog()
+        self.problems: list[Problem] = []
+        self._names: list[str] = []
+        self._generation = source.generation
+        self._lock = threading.Lock()
+
+    def update(self) -> RequestLog:
+        """Read what is new."""
+        with self._lock:
+            exchanges, self.problems = self.source.list_exchanges()
+            names = [each.name for each in exchanges]
+            if not set(self._names) <= set(names) or self._generation != self.source.generation:
+                self.log = RequestLog()
+            self._names, self._generation = names, self.source.generation
+            self.log.update(exchanges)
+            return self.log
+
+    def list_sessions(self) -> list[SessionInfo]:
+        """Return the conversations as sessions; sub-agents belong to the first conversation of their run.
+
+        Raises:
+            UnreadableSession: there is none.
+        """
+        log, path = self.update(), str(self.source.path)
+        sessions = []
+        for name, each in log.list_by_id().items():
+            is_main = name == each.group
+            facts = self.source.read_session_facts(each.group)
+            title = (facts.title if is_main else "") or format_title(each.prompt)
+            others = log.count_others(each.group) if is_main else 0
+            note = f"{others:,} other requests of its run are no part of a conversation" if others else ""
+            sessions.append(
+                SessionInfo(
+                    path,
+                    self.source.format_name,
+                    name,
+                    f"{facts.client}: {title}" if facts.client else title,
+                    "" if is_main else f"{path}#{each.group}",
+                    each.time / 1000,
+                    cwd=facts.cwd,
+                    note=note,
+                )
+            )
+        if not sessions:
+            reasons = [f"{each.where}: {each.what}" for each in [*self.problems, *log.problems.values()]]
+            raise UnreadableSession(f"{path}: holds no conversation; {'; '.join(reasons[:3]) or 'no request'}")
+        return sessions
+
+    def find_conversation(self, session_id: str) -> Conversation:
+        """Return the conversation of a session.
+
+        Raises:
+            UnreadableSession: there is none.
+        """
+        conversation = self.update().list_by_id().get(session_id)
+        if conversation is None:
+            self.list_sessions()  # where there is none at all, this says why
+            raise UnreadableSession(f"{self.source.path}: unknown session {session_id!r}")
+        return conversation
+
+
+class RequestContent:
+    """Full text of a conversation, from the requests that had each message first."""
+
+    def __init__(self, log: OpenLog, conversation: Conversation, typed: frozenset[str] | None) -> None:
+        self.log, self.state, self.conversation = log, log.log, conversation
+        self.shape, self._typed = conversation.api.shape(), typed
+        self.builder = MessageBuilder()
+        prepare_shape(self.shape, self.builder)
+        self.facts = self.builder.facts
+        self.parse_place = validated(self._parse_place)
+
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        """Blocks of a message."""
+        places = self.facts.record_place
+        return BlockReader(self.facts).read_blocks(message, lambda row: self.parse_place(places[row]))
+
+    def raw(self, record: int) -> str:
+        """Return the message of a record as it was sent, or the beginning of a long one."""
+        place = self.facts.record_place[record]
+        return "" if place == NO_PLACE else "\n".join(map(format_element, self.conversation.places[place].elements))
+
+    def system(self) -> str:
+        """Return the system prompt of the newest request."""
+        return self.builder.system
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Tool schemas of the newest request, Anthropic-shaped."""
+        return self.builder.tools
+
+    def is_unchanged(self) -> bool:
+        """Return whether the requests that were read are still there."""
+        return self.log.update() is self.state
+
+    def format_request(self, message: int) -> str:
+        """Return the request that *message* was new in, or that it answered, as it was sent (JSON)."""
+        place = self.facts.record_place[next(self.facts.records_of(message))]
+        exchange = self.conversation.exchanges[self.conversation.places[place].exchange]
+        members = exchange.read().members.items()
+        return f"{{{','.join(f'{compact_text(name)}:{get_element_text(value)}' for name, value in members)}}}"
+
+    def _parse_place(self, place: int) -> ParsedRecord:
+        record_place = self.conversation.places[place]
+        parts = [self._mark_injected(self.shape.parse(decode_element(each), place)) for each in record_place.elements]
+        if (skip := record_place.skip) and isinstance(first := parts[0], MessageRecord):
+            return MessageRecord(first.role, first.blocks[skip:], is_injected=True)
+        return group_records(*parts)
+
+    def _mark_injected(self, part: ParsedRecord) -> RecordCase:
+        """Mark the texts of a user message that nobody typed."""
+        if isinstance(part, RecordGroup):
+            raise ValueError("several messages in one")
+        if not isinstance(part, MessageRecord) or part.role != Role.USER or part.is_injected:
+            return part
+        texts = {n: str(block.get("text")) for n, block in enumerate(part.blocks) if block.get("type") == "text"}
+        return replace(part, injected_blocks=frozenset(n for n, text in texts.items() if not self._is_typed(text)))
+
+    def _is_typed(self, text: str) -> bool:
+        return text.strip() in self._typed if self._typed is not None else not (is_markup(text) or is_tagged(text))
+
+
+class RequestScanner:
+    """A resumable scan of one conversation; as requests are logged, what is new is read."""
+
+    def __init__(self, log: OpenLog, info: SessionInfo) -> None:
+        self._log, self._info = log, info
+        self._restart()
+
+    @property
+    def progress(self) -> float:
+        """Share of the requests that have been read."""
+        return self._next / max(len(self._conversation.steps), 1)
+
+    def advance(self, budget_s: float | None = None) -> Advance:
+        """Read on for about *budget_s* seconds, or to the end when None."""
+        deadline = None if budget_s is None else time.monotonic() + budget_s
+        is_new_log = self._next == len(self._conversation.steps) and self._log.update() is not self._content.state
+        if is_new_log:
+            self._restart()
+        facts, steps = self._content.facts, self._conversation.steps
+        before = 0 if is_new_log else len(facts)
+        while self._next < len(steps):
+            self._scan_step(steps[self._next])
+            self._next += 1
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+        facts.problems = [*self._problems, *self._list_log_problems()]
+        changed = self._live.find_first_changed(self._content.builder.pop_first_changed(before))
+        return Advance(len(facts) - before, 0 if is_new_log else changed, self._next == len(steps))
+
+    def session(self) -> Session:
+        """Return a view of what has been read so far."""
+        facts, content = self._live.select_facts(), copy(self._content)
+        facts.problems = self._content.facts.problems
+        content.facts = facts
+        return Session(facts, content, self._info, len(facts))
+
+    def _restart(self) -> None:
+        conversation_id, branch = split_branch_id(self._info.id)
+        self._conversation = self._log.find_conversation(conversation_id)
+        session_facts = self._log.source.read_session_facts(self._conversation.group)
+        self._is_main, self._times = conversation_id == self._conversation.group, session_facts.times
+        self._content = RequestContent(self._log, self._conversation, session_facts.typed if self._is_main else None)
+        facts = self._content.facts
+        facts.holds_requests, facts.input_includes_cache = True, self._conversation.api.input_includes_cache
+        self._live = BranchFacts(facts, self._content.builder, replace(self._info, id=branch))
+        self._next, self._cleared = 0, 0
+        self._problems: list[Problem] = []
+
+    def _list_log_problems(self) -> Iterator[Problem]:
+        """Return what is wrong with the log: of the requests of this conversation, and in a main one of the others."""
+        newest = self._conversation.exchanges[-1]
+        is_waiting = self._conversation.steps[-1].reply < 0 and time.time() - newest.time / 1000 < MAX_WAIT_S
+        for name, problem in self._content.state.problems.items():
+            owner = self._content.state.owners.get(name)
+            if (owner is self._conversation and not (is_waiting and name == newest.name)) or (
+                owner is None and self._is_main
+            ):
+                yield problem
+        if self._is_main:
+            yield from self._log.problems
+
+    def _scan_step(self, step: Step) -> None:
+        exchange, builder = self._conversation.exchanges[step.exchange], self._content.builder
+        if step.system is not None:
+            builder.set_system(step.system)
+            builder.set_tools(step.tools)
+            builder.tools = step.schemas
+        builder.facts.model = truncate_name(step.model) or builder.facts.model
+        before: list[RecordCase] = []
+        if step.rewound:
+            before.append(RewindRecord(step.rewound))
+        if step.cleared:
+            before.append(MicroCompactionRecord("changed by the client", cleared_keys=tuple(step.cleared)))
+        compaction = None
+        if step.order is not None:
+            numbers = iter(range(len(step.order)))
+            context = tuple(next(numbers) if key is None else key for key in step.order)
+            compaction = FullCompactionRecord(context=context, has_summary=False)
+            if None not in step.order:
+                key = f"step {step.exchange}"
+                before.append(replace(compaction, key=key, parent_key=step.parent or None))
+                compaction = None
+        if before:
+            builder.add(group_records(*before), NO_PLACE, 0, exchange.name)
+        for place in step.places:
+            self._add_place(place, exchange, compaction, step)
+            compaction = None
+        if step.cleared_calls > self._cleared:
+            calls = [call for call, row in zip(builder.facts.calls, builder.facts.call_result, strict=True) if row >= 0]
+            keys = tuple(calls[self._cleared : step.cleared_calls])
+            builder.add(MicroCompactionRecord("edited by the server", cleared_keys=keys), NO_PLACE, 0, exchange.name)
+            self._cleared = step.cleared_calls
+        if step.reply >= 0:
+            self._add_place(step.reply, exchange, None, step)
+
+    def _add_place(self, place: int, exchange: Exchange, compaction: FullCompactionRecord | None, step: Step) -> None:
+        builder, shape = self._content.builder, self._content.shape
+        elements = self._conversation.places[place].elements
+        size = sum(map(count_element_bytes, elements))
+        try:
+            parsed = self._content.parse_place(place)
+            if len(elements) == 1 and hasattr(shape, "resolve_in_order"):
+                parsed = shape.resolve_in_order(decode_element(elements[0]), parsed)
+        except ValueError as error:
+            builder.add_problem(place, size, exchange.name, str(error))
+            self._problems.append(builder.facts.problems[-1])
+            return
+        reply = elements[0] if place == step.reply else None
+        time = self._times.get(str(reply.get("id")), exchange.time) if isinstance(reply, dict) else exchange.time
+        parts: list[RecordCase] = []
+        for number, part in enumerate(list_messages(parsed)):
+            if isinstance(part, MessageRecord):
+                if compaction and number == step.summary:  # the summary itself is not typed, and not injected either
+                    texts = enumerate(str(block.get("text")) for block in part.blocks)
+                    tagged = frozenset(n for n, text in texts if n in part.injected_blocks and is_tagged(text))
+                    flags = part.flags | MessageFlag.SUMMARY
+                    part = replace(part, flags=flags, injected_blocks=tagged, is_injected=False)
+                part = replace(
+                    part,
+                    key=f"{place}.{number}" if number else str(place),
+                    parent_key=step.parent or None if place == step.places.start and not number else None,
+                    time=part.time if part.time >= 0 else time,
+                    compaction=None if number else compaction,
+                )
+            parts.append(part)
+        builder.add(group_records(*parts) if parts else parsed, place, size, exchange.name)
+
+
+def find_subagent(log: OpenLog, session: Session, call: int) -> SessionInfo | None:
+    """Return the session of the sub-agent whose first message has the prompt of the call in a block row."""
+    message = session.facts.block_message[call]
+    arguments = session.content.blocks(message)[session.facts.ordinal(call)].get("input")
+    texts = [text for text in arguments.values() if isinstance(text, str)] if isinstance(arguments, dict) else []
+    prompt = max(texts, key=len, default="")
+    agents = {name: each for name, each in log.update().list_by_id().items() if name != each.group}
+    match = next((name for name, each in agents.items() if prompt and prompt in each.prompt), None)
+    return next((each for each in log.list_sessions() if each.id == match), None)

@@ -1,0 +1,57 @@
+"""Sessions of whole requests in the inspector: the JSON of a request, and categories that open to their parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import Label
+
+from context_tui.formats.opening import open_session
+from context_tui.session.session import Session
+from context_tui.tui.analysis import compute_context_sizes
+from context_tui.tui.controller import CommandRefused, Controller
+from context_tui.tui.inspector.breakdown import BreakdownView, build_breakdown_rows
+from context_tui.tui.inspector.keys import build_full_screen
+from context_tui.tui.options import InspectorOptions
+from context_tui.tui.view import View
+from context_tui.tui.widgets.reading_pane import ReadingPane
+from tests.formats import request_logs
+from tests.tui.fakes import Shell
+from tests.tui.tuning import Alone
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return open_session(request_logs.write_folder(tmp_path / "bodies", request_logs.make_run()))
+
+
+async def test_a_request_as_it_was_sent(session: Session) -> None:
+    controller = Controller(session, InspectorOptions())
+    app = Shell(build_full_screen("request", controller))
+    async with app.run_test(size=(100, 30)):
+        assert "Request 5 of 5, answered by message" in str(app.screen.query_one(Label).render())
+        text = app.screen.query_one(ReadingPane).wrapped_text
+        assert text.startswith('{\n  "model": "claude-test"') and '"messages"' in text
+    controller.change_view(controller.view.with_point(0))
+    with pytest.raises(CommandRefused, match="No request before this point"):
+        build_full_screen("request", controller)
+
+
+async def test_system_prompt_and_tools_open_to_their_parts(session: Session) -> None:
+    view = BreakdownView()
+    app = Alone(view)
+    async with app.run_test(size=(90, 40)) as pilot:
+        view.show(session.context_at(), compute_context_sizes(View(session)))
+        view.focus()
+        await pilot.pause()
+        closed = [row.text for row in view.rows]
+        view.cursor = next(number for number, row in enumerate(view.rows) if row.value == "tools")
+        await pilot.press("enter")
+        counts = {row.text: row.count for row in view.rows if row.text.startswith("  ")}
+        assert counts["  Bash"] == "2 ×" and counts["  mcp__github__issues"] == "never"
+        await pilot.press("enter")
+        assert [row.text for row in view.rows] == closed
+    rows = build_breakdown_rows(session.context_at(), compute_context_sizes(View(session)), True, {"system"})
+    assert "  You are a counter." in [row.text for row in rows]

@@ -136,7 +136,6 @@ class Recording:
         self.recorded_sizes = [usage.context or None if usage else None for usage in usages]
         by_model = {each.model: compute_weights(each.factors) for each in self.calibrations}
         self._set_weights(by_model)
-        self.tokens_outside_file = self._count_tokens_outside_file()
         self.scales = self._compute_scales()
         self._set_weights(
             {model: scale_weights(by, *self.scales.get(model, (1.0, 1.0))) for model, by in by_model.items()}
@@ -170,7 +169,7 @@ class Recording:
                 thinking = convert_to_tokens(amount, self.get_weights(call.request)) - without_thinking
                 model = models[call.request]
                 calls.setdefault(self.facts.models[model] if model >= 0 else "", []).append(
-                    (max(size - self.tokens_outside_file, 0), without_thinking, thinking)
+                    (size, without_thinking, thinking)
                 )
         scales = {model: fit_scale(sizes) for model, sizes in calls.items()}
         return {model: scale for model, scale in scales.items() if scale != (1.0, 1.0)}

@@ -72,7 +72,7 @@ class PickerColumns:
             ("place", 15, 98),
             ("name", min(name_cells, 40), 138),
             ("place", 20, 138),
-            ("agent", 17, 158),
+            ("agent", 21, 158),
             ("model", 20, 158),
             ("compactions", 13, 158),
         ):

@@ -73,7 +73,7 @@ def test_requests_in_claude_codes_own_file(tmp_path: Path) -> None:
     run = logs.make_run()
     path = logs.write_session_file(tmp_path / f"{logs.SESSION}.jsonl", run)
     plain, whole = open_session(path), open_session(f"{path}#requests")
-    assert plain.info.format == "claude-code" and whole.info.format == "claude-code-requests"
+    assert plain.info.format == "claude-code" and whole.info.format == "claude-requests"
     assert [part.name for part in plain.facts.prompts[0].tools] == [tool["name"] for tool in logs.TOOLS]
     assert plain.content.tools() == logs.TOOLS and not plain.facts.problems
     main = [(request, reply) for source, request, reply in run.exchanges if source == "sdk"]

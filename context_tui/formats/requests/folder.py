@@ -29,7 +29,7 @@ from context_tui.formats.requests.scanner import SessionFacts
 from context_tui.session.facts import Problem
 from context_tui.session.jsontext import loads
 
-FORMAT_NAME = "claude-code-requests"
+FORMAT_NAME = "claude-requests"
 REQUEST_SUFFIX, RESPONSE_SUFFIX = ".request.json", ".response.json"
 INDEX_NAME = "index.jsonl"
 CUT_MARK = b"[TRUNCATED - Content exceeds"

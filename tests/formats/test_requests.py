@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from context_tui.batch.workers import find_sources
 from context_tui.cli.inspect import build_report
 from context_tui.errors import SeveralSessions, UnreadableSession
 from context_tui.formats.opening import choose_session, make_scanner, open_session, sessions_in
@@ -341,3 +342,9 @@ def test_the_picker_finds_the_database(tmp_path: Path) -> None:
     logs.write_database(folder / "traces.sqlite3", {"claude": logs.make_records(logs.make_run())})
     found = list(FORMATS["claude-tap"].find_sessions({"XDG_DATA_HOME": str(tmp_path / "data")}, tmp_path))
     assert [each.path for each in found] == [folder / "traces.sqlite3"]
+
+
+def test_a_sweep_takes_the_sessions_of_a_folder(tmp_path: Path) -> None:
+    folder = logs.write_folder(tmp_path / "all" / "bodies", logs.make_run())
+    sources, unread = find_sources([tmp_path / "all"])
+    assert [source.info.path for source in sources] == [str(folder)] * 2 and not unread

@@ -80,7 +80,6 @@ class RequestFolder:
         self._pairs: dict[str, str] = {}  # response by request, where no index says so
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
-        """Return the requests in order of time, each with its response, and what is wrong with the index and files."""
         files = list[_File]()
         for entry in list_entries(self.path):
             if entry.name.endswith((REQUEST_SUFFIX, RESPONSE_SUFFIX)):
@@ -107,7 +106,6 @@ class RequestFolder:
         return sorted(exchanges, key=lambda each: (each.time, requests[each.name].changed)), problems
 
     def read_session_facts(self, group: str) -> SessionFacts:
-        """Read Claude Code's own file of the session, beside the folder or in the folder of its projects."""
         file = self._find_session_file(group)
         if file is None:
             return SessionFacts()

@@ -50,7 +50,6 @@ class SessionFileRequests:
         self._typed: list[Any] = []  # content of the user records since the newest reply
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
-        """Return the requests, with what is new in the file."""
         if self._lines.is_replaced():
             self.generation += 1
             self._reset()
@@ -70,7 +69,6 @@ class SessionFileRequests:
         return exchanges, []
 
     def read_session_facts(self, group: str) -> SessionFacts:
-        """Return what the transcript says of the session."""
         if self._facts is None or self._facts[0] != self._lines.end:
             self._facts = self._lines.end, read_session_file(self.path)
         return self._facts[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -68,6 +69,16 @@ def test_each_context_is_what_was_sent(tmp_path: Path, index: bool) -> None:
     assert [(branch.requests, branch.id) for branch in facts.branches] == [(1, "branch-1")]
     branch = open_session(f"{folder}#{logs.SESSION}/branch-1")
     assert logs.ASKED in held_texts(branch, len(branch))
+
+
+def test_replies_of_agents_at_work_at_once_are_joined_by_content(tmp_path: Path) -> None:
+    run = logs.make_run()
+    expected = open_session(logs.write_folder(tmp_path / "indexed", run)).to_messages()
+    folder = logs.write_folder(tmp_path / "bodies", run, index=False)
+    begun = (folder / "0004-u.request.json").stat().st_mtime + 1
+    os.utime(folder / "0005-u.request.json", (begun, begun))  # while the sub-agent waits for its reply
+    session = open_session(folder)
+    assert not session.facts.problems and session.to_messages() == expected
 
 
 def test_requests_in_claude_codes_own_file(tmp_path: Path) -> None:
@@ -321,6 +332,15 @@ def test_a_database_that_is_written_just_now(tmp_path: Path) -> None:
             pass
         assert scanner.session().to_messages() == open_session(path).to_messages()
         assert scanner.session().content.is_unchanged()
+
+
+def test_a_large_database_is_listed_without_looking_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = logs.make_records(logs.make_run())
+    path = logs.write_database(tmp_path / "traces.sqlite3", {"claude": records, "gemini": logs.make_gemini_records()})
+    monkeypatch.setattr("context_tui.formats.requests.MAX_SIZED_DATABASE_BYTES", 0)
+    assert sorted((info.id, info.parent) for info in sessions_in(path)) == [("claude", ""), ("gemini", "")]
+    assert len(open_session(f"{path}#claude/agent-1")) == 4
+    assert open_session(f"{path}#claude/branch-1").facts.problems == []
 
 
 def test_a_torn_line_and_a_missing_part(tmp_path: Path) -> None:

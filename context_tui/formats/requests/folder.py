@@ -200,11 +200,14 @@ class RequestFolder:
         paired = {*self._pairs.values()}
         open_requests = [file for file in requests if file.name not in self._pairs]
         pending = sorted((file for file in responses if file.name not in paired), key=lambda file: file.changed)
-        for response in pending if self._is_ambiguous(open_requests, pending) else ():
+        is_ambiguous = self._is_ambiguous(open_requests, pending)
+        followed: dict[Signature, set[tuple[Signature, int]]] = {}  # histories, by the reply that comes after
+        for first, _, last, reply in map(self._read_tail, requests if is_ambiguous else ()):
+            followed.setdefault(reply, set()).add((first, last))
+        for response in pending if is_ambiguous else ():
             reply = sign_element(ANTHROPIC.shape(), msgspec.Raw(self._read(response.name)), 0)
-            tails = (self._read_tail(file) for file in requests)
-            followers = {(first, last) for first, _, last, signature in tails if reply and signature == reply}
-            match = next((file for file in open_requests if self._read_tail(file)[:2] in followers), None)
+            histories = followed.get(reply, set()) if reply else set()
+            match = next((file for file in open_requests if self._read_tail(file)[:2] in histories), None)
             if match:
                 self._pairs[match.name] = response.name
                 open_requests.remove(match)

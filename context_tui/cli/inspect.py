@@ -204,9 +204,7 @@ def build_report(
         "drops": _build_drop_reports(session, context.at, [each for each in happened if each.kind == "silent"], uses),
         "window": {
             "indices": list(context.order),
-            "estimated_tokens": in_context
-            if sizes
-            else index_context(context).total + estimate_prompt(facts, context.at),
+            "estimated_tokens": in_context,
             "recorded_tokens": usage.context if usage else None,
             "believed_tokens": compute_believed_size(context).tokens,
             "next_request_tokens": request.tokens_before,

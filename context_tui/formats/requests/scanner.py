@@ -16,7 +16,6 @@ from context_tui.formats.claude_code.parsing import is_markup
 from context_tui.formats.kit.branches import BranchFacts
 from context_tui.formats.kit.documents import count_element_bytes, decode_element, format_element, get_element_text
 from context_tui.formats.kit.entry_scanner import split_branch_id
-from context_tui.formats.kit.line_scanner import OrderedShape
 from context_tui.formats.kit.message_builder import (
     BlockReader,
     FullCompactionRecord,
@@ -30,6 +29,7 @@ from context_tui.formats.kit.message_builder import (
     group_records,
     list_messages,
     prepare_shape,
+    problems_as_value_errors,
     validated,
 )
 from context_tui.formats.kit.values import format_title
@@ -157,6 +157,8 @@ class RequestContent:
         prepare_shape(self.shape, self.builder)
         self.facts = self.builder.facts
         self.parse_place = validated(self._parse_place)
+        resolve = getattr(self.shape, "resolve_in_order", None)
+        self.resolve_in_order = problems_as_value_errors(resolve) if resolve else None
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         places = self.facts.record_place
@@ -295,13 +297,13 @@ class RequestScanner:
             self._add_place(step.reply, exchange, None, step)
 
     def _add_place(self, place: int, exchange: Exchange, compaction: FullCompactionRecord | None, step: Step) -> None:
-        builder, shape = self._content.builder, self._content.shape
+        builder = self._content.builder
         elements = self._conversation.places[place].elements
         size = sum(map(count_element_bytes, elements))
         try:
             parsed = self._content.parse_place(place)
-            if len(elements) == 1 and isinstance(shape, OrderedShape):
-                parsed = shape.resolve_in_order(decode_element(elements[0]), parsed)
+            if len(elements) == 1 and self._content.resolve_in_order:
+                parsed = self._content.resolve_in_order(decode_element(elements[0]), parsed)
         except ValueError as error:
             builder.add_problem(place, size, exchange.name, str(error))
             self._problems.append(builder.facts.problems[-1])

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_tui.errors import Error, UnreadableSession
 from context_tui.formats.base import scan
-from context_tui.formats.opening import list_session_suffixes, make_scanner, sessions_in, split_spec
+from context_tui.formats.opening import (
+    list_folder_sessions,
+    list_session_suffixes,
+    make_scanner,
+    sessions_in,
+    split_spec,
+)
 from context_tui.lab.sweep.results import UnreadSession
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
@@ -116,7 +122,13 @@ def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator
 
     for current, folders, files in os.walk(folder, onerror=add_unread):
         folders.sort()
-        for name in sorted(files):
+        try:
+            folder_sessions = list_folder_sessions(Path(current))
+        except (Error, OSError) as error:
+            unread.append(UnreadSession(current, _format_reason(error, current)))
+            continue
+        yield from folder_sessions
+        for name in () if folder_sessions else sorted(files):
             path = os.path.join(current, name)
             if name.endswith(suffixes) and os.path.isfile(path):
                 try:

@@ -166,7 +166,9 @@ def build_report(
     fit, request = check_estimate(session, context), NextRequest(compute_current_size(context, sizes))
     recorded_compactions = find_recorded_compactions(session)
     uses = build_use_index(session) if compactions and recorded_compactions else None
-    in_context = sizes.prefix_sums_in(context)[-1] + sizes.system + sizes.tools if sizes else 0
+    in_context = index_context(context).total + estimate_prompt(facts, context.at)
+    if sizes:
+        in_context = sizes.prefix_sums_in(context)[-1] + sum(sizes.prompt_at(context))
     report: dict[str, Any] = {
         "schema": "context-tui.inspect/1",
         "session": {
@@ -199,7 +201,7 @@ def build_report(
         "drops": _build_drop_reports(session, context.at, recorded_compactions, uses),
         "window": {
             "indices": list(context.order),
-            "estimated_tokens": in_context if sizes else index_context(context).total + estimate_prompt(facts),
+            "estimated_tokens": in_context,
             "recorded_tokens": usage.context if usage else None,
             "believed_tokens": compute_believed_size(context).tokens,
             "next_request_tokens": request.tokens_before,

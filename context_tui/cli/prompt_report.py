@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from context_tui.cli.output import format_count, print_line, print_table
-from context_tui.formats.registry import FORMATS
+from context_tui.formats.opening import describe_request_source
 from context_tui.session.context import Context
 from context_tui.session.prompt_texts import split_text
 from context_tui.session.session import Session
@@ -87,10 +87,6 @@ def print_prompt_report(session: Session, report: dict[str, Any], measure: str) 
     print_table(f"MCP servers ({measure})", ("server", "tools", "tokens", "calls"), totals)
     texts = [(make_visible(each["part"]), each["count"], each["tokens"]) for each in injected]
     print_table(f"injected texts in the context ({measure})", ("part", "times", "tokens"), texts)
-    form = FORMATS.get(session.info.format)
-    if form and form.request_recording and not report["exact_requests"]:
+    if not report["exact_requests"] and (advice := describe_request_source(session)):
         print_line()
-        if form.requests_id and session.facts.prompts and not session.info.id:
-            print_line(f"this file holds the whole requests: {make_visible(session.info.path)}#{form.requests_id}")
-        else:
-            print_line(f"to see the whole requests, record them: {form.request_recording}; docs/exact-requests.md")
+        print_line(advice)

@@ -12,6 +12,7 @@ from context_tui.formats.kit.files import list_entries, make_unreadable_error, o
 from context_tui.formats.registry import FORMATS
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
+from context_tui.text.sanitize import make_visible
 
 MAX_FOLDERS = 20_000
 """Most subfolders of a folder that are searched."""
@@ -218,3 +219,13 @@ def open_session(spec: str | Path, *, window: int | None = None) -> Session:
         PlanError: the window is not a positive number.
     """
     return scan(make_scanner(choose_session(spec))).with_window(window)
+
+
+def describe_request_source(session: Session) -> str:
+    """Describe where the whole requests of a session are, or how to record those of its agent; empty if unknown."""
+    form = FORMATS.get(session.info.format)
+    if form and form.requests_id and session.facts.prompts and not session.info.id:
+        return f"this file holds the whole requests: {make_visible(session.info.path)}#{form.requests_id}"
+    if form and form.request_recording:
+        return f"to see the whole requests, record them: {form.request_recording}; docs/exact-requests.md"
+    return ""

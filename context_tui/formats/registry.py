@@ -68,7 +68,7 @@ FORMATS: Plugins[Format] = Plugins(
         "defect": "context_tui.formats.defect:DefectFormat",
         "aider": "context_tui.formats.aider:AiderFormat",
         "langchain": "context_tui.formats.langchain:LangChainFormat",
-        "claude-code-requests": "context_tui.formats.requests:ClaudeCodeRequestsFormat",
+        "claude-requests": "context_tui.formats.requests:ClaudeCodeRequestsFormat",
         "claude-tap": "context_tui.formats.requests:ClaudeTapFormat",
     },
     _find_defect,

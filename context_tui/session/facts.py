@@ -623,10 +623,14 @@ def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
     return epoch, order
 
 
+def prompt_row_at(facts: Facts, at: int) -> int:
+    """Return the row in ``prompts`` of a request that ends before message *at*; the first where none was known yet."""
+    return max(bisect_right(facts.prompts, at, key=lambda prompt: prompt.message) - 1, 0)
+
+
 def prompt_at(facts: Facts, at: int) -> Prompt:
     """Return the system prompt and the tools of a request that ends before message *at*, as far as they are known."""
-    row = bisect_right(facts.prompts, at, key=lambda prompt: prompt.message) - 1
-    return facts.prompts[max(row, 0)] if facts.prompts else Prompt()
+    return facts.prompts[prompt_row_at(facts, at)] if facts.prompts else Prompt()
 
 
 def find_last_rewrite(facts: Facts, at: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context, context_at, memoize
-from context_tui.session.facts import Facts, Usage
+from context_tui.session.facts import Facts, Usage, prompt_row_at
 from context_tui.session.memory import build_facts
 from context_tui.session.values import BlockFlag, MessageFlag, Role
 from context_tui.tokens.context_index import index_context
@@ -34,9 +34,24 @@ def find_last_usage(context: Context) -> Usage | None:
     return context.facts.requests[row] if row >= 0 else None
 
 
-def estimate_prompt(facts: Facts) -> int:
-    """Estimate the tokens of the system prompt and the tool schemas, as far as they are in the file."""
-    return bytes_to_tokens(facts.system_bytes) + bytes_to_tokens(facts.tools_bytes)
+def estimate_prompt(facts: Facts, at: int | None = None) -> int:
+    """Estimate the tokens of the system prompt and the tool schemas, as far as they are in the file.
+
+    Args:
+        at: those of the request before this message; default: the newest.
+    """
+    return sum(estimate_prompt_parts(facts, at))
+
+
+def estimate_prompt_parts(facts: Facts, at: int | None = None) -> tuple[int, int]:
+    """Estimate the tokens of the system prompt and of the tool schemas, as :func:`estimate_prompt` adds them."""
+    row = -1 if at is None else prompt_row_at(facts, at)
+    if row in (-1, len(facts.prompts) - 1) or not facts.prompts:
+        return bytes_to_tokens(facts.system_bytes), bytes_to_tokens(facts.tools_bytes)
+    system, tools = (
+        sum(part.size for part in parts) for parts in (facts.prompts[row].system, facts.prompts[row].tools)
+    )
+    return bytes_to_tokens(system), bytes_to_tokens(tools)
 
 
 def find_standing_blocks(facts: Facts) -> list[int]:
@@ -71,7 +86,7 @@ def compute_not_in_file(context: Context) -> int | None:
     if facts.holds_requests or not facts.requests or facts.request_message[0] >= context.at:
         return None
     first = context_at(facts, facts.request_message[0])
-    hidden = facts.requests[0].context - index_context(first).total - estimate_prompt(facts)
+    hidden = facts.requests[0].context - index_context(first).total - estimate_prompt(facts, first.at)
     return hidden if hidden > 0 else None
 
 

@@ -13,6 +13,7 @@ from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, prompt_at
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
+from context_tui.tokens.accounting import estimate_prompt_parts
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes_to_tokens35, count_block_tokens
 from context_tui.tokens.measures import TokenTable
@@ -139,9 +140,8 @@ def compute_breakdown(
     """
     facts, sums = context.facts, index_context(context)
     categories = dict.fromkeys(CATEGORIES, 0)
-    categories["system"], categories["tools"] = bytes_to_tokens(facts.system_bytes), bytes_to_tokens(facts.tools_bytes)
-    if table is not None:
-        categories["system"], categories["tools"] = table.system, table.tools
+    prompt = estimate_prompt_parts(facts, context.at) if table is None else table.prompt_at(context)
+    categories["system"], categories["tools"] = prompt
     categories["not_in_file"] = not_in_file or 0
     calls: dict[str, int] = defaultdict(int)
     result_tokens: dict[str, int] = defaultdict(int)

@@ -104,7 +104,7 @@ def check_estimate(session: Session, context: Context) -> EstimateCheck | None:
     recorded, at = facts.requests[row].context, facts.request_message[row]
     before = session.context_at(at)
     hidden = compute_not_in_file(context) or 0
-    expected = index_context(before).total + estimate_prompt(facts) + hidden
+    expected = index_context(before).total + estimate_prompt(facts, at) + hidden
     gap = expected - recorded
     if abs(gap) < LARGE_ERROR * recorded:
         return EstimateCheck(recorded, expected, (), gap)

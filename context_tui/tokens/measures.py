@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -14,7 +14,7 @@ from typing import Any
 from context_tui.session.blocks import body_to_text, bytes_to_tokens
 from context_tui.session.context import Body, Context
 from context_tui.session.drops import find_drops
-from context_tui.session.facts import Facts, PromptPart, epoch_at
+from context_tui.session.facts import Facts, PromptPart, epoch_at, prompt_row_at
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
@@ -76,6 +76,10 @@ class TokenTable:
     def tools(self) -> int:
         """Tokens of the newest tool schemas."""
         return self.prompts[-1][1] if self.prompts else 0
+
+    def prompt_at(self, context: Context) -> tuple[int, int]:
+        """Return the tokens of the system prompt and of the tools at the point of a context."""
+        return self.prompts[prompt_row_at(context.facts, context.at)] if self.prompts else (0, 0)
 
     @property
     def label(self) -> str:
@@ -291,7 +295,6 @@ def _complete_table(facts: Facts, table: TokenTable, checkpoint: Callable[[], ob
 
 def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> dict[str, int]:
     """Compute, by model, the median over its requests of the recorded size less that of the file's content."""
-    numbers = [prompt.message for prompt in facts.prompts]
     if not facts.requests:
         return {}
     drops, dropped_thinking, differences = iter(find_drops(facts)), 0, dict[int, list[int]]()
@@ -313,7 +316,7 @@ def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[
             drop = next(drops, None)
         running.move_to(reply)
         if recorded:
-            prompt = table.prompts[max(bisect_right(numbers, reply) - 1, 0)] if numbers else ()
+            prompt = table.prompts[prompt_row_at(facts, reply)] if table.prompts else ()
             estimated = running.count_context(epoch, reply) - dropped_thinking + sum(prompt)
             differences.setdefault(model, []).append(recorded - estimated)
     medians = {model: round(median(each)) for model, each in differences.items()}

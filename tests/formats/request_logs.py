@@ -108,7 +108,13 @@ def write_folder(folder: Path, run: Run, *, index: bool = True) -> Path:
 
 
 def write_session_file(path: Path, run: Run) -> Path:
-    """Write the session file of a run's main conversation as Claude Code does, with its requests by hash."""
+    """Write the session file of a run's main conversation as Claude Code does."""
+    path.write_text("".join(json.dumps(line) + "\n" for line in make_session_records(run)))
+    return path
+
+
+def make_session_records(run: Run) -> list[Body]:
+    """Records of the main conversation of a run, with its requests by hash."""
     lines: list[Body] = [{"type": "api-request-shape", "shapeHash": "s1", "shape": {"system": SYSTEM, "tools": TOOLS}}]
     hashes: list[str] = []
     main = [(request, reply) for source, request, reply in run.exchanges if source == "sdk"]
@@ -128,9 +134,8 @@ def write_session_file(path: Path, run: Run) -> Path:
         for block in reply["content"]:
             lines.append({"type": "assistant", "message": {**reply, "content": [block]}})
         hashes = new
-    common = {"sessionId": SESSION, "uuid": "u", "cwd": "/src"}
-    path.write_text("".join(json.dumps({**common, **line, "uuid": f"u{n}"}) + "\n" for n, line in enumerate(lines)))
-    return path
+    common = {"sessionId": SESSION, "cwd": "/src"}
+    return [{**common, **line, "uuid": f"u{number}"} for number, line in enumerate(lines)]
 
 
 def record(number: int, path: str, request: Body, response: Body, **headers: str) -> Body:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from context_tui.batch.workers import find_sources
 from context_tui.cli.inspect import build_report
 from context_tui.errors import SeveralSessions, UnreadableSession
 from context_tui.formats.opening import choose_session, make_scanner, open_session, sessions_in
@@ -69,11 +71,21 @@ def test_each_context_is_what_was_sent(tmp_path: Path, index: bool) -> None:
     assert logs.ASKED in held_texts(branch, len(branch))
 
 
+def test_replies_of_agents_at_work_at_once_are_joined_by_content(tmp_path: Path) -> None:
+    run = logs.make_run()
+    expected = open_session(logs.write_folder(tmp_path / "indexed", run)).to_messages()
+    folder = logs.write_folder(tmp_path / "bodies", run, index=False)
+    begun = (folder / "0004-u.request.json").stat().st_mtime + 1
+    os.utime(folder / "0005-u.request.json", (begun, begun))  # while the sub-agent waits for its reply
+    session = open_session(folder)
+    assert not session.facts.problems and session.to_messages() == expected
+
+
 def test_requests_in_claude_codes_own_file(tmp_path: Path) -> None:
     run = logs.make_run()
     path = logs.write_session_file(tmp_path / f"{logs.SESSION}.jsonl", run)
     plain, whole = open_session(path), open_session(f"{path}#requests")
-    assert plain.info.format == "claude-code" and whole.info.format == "claude-code-requests"
+    assert plain.info.format == "claude-code" and whole.info.format == "claude-requests"
     assert [part.name for part in plain.facts.prompts[0].tools] == [tool["name"] for tool in logs.TOOLS]
     assert plain.content.tools() == logs.TOOLS and not plain.facts.problems
     main = [(request, reply) for source, request, reply in run.exchanges if source == "sdk"]
@@ -322,6 +334,15 @@ def test_a_database_that_is_written_just_now(tmp_path: Path) -> None:
         assert scanner.session().content.is_unchanged()
 
 
+def test_a_large_database_is_listed_without_looking_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = logs.make_records(logs.make_run())
+    path = logs.write_database(tmp_path / "traces.sqlite3", {"claude": records, "gemini": logs.make_gemini_records()})
+    monkeypatch.setattr("context_tui.formats.requests.MAX_SIZED_DATABASE_BYTES", 0)
+    assert sorted((info.id, info.parent) for info in sessions_in(path)) == [("claude", ""), ("gemini", "")]
+    assert len(open_session(f"{path}#claude/agent-1")) == 4
+    assert open_session(f"{path}#claude/branch-1").facts.problems == []
+
+
 def test_a_torn_line_and_a_missing_part(tmp_path: Path) -> None:
     records = logs.make_records(logs.make_run())
     bundle = logs.make_bundle(records)
@@ -341,3 +362,21 @@ def test_the_picker_finds_the_database(tmp_path: Path) -> None:
     logs.write_database(folder / "traces.sqlite3", {"claude": logs.make_records(logs.make_run())})
     found = list(FORMATS["claude-tap"].find_sessions({"XDG_DATA_HOME": str(tmp_path / "data")}, tmp_path))
     assert [each.path for each in found] == [folder / "traces.sqlite3"]
+
+
+def test_a_sweep_takes_the_sessions_of_a_folder(tmp_path: Path) -> None:
+    folder = logs.write_folder(tmp_path / "all" / "bodies", logs.make_run())
+    sources, unread = find_sources([tmp_path / "all"])
+    assert [source.info.path for source in sources] == [str(folder)] * 2 and not unread
+
+
+def test_tools_that_change_during_a_session(tmp_path: Path) -> None:
+    run = logs.make_run()
+    for number in (7, 8):
+        run.exchanges[number][1]["tools"] = [*logs.TOOLS, {"name": "mcp__db__query", "input_schema": {"x": "y" * 900}}]
+    session = open_session(logs.write_folder(tmp_path / "bodies", run))
+    before, after = (build_report(session, at) for at in (session.facts.request_message[0] + 1, None))
+    assert len(before["tools"]) == 3 and len(after["tools"]) == 4
+    for report in (before, after):
+        assert abs(sum(tool["tokens"] for tool in report["tools"]) - report["by_category"]["tools"]) < 4
+    assert after["by_category"]["tools"] - before["by_category"]["tools"] > 200

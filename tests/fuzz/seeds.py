@@ -269,7 +269,11 @@ def _opencode_export() -> dict[str, Any]:
 
 
 SEEDS: dict[str, list[tuple[str, Callable[[], Any]]]] = {
-    "claude-code": [(LINES, plain_recording), (LINES, compacted_recording)],
+    "claude-code": [
+        (LINES, plain_recording),
+        (LINES, compacted_recording),
+        (LINES, lambda: request_logs.make_session_records(request_logs.make_run())),
+    ],
     "codex": [(LINES, lambda: rollouts.whole().records), (LINES, rollouts.bare)],
     "openai-responses": [(DOCUMENT, lambda: RESPONSES), (LINES, lambda: RESPONSES["input"])],
     "anthropic": [

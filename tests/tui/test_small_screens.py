@@ -165,7 +165,7 @@ def test_a_full_screen_view_is_made_of_the_controller_or_says_why_not(broken: Se
         build_full_screen("problems", Controller(ct.from_messages([]), InspectorOptions()))
     with pytest.raises(CommandRefused, match="holds no compaction"):
         build_full_screen("compactions", Controller(broken, InspectorOptions()))
-    with pytest.raises(CommandRefused, match="No whole requests in this file"):
+    with pytest.raises(CommandRefused, match="No whole requests in this session"):
         build_full_screen("request", Controller(broken, InspectorOptions()))
     for each in FULL_SCREENS:
         if each.name not in ("compactions", "request"):

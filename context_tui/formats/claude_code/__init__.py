@@ -71,7 +71,7 @@ class ClaudeCodeFormat(Format):
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
         if session_id.partition("/")[0] == self.requests_id:
-            return replace(main, format="claude-code-requests", id=session_id, parent=main.path)
+            return replace(main, format="claude-requests", id=session_id, parent=main.path)
         return find_branch(main, session_id)
 
     def is_standalone(self, path: Path) -> bool:

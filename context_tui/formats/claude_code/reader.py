@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +22,7 @@ from context_tui.formats.kit.prompts import get_prompt, set_system, set_tools
 from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_tokens
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.facts import Compaction, Facts, Usage
-from context_tui.session.jsontext import loads
+from context_tui.session.jsontext import is_nested_deeper
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import NO_MESSAGES, MessageFlag, RecordKind, Role, Spans
 from context_tui.text.sanitize import truncate_name
@@ -173,7 +174,7 @@ class ClaudeCodeScanner:
 
     def _set_prompt(self, shape: dict[str, Any] | None) -> None:
         """Take the system prompt and the tools of a request (since 2.1.330)."""
-        if shape is not None:
+        if shape is not None and not is_nested_deeper(shape):
             set_system(self.facts, [extract_text([block]) for block in parse_blocks(shape.get("system"))])
             set_tools(self.facts, parse_tool_schemas(shape.get("tools")))
 
@@ -467,7 +468,7 @@ class ClaudeCodeContent:
         return "\n\n".join(part.text for part in get_prompt(self.facts).system)
 
     def tools(self) -> list[dict[str, Any]]:
-        return [loads(part.text.encode()) for part in get_prompt(self.facts).tools]
+        return [json.loads(part.text) for part in get_prompt(self.facts).tools]
 
     def is_unchanged(self) -> bool:
         return self.file.is_unchanged()

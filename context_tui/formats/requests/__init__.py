@@ -35,11 +35,9 @@ class RequestLogFormat(Format):
         raise NotImplementedError
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the conversations in a log."""
         return self._open(path).list_sessions()
 
     def make_scanner(self, path: Path, info: SessionInfo) -> RequestScanner:
-        """Return a scanner of a conversation."""
         return RequestScanner(self._open(path, info.id), info)
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
@@ -50,7 +48,6 @@ class RequestLogFormat(Format):
         )
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the conversation of the sub-agent that a call started, by its prompt."""
         return find_subagent(self._open(Path(session.info.path), session.info.id), session, call)
 
 
@@ -66,7 +63,6 @@ class ClaudeCodeRequestsFormat(RequestLogFormat):
         return None
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the conversations in a folder with request bodies."""
         return self.list_sessions(path) if folder.has_requests(path) else []
 
     def _open(self, path: Path, session_id: str = "") -> OpenLog:
@@ -106,7 +102,6 @@ class ClaudeTapFormat(RequestLogFormat):
         ]
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the database of this machine."""
         configured = environ.get("CLOUDTAP_DB")
         path = Path(configured) if configured else find_data_home(environ) / "claude-tap" / "traces.sqlite3"
         if path.is_file():

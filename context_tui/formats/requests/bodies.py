@@ -69,7 +69,6 @@ class GeminiShape(DocumentShape):
         self._calls: dict[int, list[Block]] = {}
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse a content, or the response."""
         if not isinstance(value, dict) or not isinstance(value.get("parts"), list):
             raise ValueError("not a content: no parts")
         blocks = list(parse_content(value["parts"]))
@@ -90,7 +89,6 @@ class GeminiShape(DocumentShape):
         return MessageRecord(Role.USER, blocks, has_results=bool(blocks) and all(map(_is_result, blocks)))
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        """Parse the declared functions, Anthropic-shaped."""
         return [
             {
                 "name": parse_id(each.get("name")),
@@ -102,7 +100,6 @@ class GeminiShape(DocumentShape):
         ]
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """Parse the first candidate as a content, with its usage."""
         response = run.get("response")
         candidates = response.get("candidates") if isinstance(response, dict) else None
         content = candidates[0].get("content") if isinstance(candidates, list) and candidates else None

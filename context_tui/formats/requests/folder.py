@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,12 +25,12 @@ from context_tui.formats.claude_code.paths import find_projects_folder, find_tit
 from context_tui.formats.kit.documents import decode_element, decode_items, decode_members
 from context_tui.formats.kit.files import list_entries, open_regular, read_file_stamp, read_whole_file
 from context_tui.formats.kit.values import parse_id, parse_time_ms
-from context_tui.formats.requests.bodies import ANTHROPIC, Body, Exchange, sign_element
+from context_tui.formats.requests.bodies import ANTHROPIC, Body, Exchange, Signature, sign_element
 from context_tui.formats.requests.scanner import SessionFacts
 from context_tui.session.facts import Problem
 from context_tui.session.jsontext import loads
 
-FORMAT_NAME = "claude-code-requests"
+FORMAT_NAME = "claude-requests"
 REQUEST_SUFFIX, RESPONSE_SUFFIX = ".request.json", ".response.json"
 INDEX_NAME = "index.jsonl"
 CUT_MARK = b"[TRUNCATED - Content exceeds"
@@ -77,10 +78,10 @@ class RequestFolder:
         self._groups: dict[_File, str] = {}
         self._message_ids: dict[_File, str] = {}
         self._session_facts: dict[str, tuple[Any, SessionFacts]] = {}
+        self._tails: dict[_File, tuple[Signature, int, int, Signature]] = {}
         self._pairs: dict[str, str] = {}  # response by request, where no index says so
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
-        """Return the requests in order of time, each with its response, and what is wrong with the index and files."""
         files = list[_File]()
         for entry in list_entries(self.path):
             if entry.name.endswith((REQUEST_SUFFIX, RESPONSE_SUFFIX)):
@@ -107,7 +108,6 @@ class RequestFolder:
         return sorted(exchanges, key=lambda each: (each.time, requests[each.name].changed)), problems
 
     def read_session_facts(self, group: str) -> SessionFacts:
-        """Read Claude Code's own file of the session, beside the folder or in the folder of its projects."""
         file = self._find_session_file(group)
         if file is None:
             return SessionFacts()
@@ -194,46 +194,51 @@ class RequestFolder:
         return self._message_ids[file]
 
     def _pair_by_content(self, requests: list[_File], responses: list[_File]) -> None:
-        """Join responses that no index names: to the only request open at that time, else to the one whose reply the
-        next request has.
+        """Join responses that no index names: each to the request that it follows in time, and where several are open
+        to the one whose history, with the reply, a later request has.
         """
         paired = {*self._pairs.values()}
-        events = sorted(
-            [*((file.changed, file.name.endswith(REQUEST_SUFFIX), file.name) for file in requests)]
-            + [(file.changed, False, file.name) for file in responses if file.name not in paired]
-        )
-        waiting, tails = list[str](), dict[str, tuple[Any, int, Any]]()
-        for _, is_request, name in events:
-            if is_request:
-                if name not in self._pairs:
-                    waiting.append(name)
-            elif waiting:
-                match = waiting[-1]
-                if len(waiting) > 1:
-                    tails = tails or {file.name: tail for file in requests if (tail := self._read_tail(file.name))}
-                    match = self._find_by_content(name, waiting, tails) or match
-                self._pairs[match] = name
-                waiting.remove(match)
+        open_requests = [file for file in requests if file.name not in self._pairs]
+        pending = sorted((file for file in responses if file.name not in paired), key=lambda file: file.changed)
+        is_ambiguous = self._is_ambiguous(open_requests, pending)
+        followed: dict[Signature, set[tuple[Signature, int]]] = {}  # histories, by the reply that comes after
+        for first, _, last, reply in map(self._read_tail, requests if is_ambiguous else ()):
+            followed.setdefault(reply, set()).add((first, last))
+        for response in pending if is_ambiguous else ():
+            reply = sign_element(ANTHROPIC.shape(), msgspec.Raw(self._read(response.name)), 0)
+            histories = followed.get(reply, set()) if reply else set()
+            match = next((file for file in open_requests if self._read_tail(file)[:2] in histories), None)
+            if match:
+                self._pairs[match.name] = response.name
+                open_requests.remove(match)
+        paired = {*self._pairs.values()}
+        for response in pending:
+            earlier = [file for file in open_requests if file.changed <= response.changed]
+            if response.name not in paired and earlier:  # one of the same moment most likely follows it
+                match = max(earlier, key=lambda file: (file.changed < response.changed, file.changed))
+                self._pairs[match.name] = response.name
+                open_requests.remove(match)
 
-    def _read_tail(self, name: str) -> tuple[Any, int, Any] | None:
-        """Return the signature of a request's first message, the number of its last reply, and that one's signature."""
-        try:
-            elements = decode_items(_decode_members(self._read(name)).get(ANTHROPIC.key)) or []
-        except ValueError:
-            return None
-        shape = ANTHROPIC.shape()
-        replies = [at for at, each in enumerate(elements) if b'"role":"assistant"' in bytes(memoryview(each)[:40])]
-        if not elements:
-            return None
-        last = replies[-1] if replies else len(elements)
-        signature = sign_element(shape, elements[last], last) if replies else ()
-        return (sign_element(shape, elements[0], 0), len(elements)), last, signature
+    def _is_ambiguous(self, requests: list[_File], responses: list[_File]) -> bool:
+        """Return whether several requests are open at some time."""
+        events = sorted([(file.changed, 1) for file in requests] + [(file.changed, -1) for file in responses])
+        return max(accumulate(step for _, step in events), default=0) > 1
 
-    def _find_by_content(self, response: str, waiting: list[str], tails: dict[str, tuple[Any, int, Any]]) -> str:
-        signature = sign_element(ANTHROPIC.shape(), msgspec.Raw(self._read(response)), 0)
-        followed = {(first[0], last) for first, last, reply in tails.values() if reply == signature}
-        matches = (name for name in waiting if name in tails and tails[name][0] in followed)
-        return next(matches, "")
+    def _read_tail(self, file: _File) -> tuple[Signature, int, int, Signature]:
+        """Return of a request the signature of its first message, the number of messages, and number and signature of
+        its last reply.
+        """
+        if file not in self._tails:
+            shape = ANTHROPIC.shape()
+            try:
+                elements = decode_items(_decode_members(self._read(file.name)).get(ANTHROPIC.key)) or []
+            except ValueError:
+                elements = []
+            replies = [at for at, each in enumerate(elements) if b'"role":"assistant"' in bytes(memoryview(each)[:40])]
+            last = replies[-1] if replies else -1
+            first, reply = (sign_element(shape, elements[at], at) if elements else () for at in (0, last))
+            self._tails[file] = first, len(elements), last, reply if replies else ()
+        return self._tails[file]
 
     def _read(self, name: str) -> bytes:
         try:

@@ -29,6 +29,7 @@ from context_tui.formats.kit.message_builder import (
     group_records,
     list_messages,
     prepare_shape,
+    problems_as_value_errors,
     validated,
 )
 from context_tui.formats.kit.values import format_title
@@ -156,27 +157,24 @@ class RequestContent:
         prepare_shape(self.shape, self.builder)
         self.facts = self.builder.facts
         self.parse_place = validated(self._parse_place)
+        resolve = getattr(self.shape, "resolve_in_order", None)
+        self.resolve_in_order = problems_as_value_errors(resolve) if resolve else None
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
-        """Blocks of a message."""
         places = self.facts.record_place
         return BlockReader(self.facts).read_blocks(message, lambda row: self.parse_place(places[row]))
 
     def raw(self, record: int) -> str:
-        """Return the message of a record as it was sent, or the beginning of a long one."""
         place = self.facts.record_place[record]
         return "" if place == NO_PLACE else "\n".join(map(format_element, self.conversation.places[place].elements))
 
     def system(self) -> str:
-        """Return the system prompt of the newest request."""
         return self.builder.system
 
     def tools(self) -> list[dict[str, Any]]:
-        """Tool schemas of the newest request, Anthropic-shaped."""
         return self.builder.tools
 
     def is_unchanged(self) -> bool:
-        """Return whether the requests that were read are still there."""
         return self.log.update() is self.state
 
     def format_request(self, message: int) -> str:
@@ -215,11 +213,9 @@ class RequestScanner:
 
     @property
     def progress(self) -> float:
-        """Share of the requests that have been read."""
         return self._next / max(len(self._conversation.steps), 1)
 
     def advance(self, budget_s: float | None = None) -> Advance:
-        """Read on for about *budget_s* seconds, or to the end when None."""
         deadline = None if budget_s is None else time.monotonic() + budget_s
         is_new_log = self._next == len(self._conversation.steps) and self._log.update() is not self._content.state
         if is_new_log:
@@ -236,7 +232,6 @@ class RequestScanner:
         return Advance(len(facts) - before, 0 if is_new_log else changed, self._next == len(steps))
 
     def session(self) -> Session:
-        """Return a view of what has been read so far."""
         facts, content = self._live.select_facts(), copy(self._content)
         facts.problems = self._content.facts.problems
         content.facts = facts
@@ -302,13 +297,13 @@ class RequestScanner:
             self._add_place(step.reply, exchange, None, step)
 
     def _add_place(self, place: int, exchange: Exchange, compaction: FullCompactionRecord | None, step: Step) -> None:
-        builder, shape = self._content.builder, self._content.shape
+        builder = self._content.builder
         elements = self._conversation.places[place].elements
         size = sum(map(count_element_bytes, elements))
         try:
             parsed = self._content.parse_place(place)
-            if len(elements) == 1 and hasattr(shape, "resolve_in_order"):
-                parsed = shape.resolve_in_order(decode_element(elements[0]), parsed)
+            if len(elements) == 1 and self._content.resolve_in_order:
+                parsed = self._content.resolve_in_order(decode_element(elements[0]), parsed)
         except ValueError as error:
             builder.add_problem(place, size, exchange.name, str(error))
             self._problems.append(builder.facts.problems[-1])

@@ -50,7 +50,6 @@ class SessionFileRequests:
         self._typed: list[Any] = []  # content of the user records since the newest reply
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
-        """Return the requests, with what is new in the file."""
         if self._lines.is_replaced():
             self.generation += 1
             self._reset()
@@ -70,7 +69,6 @@ class SessionFileRequests:
         return exchanges, []
 
     def read_session_facts(self, group: str) -> SessionFacts:
-        """Return what the transcript says of the session."""
         if self._facts is None or self._facts[0] != self._lines.end:
             self._facts = self._lines.end, read_session_file(self.path)
         return self._facts[1]
@@ -84,7 +82,10 @@ class SessionFileRequests:
                 base = self._lists.get(parse_id(record.get("base")), [])
                 keep, tail = record.get("keep"), record.get("tail")
                 kept_hashes = base[:keep] if isinstance(keep, int) else []
-                self._lists[parse_id(record.get("id"))] = [*kept_hashes, *map(parse_id, tail or ())]
+                self._lists[parse_id(record.get("id"))] = [
+                    *kept_hashes,
+                    *map(parse_id, tail if isinstance(tail, list) else ()),
+                ]
                 self._requests.append(record)
                 self._reply = None
             case "api-request-shape" if isinstance(record.get("shape"), dict):

@@ -67,7 +67,6 @@ class DatabaseBlobs(Blobs):
         self._database, self._session = database, session
 
     def find(self, digest: str) -> msgspec.Raw | None:
-        """Return the part with a hash."""
         if digest not in self.values:
             rows = self._database.query(
                 "SELECT payload_json FROM record_blobs WHERE session_id = ? AND hash = ?",
@@ -142,7 +141,6 @@ class TapDatabase:
         self._clients: dict[str, str] = {}
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
-        """Return the records, by session."""
         condition, values = ("WHERE session_id = ?", (self._session,)) if self._session else ("", ())
         rows = self._database.query(
             f"SELECT session_id, record_index, timestamp, length(payload_json) FROM records {condition}"
@@ -164,7 +162,6 @@ class TapDatabase:
         return [(decode_text(name), decode_text(client), decode_text(updated)) for name, client, updated in rows]
 
     def read_session_facts(self, group: str) -> SessionFacts:
-        """Return the client of a session."""
         return SessionFacts(client=self._clients.get(group, ""))
 
     def _read(self, session: str, index: int) -> Body:
@@ -195,7 +192,6 @@ class TapFile:
             self._is_document = file.read(1) == b"[" or TRACE_MARK.encode() in file.read(200)
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
-        """Return the records, in order of the file."""
         if self._is_document:
             if not self._records:
                 self._read_document()
@@ -210,7 +206,6 @@ class TapFile:
         return [Exchange(f"record {n}", n, group, "", read) for n, read in enumerate(reads, 1)], []
 
     def read_session_facts(self, group: str) -> SessionFacts:
-        """Return nothing: the file has no other one."""
         return SessionFacts()
 
     def _read_document(self) -> None:

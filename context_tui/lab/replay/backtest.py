@@ -181,7 +181,7 @@ def find_explaining_threshold(results: Sequence[BacktestResult]) -> ThresholdInt
 
 OWN_POLICIES = {
     "claude-code": {"full": "claude-code-auto", "micro": "claude-code-micro"},
-    "claude-code-requests": {"full": "claude-code-auto", "micro": "claude-code-micro"},
+    "claude-requests": {"full": "claude-code-auto", "micro": "claude-code-micro"},
     "codex": {"full": "codex"},
     "cline": {"full": "cline"},
     "cline-sdk": {"full": "cline"},

@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from context_tui.errors import Error
-from context_tui.formats.registry import FORMATS
+from context_tui.formats.opening import describe_request_source
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.widgets.footer import KeyFooter
@@ -52,8 +52,7 @@ def build_screen(controller: Controller) -> RequestScreen:
     session, facts = view.session, view.session.facts
     format_request = getattr(session.content, "format_request", None)
     if format_request is None:
-        command = FORMATS[session.info.format].request_recording if session.info.format in FORMATS else ""
-        raise CommandRefused(f"No whole requests in this file{f'; record them: {command}' if command else ''}")
+        raise CommandRefused(f"No whole requests in this session; {describe_request_source(session)}".rstrip("; "))
     row = bisect_left(facts.request_message, view.point) - 1
     if row < 0:
         raise CommandRefused("No request before this point")

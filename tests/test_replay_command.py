@@ -129,7 +129,7 @@ def test_the_firings_are_told_with_their_verdict_and_add_up(capsys: pytest.Captu
     [head] = [line for line in out.splitlines() if "  verdict  " in line]
     assert all(
         each in head
-        for each in ("tokens cleared", "rewritten", "breaks even after", "calls remaining", "verdict", "costs")
+        for each in ("tokens cleared", "rewritten", "breaks even after", "calls remaining", "verdict", "cost (")
     )
     rows = out[out.index(head) :].splitlines()[1 : len(prices) + 1]
     for row, each in zip(rows, prices, strict=True):

@@ -37,6 +37,7 @@ from context_tui.lab.price.report import (
     format_amount,
     format_break_even,
     format_cache_reuse,
+    format_extra_cost,
     format_savings,
 )
 from context_tui.lab.regret.index import TIERS
@@ -215,9 +216,10 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
     for backtest in backtests:
         _print_backtest(backtest)
     unit = studies[0].price.rate_table.unit
+    token_heads = ("first at", "peak", "sent", "saved", "over window")
     print_table(
         "replays (tokens; calls over the window; cost of prompts and summaries)",
-        ("policy", "firings", "first at", "peak", "sent", "saved", "over window", f"cost ({unit})", "saved"),
+        ("policy", "firings", *token_heads, f"cost ({unit})", "compared with no policy"),
         [_build_policy_row(each) for each in studies],
     )
     print_table(
@@ -271,10 +273,12 @@ def _build_policy_row(study: Study) -> tuple[object, ...]:
         price.baseline_cost,
     )
     tokens = f"{totals.saved:,} ({totals.saved / baseline:.0%})" if baseline else "0"
-    saving = baseline_cost - price.cost
-    cost = f"{format_amount(saving, price)} ({saving / baseline_cost:.0%})" if baseline_cost else "0"
+    extra = price.cost - baseline_cost
+    difference = format_extra_cost(extra, price)
+    if extra and baseline_cost:
+        difference += f" ({abs(extra) / baseline_cost:.0%})"
     counts = len(replay.firings), first, totals.peak, totals.sent, tokens, totals.overflows
-    return format_replay_label(replay), *counts, format_amount(price.cost, price), cost
+    return format_replay_label(replay), *counts, format_amount(price.cost, price), difference
 
 
 def _build_regret_row(study: Study) -> tuple[object, ...]:
@@ -303,7 +307,7 @@ def _print_firings(study: Study) -> None:
         for each, cost in zip(replay.firings, price.firings, strict=True)
     ]
     price_heads = ("tokens cleared", "rewritten", "breaks even after", "calls remaining", "verdict")
-    heads = ("message", "before", "after", "what", *price_heads, f"costs ({price.rate_table.unit})", "why")
+    heads = ("message", "before", "after", "what", *price_heads, f"cost ({price.rate_table.unit})", "why")
     title = (
         f"firings of {format_replay_label(replay)} (each compared with the replay without it; rewritten: cache tokens"
         " that its first call wrote)"
@@ -320,7 +324,7 @@ def _print_firings(study: Study) -> None:
 
 def _build_price_cells(cost: FiringPrice, price: ReplayPrice) -> tuple[object, ...]:
     calls = format_break_even(cost), cost.calls_left
-    return cost.cleared, cost.rewritten, *calls, VERDICT_TEXTS[cost.verdict], format_amount(cost.cost, price)
+    return cost.cleared, cost.rewritten, *calls, VERDICT_TEXTS[cost.verdict], format_extra_cost(cost.cost, price)
 
 
 def _print_backtest(backtest: PolicyBacktest) -> None:

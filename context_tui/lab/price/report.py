@@ -42,6 +42,14 @@ def format_cost(cost: float, priced: ReplayPrice) -> str:
     return f"{format_amount(cost, priced)} {unit}"
 
 
+def format_extra_cost(extra: float, priced: ReplayPrice) -> str:
+    """Format a cost compared with another one: ``saves 2.67`` or ``costs 2.67 more``."""
+    amount = format_amount(abs(extra), priced)
+    if not any(digit in amount for digit in "123456789"):
+        return "the same"
+    return f"saves {amount}" if extra < 0 else f"costs {amount} more"
+
+
 def format_break_even(price: FiringPrice) -> str:
     """Format the number of calls after which a firing breaks even in a warm cache."""
     if price.break_even is None:

@@ -247,7 +247,7 @@ def stop(*_):
     print("stopped", flush=True)
     time.sleep(600)
 if sys.argv[1] == "before":
-    in_place._split_batches = stop
+    in_place.range = stop
 elif sys.argv[1] == "within":
     in_place.scan = stop
 elif sys.argv[1] == "backup":

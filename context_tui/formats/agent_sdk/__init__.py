@@ -233,7 +233,9 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
         for line in find_matching_lines(file, _PARENT_CALL, known_ids):
             try:
                 record = loads(line)
-                own = find_parent_call(record) if isinstance(record, dict) else ""
+                if not isinstance(record, dict):
+                    continue
+                own = find_parent_call(record)
                 part = AgentSdkShape(agent=own).parse(record)
             except ValueError:
                 continue

@@ -19,6 +19,7 @@ from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder,
 from context_tui.formats.kit.values import format_title, parse_time_ms
 from context_tui.session.facts import Branch, Compaction, Epoch, Facts, Usage
 from context_tui.session.session import Session, SessionInfo
+from context_tui.text.sanitize import truncate_name
 
 BATCH_SIZE = 64
 """Entries that are read at once."""
@@ -162,7 +163,7 @@ class _EntryPass:
         return [entries.get(each) or Entry(each, (), MISSING_REASON) for each in ids]
 
     def append(self, entry: Entry) -> None:
-        place, builder, location = len(self.checksums), self.builder, f"message {entry.id}"
+        place, builder, location = len(self.checksums), self.builder, f"message {truncate_name(entry.id)}"
         self.checksums.append(entry.checksum)
         too_large = files.format_too_large(entry.size) if entry.texts is not None else files.TOO_LARGE
         if reason := entry.problem or too_large:

@@ -136,7 +136,10 @@ def _find_recorded_providers(session: Session) -> dict[str, str]:
     ids = content.entry_pass.ids
     for begin in range(0, len(ids), BATCH_SIZE):
         for entry in content.entry_pass.source.read_entries(ids[begin : begin + BATCH_SIZE]):
-            body = loads(entry.texts[0]) if entry.texts else None
+            try:
+                body = loads(entry.texts[0]) if entry.texts else None
+            except ValueError:  # an unreadable message, which is a problem of the recording
+                continue
             if isinstance(body, dict):
                 model, provider = body.get("modelID"), body.get("providerID")
                 if isinstance(model, str) and isinstance(provider, str):

@@ -5,6 +5,7 @@ Members and messages stay the log's own bytes until they are needed: a body repe
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from context_tui.formats.anthropic import AnthropicShape
 from context_tui.formats.gemini_cli.reader import parse_content
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Element, Run, decode_element, decode_items, get_element_text
-from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, find_message
+from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, find_message, validated
 from context_tui.formats.kit.usage import parse_usage
 from context_tui.formats.kit.values import Block, extract_text, parse_blocks, parse_id, parse_usage_or_note
 from context_tui.formats.kit.writing import parse_tool_schemas
@@ -102,7 +103,8 @@ class GeminiShape(DocumentShape):
     def parse_response(self, run: Run) -> dict[str, Any] | None:
         response = run.get("response")
         candidates = response.get("candidates") if isinstance(response, dict) else None
-        content = candidates[0].get("content") if isinstance(candidates, list) and candidates else None
+        candidate = candidates[0] if isinstance(candidates, list) and candidates else None
+        content = candidate.get("content") if isinstance(candidate, dict) else None
         if not isinstance(content, dict):
             return None
         return {"parts": [], **content, "role": "model", "usageMetadata": response.get("usageMetadata")}
@@ -171,8 +173,11 @@ class Request:
         if self.api is GEMINI and isinstance(system, dict):
             system = [*parse_content(system.get("parts"))]
         texts = [extract_text([block]) for block in parse_blocks(system)]
-        leading = (find_message(shape.parse(decode_element(each), -1)) for each in self.elements[: self.lead])
-        return [*texts, *(extract_text(each.blocks) for each in leading if each)]
+        for element in self.elements[: self.lead]:
+            with contextlib.suppress(ValueError):  # the message itself becomes a problem
+                message = find_message(validated(shape.parse)(decode_element(element), -1))
+                texts += [extract_text(message.blocks)] if message else []
+        return texts
 
     def parse_tools(self) -> Any:
         """Return the tool schemas as they were sent, each function on its own."""

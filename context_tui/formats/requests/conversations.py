@@ -13,7 +13,7 @@ from operator import ne
 from typing import Any, NamedTuple
 
 from context_tui.formats.kit.documents import Element, decode_element
-from context_tui.formats.kit.message_builder import find_message
+from context_tui.formats.kit.message_builder import find_message, problems_as_value_errors
 from context_tui.formats.requests.bodies import (
     Api,
     Exchange,
@@ -288,7 +288,7 @@ class RequestLog:
             self.problems.pop(exchange.name, None)
             try:
                 body = exchange.read()
-                request = split_request(body)
+                request = problems_as_value_errors(split_request)(body)
             except OtherRequest:
                 continue
             except ValueError as error:

@@ -69,7 +69,7 @@ class FilterInput(Input):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         build_picker_binding(
-            "enter", "submit", "to the list", "filter-submit", "Go to the filtered sessions", show=True
+            "enter", "submit", "open", "filter-submit", "Open the selected session", show=True
         ),
         build_picker_binding("up", "screen.move(-1)", "session", "filter-up", "Previous session", "↑↓"),
         build_picker_binding("down", "screen.move(1)", "down", "filter-down", "Next session"),
@@ -332,9 +332,9 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self.rows.refresh_listing()
 
     @on(Input.Submitted)
-    def _focus_list(self, event: Input.Submitted) -> None:
+    def _open_selected(self, event: Input.Submitted) -> None:
         event.stop()
-        self.set_focus(self.rows)
+        self.rows.action_choose()
 
     def on_paste(self, event: Paste) -> None:
         """Add pasted text to the filter."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -156,7 +156,10 @@ def _parse_responses(body: dict[str, Any]) -> Iterator[Part]:
             arguments = format_arguments(item.get("arguments", item.get("input", item.get("action", ""))))
             yield Part("call", arguments, "assistant", item.get("name", kind), item.get("call_id", ""), number)
         else:
-            yield from _parse_texts(item.get("content") or "", item.get("role", ""), number)
+            role = item.get("role", "")
+            for part in _parse_texts(item.get("content") or "", role, number):
+                is_prompt = number == 0 and role in ("system", "developer")
+                yield replace(part, kind="system") if is_prompt else part
 
 
 def _parse_chat(body: dict[str, Any]) -> Iterator[Part]:

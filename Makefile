@@ -88,7 +88,7 @@ agreement: setup ## what each format's reader makes of real recordings, into doc
 lab: setup ## the tuning lab over real recordings, into docs/lab.md (takes a minute)
 	$(BIN)/python scripts/lab.py $(dir $(RECORDINGS)) --write
 
-agents: setup ## real agents as judges, into docs/agents.md (downloads 1 GB, takes minutes; needs node)
+agents: setup ## real agents as judges, into docs/agents.md (downloads 3 GB, takes minutes; needs node)
 	$(BIN)/python -m scripts.agents all --write
 
 build: setup ## build the wheel and the source archive into dist/

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -154,9 +154,13 @@ def _parse_responses(body: dict[str, Any]) -> Iterator[Part]:
             yield Part("result", join_texts(item.get("output", "")), "user", "", item.get("call_id", ""), number)
         elif kind.endswith("_call"):
             arguments = format_arguments(item.get("arguments", item.get("input", item.get("action", ""))))
-            yield Part("call", arguments, "assistant", item.get("name", kind), item.get("call_id", ""), number)
+            name = "__".join(filter(None, (item.get("namespace"), item.get("name", kind))))
+            yield Part("call", arguments, "assistant", name, item.get("call_id", ""), number)
         else:
-            yield from _parse_texts(item.get("content") or "", item.get("role", ""), number)
+            role = item.get("role", "")
+            for part in _parse_texts(item.get("content") or "", role, number):
+                is_prompt = number == 0 and role in ("system", "developer")
+                yield replace(part, kind="system") if is_prompt else part
 
 
 def _parse_chat(body: dict[str, Any]) -> Iterator[Part]:
@@ -227,7 +231,7 @@ def join_texts(content: Any) -> str:
     """Join the texts of a result, which is a text or a list of blocks."""
     if isinstance(content, str):
         return content
-    if isinstance(content, list):
+    if isinstance(content, list) and any("text" in block for block in content):
         return "\n".join(block.get("text", "") for block in content if "text" in block)
     return _dump(content)
 

@@ -21,7 +21,8 @@ def run(arguments: Sequence[str]) -> int:
     formats = list(FORMATS.values())
     if options.json:
         rows = [
-            {"name": f.name, "about": f.about, "reads": True, "writes": f.writable, "from_source": f.from_source}
+            {"name": f.name, "about": f.about, "reads": True, "writes": f.writable}
+            | {"from_source": f.from_source, "checked_with": f.checked_with}
             for f in formats
         ]
         broken = [broken_report(each) for each in FORMATS.broken]
@@ -29,8 +30,11 @@ def run(arguments: Sequence[str]) -> int:
     else:
         print_table(
             "formats",
-            ("format", "can be written", "description"),
-            [(f.name, "yes" if f.writable else "no", f"{f.about}{_format_unseen(f.from_source)}") for f in formats],
+            ("format", "can be written", "checked with", "description"),
+            [
+                (f.name, "yes" if f.writable else "no", f.checked_with, f"{f.about}{_format_unseen(f.from_source)}")
+                for f in formats
+            ],
         )
     return ExitCode.DONE
 

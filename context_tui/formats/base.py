@@ -88,6 +88,8 @@ class Format(Protocol):
         suffixes: Suffixes by which its files are found in folders; new files get the first.
         from_source: The part of the reader that was only compared with the program's source, never with a real file:
             :data:`ALL_FROM_SOURCE`, or a few words.
+        checked_with: The version of the program whose requests were compared with the session files that it wrote
+            (``make agents``).
         request_recording: A command or a setting that records the whole requests of its agent, which its files lack.
         requests_id: Id of the session of whole requests in the same file, if the files hold such requests too.
     """
@@ -96,6 +98,7 @@ class Format(Protocol):
     about: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
     from_source: ClassVar[str] = ""
+    checked_with: ClassVar[str] = ""
     request_recording: ClassVar[str] = ""
     requests_id: ClassVar[str] = ""
 

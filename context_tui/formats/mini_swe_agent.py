@@ -120,6 +120,7 @@ class MiniSweAgentFormat(DocumentFormat):
     """Format of mini-swe-agent's ``.traj.json``."""
 
     name: ClassVar[str] = "mini-swe-agent"
+    checked_with: ClassVar[str] = "2.4.6"
     about: ClassVar[str] = "mini-swe-agent trajectory (.traj.json, versions 1 and 2, and bare lists of messages)"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     shape = MiniSweAgentShape

@@ -28,6 +28,7 @@ class ClaudeCodeFormat(Format):
     name: ClassVar[str] = "claude-code"
     about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"
     from_source: ClassVar[str] = "edits of the context by the API"
+    checked_with: ClassVar[str] = "2.1.330"
     request_recording: ClassVar[str] = (
         "CLAUDE_CODE_ENABLE_TELEMETRY=1 OTEL_LOGS_EXPORTER=otlp OTEL_LOG_RAW_API_BODIES=file:DIR claude"
     )

@@ -26,6 +26,7 @@ class CodexFormat(Format):
     """Format of Codex CLI's rollouts."""
 
     name: ClassVar[str] = FORMAT_NAME
+    checked_with: ClassVar[str] = "0.169.0"
     about: ClassVar[str] = "OpenAI Codex CLI rollouts (JSONL), old ones too, with compactions, forks and rollbacks"
     request_recording: ClassVar[str] = "claude-tap --tap-client codex"
 

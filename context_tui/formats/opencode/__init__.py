@@ -54,7 +54,7 @@ class OpencodeFormat(Format):
     name: ClassVar[str] = "opencode"
     about: ClassVar[str] = "opencode's database (SQLite, read-only), session files before 1.2, and exports (JSON)"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".db")
-    from_source: ClassVar[str] = "the database, exports, compactions"
+    checked_with: ClassVar[str] = "1.18.33"
     request_recording: ClassVar[str] = "claude-tap --tap-client opencode"
 
     find_sessions = staticmethod(find_opencode_sessions)

@@ -63,7 +63,8 @@ class PiFormat(Format):
     about: ClassVar[str] = "pi sessions (JSONL, versions 1 to 3; OpenClaw's too), with branches and compactions"
     request_recording: ClassVar[str] = "claude-tap --tap-client pi"
 
-    from_source: ClassVar[str] = "versions 2 and 3, branches, compactions"
+    from_source: ClassVar[str] = "version 2, branches"
+    checked_with: ClassVar[str] = "0.73.1"
 
     find_unlisted = staticmethod(find_branch)
     find_sessions = staticmethod(find_pi_sessions)

@@ -521,6 +521,17 @@ def test_texts_between_a_boundary_and_its_summary_belong_to_the_new_context(tmp_
     ]
 
 
+def test_texts_after_a_boundary_without_a_summary_belong_to_the_new_context(tmp_path: Path) -> None:
+    """As in an export of a context whose summary was removed."""
+    made = Recording()
+    made.user("go")
+    made.boundary()
+    made.add("attachment", attachment={"type": "date"}, rendered=reminder("It is Tuesday."))
+    made.user("on")
+    texts = [block["text"] for message in made.open(tmp_path).to_messages() for block in message["content"]]
+    assert texts == ["<system-reminder>\nIt is Tuesday.\n</system-reminder>", "on"]
+
+
 def test_records_of_requests_are_metadata(tmp_path: Path) -> None:
     made = Recording()
     made.user("go")

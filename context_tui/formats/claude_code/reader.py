@@ -393,8 +393,9 @@ class ClaudeCodeScanner:
             return
         about = first.compactMetadata or {}
         prefix, missing = self._find_preserved(about, message)
-        if self.facts.flags[message] & MessageFlag.SUMMARY:
-            prefix = Spans(range(self._reminders if self._reminders >= 0 else message, message + 1), *prefix.ranges)
+        end = message + bool(self.facts.flags[message] & MessageFlag.SUMMARY)
+        if leading := range(self._reminders if self._reminders >= 0 else message, end):
+            prefix = Spans(leading, *prefix.ranges)
         self._reminders = -1
         trigger, tokens = _parse_text(about.get("trigger")), _parse_size(about, "preTokens")[0]
         version = parsing.parse_version(first.version)

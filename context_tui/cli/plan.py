@@ -150,7 +150,7 @@ def _format_percent(share: float) -> str:
 
 
 def _find_message_number(plan: Plan, position: int) -> int:
-    """Return the message number at a position; after the last message, that of the plan's point."""
+    """Return the message number at a position; past the last message, the one before which the plan was made."""
     return plan.context.order[position] if position < len(plan.context) else plan.context.at
 
 

@@ -309,8 +309,8 @@ def _print_firings(study: Study) -> None:
     price_heads = ("tokens cleared", "rewritten", "breaks even after", "calls remaining", "verdict")
     heads = ("message", "before", "after", "what", *price_heads, f"cost ({price.rate_table.unit})", "why")
     title = (
-        f"firings of {format_replay_label(replay)} (each compared with the replay without it; rewritten: cache tokens"
-        " that its first call wrote)"
+        f"firings of {format_replay_label(replay)} (each compared with the replay without it; rewritten: tokens"
+        " written to the cache only because of it)"
     )
     print_table(title, heads, rows, MAX_FIRINGS_SHOWN)
     if replay.firings:

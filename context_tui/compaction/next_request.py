@@ -28,7 +28,7 @@ from context_tui.tokens.measures import TokenTable
 
 
 class SizeSource(StrEnum):
-    """Source of a size."""
+    """Origin of a size: recorded, estimated, or the sum of both."""
 
     RECORDED = "recorded"
     PARTLY = "recorded + estimate"

@@ -444,7 +444,7 @@ def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[
 
 
 def _has_late_results(messages: list[Message]) -> bool:
-    """Return whether a result follows anything else in its turn, which providers refuse."""
+    """Return whether a result follows another block within messages of one role, which providers refuse."""
     for _, turn in groupby(list_block_positions(messages), key=lambda place: place[0]):
         results = [kind == "result" for _, kind, *_ in turn]
         if any(results[results.index(False) :] if False in results else ()):

@@ -146,7 +146,7 @@ class Format(Protocol):
         """
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a session that only reading the file finds, such as a branch; None for any other id.
+        """Return a session that is known only once the file was read, such as a branch; None for any other id.
 
         Args:
             main: The main session of the file.

@@ -459,7 +459,7 @@ class Facts:
             self.flags[message] |= MessageFlag.SUMMARY
 
     def starts_with(self, block: int, text: str) -> bool:
-        """Return whether a text or result begins with *text*, which must begin with a bracket and be short enough."""
+        """Return whether a text or result begins with *text*: a bracket, and at most ``START_LENGTH`` characters."""
         return self.bracket_starts.get(block, "").startswith(text)
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:

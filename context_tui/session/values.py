@@ -41,7 +41,7 @@ class Kind(IntEnum):
 
 
 class RecordKind(IntEnum):
-    """Use of a record: these three counts add up to the number of records."""
+    """Role of a record in its session; every record has exactly one."""
 
     MESSAGE = 0
     METADATA = 1

@@ -1,4 +1,4 @@
-"""Comparison of summarizers on the same head by the facts that survive, optionally over several rounds.
+"""Comparison of summarizers by the facts that survive when each summarises the same messages, once or repeatedly.
 
 :func:`compare_summarizers` announces every request before it is sent; ``extract`` never sends anything.
 """

@@ -174,7 +174,7 @@ class AnalysisCache:
         return next((sized for stored_key, sized in self._measured_rows if stored_key == key), None)
 
     def store_measured_rows(self, view: View, measured_rows: MeasuredRows) -> None:
-        """Store a measured session, in place of the oldest one."""
+        """Store a measured session; the oldest one is dropped where there are too many."""
         self._measured_rows = [*self._measured_rows, (_get_measure_key(view), measured_rows)][-MAX_MEASURED_ROWS:]
 
     def get_context_sizes(self, view: View) -> ContextSizes | None:

@@ -76,7 +76,7 @@ class RecordingIndex(NamedTuple):
 
 
 def build_recording_index(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> RecordingIndex:
-    """Read the whole session once. *checkpoint* is called at every message; it may raise to stop."""
+    """Build the index of recorded calls, later uses and back-tests; *checkpoint* may raise to stop."""
     return RecordingIndex(
         reconstruct_recorded_calls(recording.session),
         build_use_index(recording, checkpoint),

@@ -70,7 +70,7 @@ def find_unsupported_reason(role: str, block: Block) -> str:
 
 
 def write_request(session: Session, path: Path) -> Losses:
-    """Write a Messages request without limits: model, system, tools and messages, if known."""
+    """Write a Messages request, without ``max_tokens``: model, system and tools if known, and the messages."""
     losses = Losses()
     system, tools = session.content.system(), [_build_tool(tool, losses) for tool in session.content.tools()]
     request = {

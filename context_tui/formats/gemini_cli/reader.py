@@ -332,7 +332,7 @@ def _parse_thoughts(message: dict[str, Any]) -> Iterator[Block]:
 
 
 def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]]) -> Iterator[Block]:
-    """Parse a reply and its calls; calls recorded in both places count once, with the id that has a result."""
+    """Parse a reply and its calls; a call in the content and in *calls* counts once, with the id that has a result."""
     ids = set[str]()
     for block in parse_content(message.get("content")):
         if block.get("type") == "tool_use":

@@ -77,7 +77,7 @@ class EntrySource(Protocol):
 
 
 class EntryShape(Protocol):
-    """Meaning of the entries of a format. A new one is made for every pass over a session."""
+    """Parser of the entries of a format. It keeps state, so that every pass over a session makes a new one."""
 
     def parse(self, entry: Entry) -> ParsedRecord:
         """Parse an entry; the result is equal for equal entries.

@@ -1,4 +1,4 @@
-"""Files of JSON lines: read-only, memory-mapped, and read once, resumably, in short steps.
+"""Files of JSON lines: read-only, memory-mapped, and read once, in short steps that can be resumed.
 
 Handles torn last lines, several values on a line, and lines that are too long.
 """

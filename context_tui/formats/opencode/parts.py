@@ -227,7 +227,7 @@ def _parse_result(state: Value, *, is_finished: bool) -> Block | None:
 
 
 def _parse_file(part: Value) -> Block:
-    """Convert a file to an image or a document, of unknown size if it is only named."""
+    """Convert a file part to an image or a document; its size is unknown if the part has only a URL."""
     mime, url = parse_id(part.get("mime")), parse_id(part.get("url"))
     data = _DATA_URL.fullmatch(url)
     source = {"type": "base64", "media_type": mime or data[1], "data": data[2]} if data else {"type": "url", "url": url}

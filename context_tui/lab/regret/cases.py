@@ -172,8 +172,8 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
     """Compute what *replay* dropped and the recorded run needed later, in time linear in what was dropped.
 
     Args:
-        replay: a replay of the session that *uses* is the index of.
-        uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of the session.
+        replay: a replay of a session.
+        uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of the same session.
     """
     remaining, facts = RemainingContext(replay, uses), uses.session.facts
     cases, refetched_after_edit, tokens_dropped = [], 0, 0

@@ -1,6 +1,6 @@
 """Needles of a text, by which it can be found again: identifiers, paths, long numbers and lines.
 
-All are found by one greedy pass each, so that a line of megabytes takes no longer than as many short ones.
+Each kind is found in one pass, so that the time is linear in the text, even if it is one long line.
 """
 
 from __future__ import annotations

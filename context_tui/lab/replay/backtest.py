@@ -216,8 +216,8 @@ FORMER_POLICIES = {
 class PolicyBacktest(NamedTuple):
     """Policy of an agent, compared with the recorded compactions of one kind.
 
-    ``results`` uses its own thresholds, as they were in each of the ``cases``; ``fitted_results`` the threshold that
-    explains most, which lies within ``threshold``.
+    ``results`` are by the policy's own thresholds in the agent's version of each of the ``cases``; ``fitted_results``
+    by the one threshold that explains most compactions, which lies within ``threshold``.
     """
 
     policy: str

@@ -294,7 +294,7 @@ class Walk:
         )
 
     def _make_plan(self, step: _PolicyStep, state: RuntimeState) -> Plan | None:
-        """Plan *step*, and return the plan where it changes something."""
+        """Plan *step*; return None if the plan changes nothing."""
         history, name = self.history, step.policy.name
         generation, length = self.fruitless_plans.get(name, (-1, -1))
         if generation == history.generation and not self._has_more_to_do(step.policy, length):

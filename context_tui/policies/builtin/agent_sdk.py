@@ -156,7 +156,7 @@ def find_prunable_results(context: Context) -> PrunableResults:
 
 
 def count_json_bytes(context: Context, block: int) -> int:
-    """Bytes of a tool_result's body as compact JSON."""
+    """Count the bytes of a tool_result's body as compact JSON."""
     body = context.replacements.get(block)
     if body is None:
         return context.facts.json_bytes[block]

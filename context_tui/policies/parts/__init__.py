@@ -1,1 +1,1 @@
-"""Parts of TOML policies: each a small pydantic model, and its meaning for a context."""
+"""Parts of TOML policies: pydantic models, and functions that apply them to a context."""

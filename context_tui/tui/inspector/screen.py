@@ -175,7 +175,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         return result
 
     def run_and_show(self, command: Callable[..., object], *arguments: Any) -> None:
-        """Run a command, and show the message or the rows of a turn that it returns."""
+        """Run a command; notify of the text that it returns, or scroll to the rows that it returns."""
         result = self.run_command(command, *arguments)
         if isinstance(result, str) and result:
             self.show_notification(result)

@@ -302,7 +302,7 @@ class SessionListing:
         return False
 
     def move(self, lines: int) -> None:
-        """Move the cursor, passing headings."""
+        """Move the cursor, skipping headings."""
         if not self.lines:
             return
         target = min(max(self.cursor + lines, 0), len(self.lines) - 1)

@@ -351,7 +351,7 @@ def format_saved_share(result: LaneResult) -> str:
 
 
 def _format_cost(result: LaneResult, full: bool) -> str:
-    """Format the saved share of the cost without a policy; in full, with the cost itself."""
+    """Format how much less or more the policy costs than no policy; in full, with its cost."""
     if result.study is None:
         return "…"
     price = result.study.price

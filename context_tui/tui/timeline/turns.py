@@ -74,7 +74,7 @@ class TurnSummary:
 
     @property
     def name(self) -> str:
-        """Name of the turn."""
+        """Heading of the turn: ``turn 3``, or ``before turn 1``."""
         return f"turn {self.number:,}" if self.number else "before turn 1"
 
     @property

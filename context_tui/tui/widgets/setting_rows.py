@@ -98,7 +98,7 @@ class SettingRows(Widget, can_focus=True):
         self._is_typable = False
 
     def compose(self) -> ComposeResult:
-        """Yield the entry of a number, which is invisible."""
+        """Yield the hidden input in which a number is typed."""
         yield self._entry
 
     @property

@@ -10,7 +10,7 @@ from textual.screen import Screen, ScreenResultType
 
 
 class WaitingScreen(Screen[ScreenResultType]):
-    """Screen with a result that some actions need; actions called too early run as soon as it is ready."""
+    """Screen whose actions may need a result that is still being computed; they run as soon as it is ready."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -201,11 +201,7 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
     losses += _compare_contexts(form, session, exportable.session, written, losses_total.removed, bool(losses))
     losses += _format_lost_usage(session, written)
     check = check_pairs(session, written.to_messages(), exportable.renamed_ids)
-    if check.introduced:
-        raise ExportError(
-            f"{form.name}: {len(check.introduced):,} calls or results would be unpaired; "
-            "nothing was written; choose another boundary"
-        )
+    _refuse_unpaired(check, form.name)
     return ExportResult(out, form.name, losses, form.build_resume_command(session, temporary, out), check)
 
 
@@ -220,6 +216,14 @@ def _write_markdown(session: Session, temporary: Path, out: Path) -> ExportResul
         raise _build_empty_error(Losses())
     losses = write_page(session, messages, temporary)
     return ExportResult(out, MARKDOWN, losses.lines, check=check_pairs(session, messages, {}))
+
+
+def _refuse_unpaired(check: PairCheck, name: str) -> None:
+    if check.introduced:
+        raise ExportError(
+            f"{name}: {len(check.introduced):,} calls or results would be unpaired; "
+            "nothing was written; choose another boundary"
+        )
 
 
 def _build_empty_error(losses: Losses) -> ExportError:

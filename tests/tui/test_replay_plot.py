@@ -20,7 +20,7 @@ from context_tui.tui.replay.sawtooth import (
     compute_max_tokens,
     compute_zoom_range,
     draw_axis,
-    draw_chart,
+    draw_sawtooth,
 )
 
 TOOTH = [10, 20, 30, 40, 50, 60, 15, 25, 35, 45]
@@ -30,7 +30,7 @@ SAW = Sawtooth(TOOTH, [10, 20, 30, 40, 50, 60, 70, 80, 90, 100], (), [100] * 10,
 def drawn(saw: Sawtooth, width: int, height: int, cursor: int = -1, calls: range | None = None) -> list[str]:
     """The lines of a chart, without the numbers beside it."""
     scale = build_scale([saw], width + GUTTER, calls or range(len(saw.sizes)))
-    return ["".join(text for text, _ in line)[GUTTER:] for line in draw_chart(saw, scale, height, cursor)]
+    return ["".join(text for text, _ in line)[GUTTER:] for line in draw_sawtooth(saw, scale, height, cursor)]
 
 
 def height_of(lines: list[str], x: int) -> int:
@@ -82,7 +82,7 @@ def test_signs_stand_below_the_calls_they_are_about() -> None:
 
 def test_window_and_threshold_are_lines_with_their_numbers() -> None:
     scale = build_scale([SAW], 60 + GUTTER, range(10))
-    lines = ["".join(text for text, _ in line) for line in draw_chart(SAW, scale, 12)]
+    lines = ["".join(text for text, _ in line) for line in draw_sawtooth(SAW, scale, 12)]
     assert any(line.startswith("   100 ┈ window ┈") for line in lines)
     assert any(line.startswith("    60↕┈ threshold ┈") for line in lines)
     assert lines[-2].startswith("     0 █")

@@ -27,16 +27,9 @@ from context_tui.formats.kit.files import parse_first_values, read_first_values,
 from context_tui.formats.kit.values import as_object, format_title, parse_id
 from context_tui.formats.kit.writing import build_change_folder
 from context_tui.formats.opencode.parts import get_call_state, parse_time
+from context_tui.formats.opencode.paths import find_folder_files, find_opencode_sessions, list_session_files
 from context_tui.formats.opencode.reader import OpencodeShape, parse_entry
-from context_tui.formats.opencode.sources import (
-    ExportSource,
-    TableSource,
-    TreeSource,
-    find_folder_files,
-    find_opencode_sessions,
-    list_session_files,
-    read_session_object,
-)
+from context_tui.formats.opencode.sources import ExportSource, TableSource, TreeSource, read_session_object
 from context_tui.formats.opencode.writer import copy_session, is_copyable, write_export
 from context_tui.session.session import Session, SessionInfo
 

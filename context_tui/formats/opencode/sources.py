@@ -1,4 +1,4 @@
-"""Sources of the messages of an opencode session: tables, a tree of files, or an export; and their paths.
+"""Sources of the messages of an opencode session: tables, a tree of files, or an export.
 
 Of the database only ``session``, ``message`` and ``part`` are read: other tables hold data private to opencode.
 """
@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import SessionFile
 from context_tui.formats.kit.databases import Database, decode_text, encode_value
 from context_tui.formats.kit.documents import (
     BrokenElement,
@@ -28,9 +27,7 @@ from context_tui.formats.kit.documents import (
 )
 from context_tui.formats.kit.entry_scanner import Entry, format_placeholders, query_in_batches
 from context_tui.formats.kit.files import (
-    ALL_PROJECTS,
     MAX_RECORD_BYTES,
-    find_data_home,
     list_entries,
     open_regular,
     read_file_stamp,
@@ -39,46 +36,6 @@ from context_tui.formats.kit.files import (
 from context_tui.formats.kit.values import as_text
 from context_tui.formats.opencode.reader import remove_reverted
 from context_tui.session.jsontext import loads
-
-
-def find_opencode_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the databases; without any, the session files of the tree, which opencode migrates to a database."""
-    folder = find_data_home(environ) / "opencode"
-    configured = environ.get("OPENCODE_DB") or ""
-    configured_paths = [folder / configured] if configured and configured != ":memory:" else []
-    databases = [Path(entry.path) for entry in list_entries(folder) if is_database_name(entry.name)]
-    paths = [path for path in dict.fromkeys([*configured_paths, *databases]) if os.path.isfile(path)]
-    for path in paths:
-        yield SessionFile(path, ALL_PROJECTS, False)
-    if not paths:
-        for path in list_session_files(folder / "storage"):
-            yield SessionFile(path, path.parent.name[:8], False)
-
-
-def is_database_name(name: str) -> bool:
-    """Return whether a file name is that of a database, of the release or of a channel."""
-    return name == "opencode.db" or (name.startswith("opencode-") and name.endswith(".db"))
-
-
-def list_session_files(storage: Path) -> Iterator[Path]:
-    """List the session files of a tree."""
-    for project in list_entries(storage / "session"):
-        for entry in list_entries(project.path):
-            if entry.name.startswith("ses_") and entry.name.endswith(".json"):
-                yield Path(entry.path)
-
-
-def find_folder_files(folder: Path) -> list[Path]:
-    """Yield the session files of a folder: the root of a tree, the data folder, or the messages of a session."""
-    if folder.parent.name == "message" and folder.name.startswith("ses_"):
-        root = folder.parent.parent
-        own = [path for path in list_session_files(root) if path.stem == folder.name]
-        old = root / "info" / f"{folder.name}.json"
-        return own or [path for path in [old] if os.path.isfile(path)]
-    for root in (folder, folder / "storage"):
-        if os.path.isdir(root / "session") and os.path.isdir(root / "message"):
-            return [*list_session_files(root)]
-    return []
 
 
 class TableSource:

@@ -198,7 +198,7 @@ class _ReplayPricing:
             usages.extend(self._replay_calls(cache, len(usages), group.call))
             without = cache.copy()
             usages.append(self._compute_policy_usage(cache, group.call))
-            firsts.append(self._compute_first_call_cost(group, usages[-1], without))
+            firsts.append(self._compute_rewrite_cost(group, usages[-1], without))
         usages.extend(self._replay_calls(cache, len(usages), len(self)))
         costs = [self._compute_usage_cost(number, each) for number, each in enumerate(usages)]
         baseline_costs = [self._compute_usage_cost(number, each) for number, each in enumerate(baseline)]
@@ -312,7 +312,7 @@ class _ReplayPricing:
         """Return whether a prompt that a policy changed is read up to the first change."""
         return call.anywhere or self.reuse == "anywhere"
 
-    def _compute_first_call_cost(self, group: _FiringGroup, usage: CacheUsage, cache: PromptCache) -> _FirstCallCost:
+    def _compute_rewrite_cost(self, group: _FiringGroup, usage: CacheUsage, cache: PromptCache) -> _FirstCallCost:
         """Compute the cost of a group's first call, with *usage*; *cache* is in the state before it."""
         warm = cache.copy()
         usage_without = self._update_cache(

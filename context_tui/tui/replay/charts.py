@@ -23,7 +23,7 @@ from context_tui.tui.replay.sawtooth import (
     compute_size_at_line,
     compute_zoom_range,
     draw_axis,
-    draw_chart,
+    draw_sawtooth,
 )
 from context_tui.tui.widgets.styled_text import Run
 
@@ -157,7 +157,7 @@ def draw_charts(comparison: Comparison, zoom: int, width: int, height: int) -> C
         sawtooth = sawtooths[place.number]
         if has_titles:
             lines.append(format_lane_title(comparison.lanes[place.number], place.number == selected, width))
-        lines += draw_chart(sawtooth, scale, place.height - has_titles, cursor)
+        lines += draw_sawtooth(sawtooth, scale, place.height - has_titles, cursor)
         top, rows = _compute_block_lines(place, has_titles)
         sizes = (size for size in sawtooth.thresholds if 0 < size <= scale.max_tokens)
         thresholds += (ThresholdLine(place.number, top + compute_line(size, scale, rows), size) for size in sizes)

@@ -99,7 +99,7 @@ def compute_zoom_range(count: int, cursor: int, level: int) -> range:
     return range(first, first + size)
 
 
-def draw_chart(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: int = -1) -> list[list[Run]]:
+def draw_sawtooth(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: int = -1) -> list[list[Run]]:
     """Draw a chart with its scale in *height* lines, the last of which has the signs of events; *cursor* is a call."""
     rows, width = height - 1, scale.width
     canvas, bottom = Canvas(GUTTER + width, height), rows - 1

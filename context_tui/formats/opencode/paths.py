@@ -1,0 +1,50 @@
+"""Paths of opencode: its databases, and the session files of versions before 1.2."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from context_tui.formats.base import SessionFile
+from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_entries
+
+
+def find_opencode_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
+    """Yield the databases; without any, the session files of the tree, which opencode migrates to a database."""
+    folder = find_data_home(environ) / "opencode"
+    configured = environ.get("OPENCODE_DB") or ""
+    configured_paths = [folder / configured] if configured and configured != ":memory:" else []
+    databases = [Path(entry.path) for entry in list_entries(folder) if is_database_name(entry.name)]
+    paths = [path for path in dict.fromkeys([*configured_paths, *databases]) if os.path.isfile(path)]
+    for path in paths:
+        yield SessionFile(path, ALL_PROJECTS, False)
+    if not paths:
+        for path in list_session_files(folder / "storage"):
+            yield SessionFile(path, path.parent.name[:8], False)
+
+
+def is_database_name(name: str) -> bool:
+    """Return whether a file name is that of a database, of the release or of a channel."""
+    return name == "opencode.db" or (name.startswith("opencode-") and name.endswith(".db"))
+
+
+def list_session_files(storage: Path) -> Iterator[Path]:
+    """List the session files of a tree."""
+    for project in list_entries(storage / "session"):
+        for entry in list_entries(project.path):
+            if entry.name.startswith("ses_") and entry.name.endswith(".json"):
+                yield Path(entry.path)
+
+
+def find_folder_files(folder: Path) -> list[Path]:
+    """Yield the session files of a folder: the root of a tree, the data folder, or the messages of a session."""
+    if folder.parent.name == "message" and folder.name.startswith("ses_"):
+        root = folder.parent.parent
+        own = [path for path in list_session_files(root) if path.stem == folder.name]
+        old = root / "info" / f"{folder.name}.json"
+        return own or [path for path in [old] if os.path.isfile(path)]
+    for root in (folder, folder / "storage"):
+        if os.path.isdir(root / "session") and os.path.isdir(root / "message"):
+            return [*list_session_files(root)]
+    return []

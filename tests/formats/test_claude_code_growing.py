@@ -135,6 +135,21 @@ def test_a_file_may_be_written_in_any_pieces(tmp_path: Path, data: st.DataObject
     assert vars(rows) == vars(fresh), "what is shown follows what is said to have changed"
 
 
+def test_a_text_appended_to_what_follows_a_boundary_revises_its_message(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("go")
+    recording.boundary()
+    recording.user("<bash-stdout>x</bash-stdout>")
+    cut = len(recording.data)
+    recording.user("<bash-stdout>y</bash-stdout>")
+    path = tmp_path / "s.jsonl"
+    pieces, steps = None, []
+    for _ in growing(path, recording.data, [cut]):
+        pieces = pieces or scanner(path)
+        steps.append(pieces.advance())
+    assert [(step.appended, step.revised_from) for step in steps] == [(2, None), (0, 1)]
+
+
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_tiny_budgets_find_the_same(tmp_path: Path, data: st.DataObject) -> None:

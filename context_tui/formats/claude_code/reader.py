@@ -337,8 +337,7 @@ class ClaudeCodeScanner:
             last = self._find_reminders(record)
         elif last < 0 or self.facts.role[last] != Role.USER or self._epoch_start is not None:
             last = self._add_message(Role.USER, record)
-        elif last < self._first_revised:
-            self._first_revised = last
+        self._first_revised = min(self._first_revised, last)
         for block in self._extract_blocks(record):
             self._add_block(last, block, injected=True)
         return last

@@ -707,7 +707,7 @@ def test_a_full_disk_is_told(session: Path) -> None:
 def test_an_interrupt_is_exit_130(tmp_path: Path) -> None:
     running = process("inspect", "-", stdin=subprocess.PIPE, env=os.environ | {"TMPDIR": str(tmp_path)})
     deadline = time.monotonic() + 20
-    while not any(tmp_path.iterdir()) and time.monotonic() < deadline:
+    while not any(path.is_file() for path in tmp_path.rglob("*")) and time.monotonic() < deadline:
         time.sleep(0.02)  # until it spools standard input
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=20)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import httpx
+from rich.segment import Segment
 from textual.app import App
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -17,6 +20,7 @@ from context_tui.policies.builtin.defect import SUMMARY_SECTIONS as DEFECT_SECTI
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
+from context_tui.tui.terminal.cells import to_ascii
 from context_tui.tui.terminal.themes import DARK, LIGHT
 
 SECRET = "AKIAABCDEFGHIJKLMNOP"
@@ -101,12 +105,20 @@ def _event(kind: str, data: dict[str, Any]) -> bytes:
 Shown = TypeVar("Shown", bound=Screen[Any])
 
 
+class AsciiFilter(LineFilter):
+    """The part of the output filter that replaces glyphs for ``--ascii``."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Replace the glyphs."""
+        return [each._replace(text=to_ascii(each.text)) for each in segments]
+
+
 class Shell(App[None], Generic[Shown]):
     """Shows one screen, and keeps what it closes with."""
 
-    def __init__(self, first: Shown, *, light: bool = False) -> None:
+    def __init__(self, first: Shown, *, light: bool = False, ascii: bool = False) -> None:
         super().__init__()
-        self.first, self.answers = first, list[Any]()
+        self.first, self.answers, self.ascii = first, list[Any](), ascii
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = LIGHT.name if light else DARK.name
@@ -114,6 +126,10 @@ class Shell(App[None], Generic[Shown]):
     def on_mount(self) -> None:
         """Open the screen."""
         self.push_screen(self.first, self.answers.append)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Replace glyphs if that is asked for."""
+        return [*super().get_line_filters(), *([AsciiFilter()] if self.ascii else [])]
 
 
 async def until(pilot: Pilot[Any], true: Callable[[], object], seconds: int = 20) -> None:

@@ -38,8 +38,8 @@ class Parts(Alone):
     """The breakdown of the sample."""
 
     def __init__(self, ascii: bool = False, theme: str = "textual-dark") -> None:
-        self.view = BreakdownView(ascii=ascii)
-        super().__init__(self.view, theme)
+        self.view = BreakdownView()
+        super().__init__(self.view, theme, ascii=ascii)
         self.got: list[tuple[str, Any]] = []
 
     def on_mount(self) -> None:
@@ -199,7 +199,7 @@ async def test_hostile_names_are_only_text() -> None:
 async def test_ascii_is_ascii() -> None:
     app = Parts(ascii=True)
     async with app.run_test(size=(120, 40)):
-        assert "".join(app.view.render_line(y).text for y in range(len(app.view.rows))).isascii()
+        assert drawn(app).isascii()
 
 
 @pytest.mark.parametrize("theme", ["textual-light", "nord", "ansi-dark", "ansi-light", "catppuccin-latte"])

@@ -45,7 +45,7 @@ from context_tui.tui.widgets.gauge import (
     format_parts_line,
 )
 from context_tui.tui.widgets.styled_text import count_cells
-from tests.tui.fakes import until
+from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app as inspector_of
 from tests.tui.inspecting import opened, session
 from tests.tui.test_inspector_loading import INFO, Slow, slow
@@ -68,8 +68,8 @@ class Header(Alone):
         ascii: bool = False,
         height: int = 4,
     ) -> None:
-        self.header = HeaderBar(ascii=ascii)
-        super().__init__(self.header, theme)
+        self.header = HeaderBar()
+        super().__init__(self.header, theme, ascii=ascii)
         self.session, self.at, self.height = session, at, height
         self.jumps: list[int] = []
 
@@ -384,8 +384,8 @@ async def test_names_from_the_file_are_only_text() -> None:
 async def test_ascii_is_ascii(width: int) -> None:
     app = Header(at=301, ascii=True)
     async with app.run_test(size=(width, 4)):
-        assert app.header.render().plain.isascii()
-        assert ":::" in app.header.render().plain
+        assert drawn(app).isascii()
+        assert ":::" in drawn(app)
 
 
 def test_snapshot_wide(snap_compare: Any) -> None:

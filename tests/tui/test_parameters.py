@@ -16,6 +16,7 @@ from context_tui.policies.planning import plan
 from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.tui.inspector.parameters import ParameterPanel
+from tests.tui.fakes import drawn
 from tests.tui.tuning import Alone, sample
 
 SESSION = sample()
@@ -46,8 +47,8 @@ class Tuner(Alone):
     """An app that does what the inspector does: a changed setting comes back as a new plan."""
 
     def __init__(self, policy: str, ascii: bool = False, theme: str = "textual-dark", **values: Any) -> None:
-        self.panel = ParameterPanel(self.change, ascii=ascii)
-        super().__init__(self.panel, theme)
+        self.panel = ParameterPanel(self.change)
+        super().__init__(self.panel, theme, ascii=ascii)
         self.policy, self.values = policy, values
         self.changed: list[tuple[str, Any]] = []
 
@@ -332,8 +333,7 @@ async def test_ascii_is_ascii(policy: str) -> None:
     app = Tuner(policy, ascii=True)
     async with app.run_test(size=(120, 16)) as pilot:
         for _ in range(12):
-            drawn = [widget.render() for widget in (app.panel.rows, app.panel.outcome, app.panel.curve)]
-            assert all(each.plain.isascii() for each in drawn)
+            assert drawn(app).isascii()
             await pilot.press("down", "1")
 
 

@@ -32,7 +32,7 @@ from context_tui.tui.inspector.outcome import (
     format_trigger_variants,
 )
 from context_tui.tui.inspector.parameters import fit_paragraphs
-from context_tui.tui.terminal.cells import shorten, shorten_at_word, shorten_path
+from context_tui.tui.terminal.cells import shorten, shorten_at_word, shorten_path, to_ascii
 from context_tui.tui.view import View
 from context_tui.tui.widgets.setting_lines import (
     build_setting_details,
@@ -398,7 +398,7 @@ def test_the_trigger_says_where_it_would_have_fired() -> None:
     assert "; never in this session: " in text(format_trigger_variants(made, -1)[0])
     limited = plan(sample(), "agent-sdk-prune", context_budget=10_000_000)
     assert " ≤ limit 7,000,000 (" in text(format_trigger_variants(limited, None)[0])
-    assert " <= limit 7,000,000 (" in text(format_trigger_variants(limited, None, ascii=True)[0])
+    assert " <=limit 7,000,000 (" in to_ascii(text(format_trigger_variants(limited, None)[0]))
     assert "message" not in text(format_trigger_variants(made, None)[0])
     assert compute_outcome(made).fires is False
     idle = plan(sample(), "koda-microcompact")

@@ -39,8 +39,8 @@ class Scores(Alone):
 
     def __init__(self, current: str = "defect-compact", ascii: bool = False, theme: str = "textual-dark") -> None:
         self.chosen: list[str] = []
-        self.board = Scoreboard(self.chosen.append, ascii=ascii)
-        super().__init__(self.board, theme)
+        self.board = Scoreboard(self.chosen.append)
+        super().__init__(self.board, theme, ascii=ascii)
         self.current = current
 
     def on_mount(self) -> None:
@@ -219,7 +219,7 @@ async def test_a_click_chooses() -> None:
 async def test_ascii_is_ascii(width: int) -> None:
     app = Scores(ascii=True)
     async with app.run_test(size=(width, 10)):
-        assert app.board.render().plain.isascii()
+        assert drawn(app).isascii()
 
 
 def test_snapshot_wide(snap_compare: Any) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from textual.app import App, ComposeResult
+from textual.filter import LineFilter
 from textual.widget import Widget
 
 from context_tui.session.facts import Compaction, Facts, Usage
 from context_tui.session.memory import MemoryContent, build_facts
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Spans
+from tests.tui.fakes import AsciiFilter
 
 PATHS = ["src/auth.py", "src/tokens/refresh.py", "tests/test_auth.py", "src/web/[/red]routes.py"]
 TOOLS = ["Read", "Read", "Bash", "Bash", "Grep", "Edit", "mcp__jira__search"]
@@ -61,9 +64,13 @@ def _record(facts: Facts, middle: int) -> None:
 class Alone(App[None]):
     """One widget on a screen; what it posts is kept in ``posted``."""
 
-    def __init__(self, widget: Widget, theme: str = "textual-dark") -> None:
+    def __init__(self, widget: Widget, theme: str = "textual-dark", *, ascii: bool = False) -> None:
         super().__init__()
-        self.widget, self.posted, self.theme_wanted = widget, list[Any](), theme
+        self.widget, self.posted, self.theme_wanted, self.ascii = widget, list[Any](), theme, ascii
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Replace glyphs if that is asked for."""
+        return [*super().get_line_filters(), *([AsciiFilter()] if self.ascii else [])]
 
     def compose(self) -> ComposeResult:
         """Nothing but the widget."""

@@ -128,14 +128,13 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
     def compose(self) -> ComposeResult:
         """Yield header, summary, categories beside the rows, text and footer."""
-        ascii = self.controller.options.ascii
-        yield LinesPane(self._format_header, ascii=ascii, id="cuts-header")
-        yield LinesPane(self._format_summary, ascii=ascii, id="cuts-words")
+        yield LinesPane(self._format_header, id="cuts-header")
+        yield LinesPane(self._format_summary, id="cuts-words")
         with Horizontal(id="cuts-top"):
             with Vertical(id="cuts-both"):
-                yield LinesPane(lambda width, _: [texts.format_column_heads(width)], ascii=ascii, id="cuts-heads")
-                yield ClickableLines(self._format_rows, ascii=ascii, id="cuts-rows")
-            yield LinesPane(self._format_categories, ascii=ascii, id="cuts-categories")
+                yield LinesPane(lambda width, _: [texts.format_column_heads(width)], id="cuts-heads")
+                yield ClickableLines(self._format_rows, id="cuts-rows")
+            yield LinesPane(self._format_categories, id="cuts-categories")
         yield ReadingPane(id="cuts-text")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="cuts-tiny", markup=False)

@@ -43,7 +43,6 @@ from context_tui.tui.widgets.styled_text import (
     MUTED,
     PRIMARY,
     Run,
-    build_content,
     count_cells,
     format_bar,
     format_safe_line,
@@ -373,9 +372,8 @@ class BreakdownView(ScrollView, can_focus=True):
         message: int
         block: int
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.ascii = ascii
         self.by_size = True
         self._opened: frozenset[str] = frozenset()
         self._width = 0
@@ -450,7 +448,7 @@ class BreakdownView(ScrollView, can_focus=True):
         row = self.rows[number]
         is_chosen = row.kind not in ("", "message", "open") and self.listed == build_part_filter(row.kind, row.value)
         runs = format_row_line(row, width, here, self._format_call(row), is_chosen=is_chosen)
-        content = build_content(set_background(runs) if here else runs, self.ascii)
+        content = Content.assemble(*(set_background(runs) if here else runs))
         strips = Visual.to_strips(self, content, width, 1, style, apply_selection=False)
         return strips[0].adjust_cell_length(width, style.rich_style)
 

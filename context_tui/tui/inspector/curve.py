@@ -11,7 +11,7 @@ from textual.widget import Widget
 from context_tui.policies.scales import format_number
 from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.widgets.canvas import Canvas, count_eighths
-from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, Run, build_content
+from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, Run, build_lines
 
 MIN_TITLED_HEIGHT = 3
 """Minimum number of lines for a curve with a title."""
@@ -94,9 +94,8 @@ class CurveView(Widget):
 
     DEFAULT_CSS = "CurveView { height: 1fr; text-wrap: nowrap; text-overflow: clip; }"
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.ascii = ascii
         self.setting_name = ""
         self._values: Sequence[Any] = ()
         self._tokens: Sequence[int] = ()
@@ -124,4 +123,4 @@ class CurveView(Widget):
         """Draw the curve for this size."""
         width, height = self.content_size.width, min(self.content_size.height, 5)
         lines = draw_curve(self.setting_name, self._values, self._tokens, self._current, width, height, self._unit)
-        return Content("\n").join(build_content(line, self.ascii) for line in lines)
+        return build_lines(lines)

@@ -89,7 +89,7 @@ def choose_filter(inspector: InspectorScreen) -> None:
             inspector.run_command(controller.toggle_filter, *choice)
 
     counts = FilterCounts(rows, marker, view.filter.path)
-    inspector.app.push_screen(FilterScreen(lines, counts, view.filter, ascii=inspector.options.ascii), apply_filter)
+    inspector.app.push_screen(FilterScreen(lines, counts, view.filter), apply_filter)
 
 
 async def apply_plan(inspector: InspectorScreen) -> None:

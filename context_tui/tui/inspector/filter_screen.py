@@ -21,7 +21,7 @@ from context_tui.tui.rendering.formatting import format_line, pluralize
 from context_tui.tui.terminal.cells import shorten, shorten_path
 from context_tui.tui.timeline.filters import NO_FILTER, ROW_KINDS, SIZE_STEPS, RowFilter, get_kind_label
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS
-from context_tui.tui.widgets.styled_text import MUTED, Run, build_content, pad_runs
+from context_tui.tui.widgets.styled_text import MUTED, Run, pad_runs
 
 INITIAL_COUNT_S, COUNT_SLICE_S, COUNT_PAUSE_S = 0.02, 0.008, 0.01
 """Seconds of counting before the list is shown, then in one slice, and between two slices: keys come first."""
@@ -91,11 +91,9 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         Binding("k", "list('cursor_up')", "up", show=False, id="filter-up", tooltip="Previous condition"),
     ]
 
-    def __init__(
-        self, lines: list[FilterLine], counts: FilterCounts, current_filter: RowFilter, *, ascii: bool = False
-    ) -> None:
+    def __init__(self, lines: list[FilterLine], counts: FilterCounts, current_filter: RowFilter) -> None:
         super().__init__()
-        self._lines, self._counts, self._current_filter, self._ascii = lines, counts, current_filter, ascii
+        self._lines, self._counts, self._current_filter = lines, counts, current_filter
         self._is_counted = counts.advance(INITIAL_COUNT_S)
 
     def compose(self) -> ComposeResult:
@@ -135,11 +133,10 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         total, count = self._counts.counted_rows, self._counts.count_matching(self._current_filter)
         share = f"{count:,} of" if self._current_filter else "all"
         text = f"{share} {pluralize(total, 'row')} shown"
-        return build_content([("Show only", "bold"), (f"   {text}", MUTED)], self._ascii)
+        return Content.assemble(("Show only", "bold"), (f"   {text}", MUTED))
 
     def _build_prompt(self, each: FilterLine) -> Content:
-        runs = draw_filter_line(each, self._is_active(each.choice), self._count_rows(each.choice))
-        return build_content(runs, self._ascii)
+        return Content.assemble(*draw_filter_line(each, self._is_active(each.choice), self._count_rows(each.choice)))
 
     def _is_active(self, choice: FilterChoice | None) -> bool:
         if choice is None:
@@ -164,7 +161,7 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         below = sum(each.choice is not None for each in self._lines[top + height :])
         parts = [f"↑ {above} more"] if above else []
         parts += [f"↓ {below} more"] if below else []
-        self.query_one("#filters-more", Label).update(build_content([("   ".join(parts), "")], self._ascii))
+        self.query_one("#filters-more", Label).update(Content("   ".join(parts)))
 
     def action_list(self, action: str) -> None:
         """Move in the list."""

@@ -42,7 +42,7 @@ from context_tui.tui.widgets.styled_text import (
     PRIMARY,
     WARN,
     Run,
-    build_content,
+    build_lines,
     clip_runs,
     count_cells,
     format_safe_line,
@@ -101,9 +101,8 @@ class HeaderBar(Widget):
 
         message: int
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.ascii = ascii
         self.session: Session | None = None
         self._request_history = RequestHistory((), ())
         self._starts: list[int] = []
@@ -163,10 +162,9 @@ class HeaderBar(Widget):
     def render(self) -> Content:
         """Draw the lines, cached for the view and size."""
         if self._line_cache is None or self._line_cache[0] != self.content_size:
-            lines = self._build_lines(*self.content_size)
-            width = self.content_size.width
-            content = Content("\n").join(build_content(clip_runs(runs, width), self.ascii) for runs in lines)
-            self._line_cache = self.content_size, content
+            width, height = self.content_size
+            lines = (clip_runs(runs, width) for runs in self._build_lines(width, height))
+            self._line_cache = self.content_size, build_lines(lines)
         return self._line_cache[1]
 
     def _format_title_line(self, session: Session, window: Window, width: int) -> list[Run]:

@@ -17,7 +17,7 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import format_number
 from context_tui.session.values import Kind
-from context_tui.text.numbers import ASCII_SIGNS, format_percent, format_tokens
+from context_tui.text.numbers import format_percent, format_tokens
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.rendering.formatting import format_difference, format_estimate_sign, pluralize
@@ -186,12 +186,8 @@ def format_planned_effect(plan: Plan) -> str:
     return effect
 
 
-def format_trigger_variants(plan: Plan, first: int | None, *, ascii: bool = False) -> list[Paragraph]:
-    """Format whether the policy would run now and where it first would have, longest variant first.
-
-    Args:
-        ascii: write ``>=`` for ``≥``, before the lines are broken.
-    """
+def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
+    """Format whether the policy would run now and where it first would have, longest variant first."""
     trigger = plan.trigger
     verdict, style = ("would run now", f"bold {GOOD}") if trigger.fires else ("would not run now", f"bold {WARN}")
     runs: list[Run] = [(verdict, style)]
@@ -202,8 +198,7 @@ def format_trigger_variants(plan: Plan, first: int | None, *, ascii: bool = Fals
         shortest = [[(f"runs {point}" if first >= 0 else "never runs in this session", style)]]
     # The colon is part of the run before it, as lines are broken between words of a run.
     opening: list[Run] = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1])]
-    reason = trigger.reason.translate(ASCII_SIGNS) if ascii else trigger.reason
-    why: list[Run] = [*opening, (reason, "")]
+    why: list[Run] = [*opening, (trigger.reason, "")]
     forms = [[*why, (f" ({trigger.source})", MUTED)]] if trigger.source and trigger.value is not None else []
     running = [step for step in plan.steps if step.trigger.fires]
     firing_steps = [", ".join(filter(None, (step.policy, _format_trigger_numbers(step.trigger)))) for step in running]

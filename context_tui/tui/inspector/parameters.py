@@ -32,7 +32,7 @@ from context_tui.tui.inspector.outcome import (
     format_trigger_variants,
 )
 from context_tui.tui.widgets.setting_rows import SettingRows
-from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, Run, build_content, clip_lines, wrap_parts
+from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, Run, build_lines, clip_lines, wrap_parts
 
 MAX_CURVE_POINTS = 60
 CURVE_HEIGHT, MIN_CURVE_HEIGHT = 3, 2
@@ -85,9 +85,8 @@ class OutcomeText(Widget):
 
     DEFAULT_CSS = "OutcomeText { height: auto; text-wrap: nowrap; text-overflow: clip; }"
 
-    def __init__(self, *, ascii: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.ascii = ascii
         self.paragraphs: list[list[Paragraph]] = []
         self.reserved_lines = 0
         self._room = 100
@@ -113,8 +112,7 @@ class OutcomeText(Widget):
 
     def render(self) -> Content:
         """Draw the paragraphs, each on lines of its own."""
-        lines = fit_paragraphs(self.paragraphs, self.content_size.width, self.content_size.height)
-        return Content("\n").join(build_content(line, self.ascii) for line in lines)
+        return build_lines(fit_paragraphs(self.paragraphs, self.content_size.width, self.content_size.height))
 
 
 class ParameterPanel(Widget):
@@ -136,21 +134,18 @@ class ParameterPanel(Widget):
         policy: str
         name: str
 
-    def __init__(
-        self, change: Callable[[str, str, Any], object], *, ascii: bool = False, id: str | None = None
-    ) -> None:
+    def __init__(self, change: Callable[[str, str, Any], object], *, id: str | None = None) -> None:
         """Create a panel that calls *change* with policy, name and value; names in a chain are ``POLICY.NAME``."""
         super().__init__(id=id)
         self._change = change
-        self.ascii = ascii
         self.policy = ""
         self._shown_at: Context | None = None
         self._values: dict[str, Any] = {}
         self._outcome: PlanOutcome | None = None
         self._difference: list[Paragraph] = []
-        self.rows = SettingRows(lambda name, value: self._change(self.policy, name, value), ascii=ascii)
-        self.outcome = OutcomeText(ascii=ascii)
-        self.curve = CurveView(ascii=ascii)
+        self.rows = SettingRows(lambda name, value: self._change(self.policy, name, value))
+        self.outcome = OutcomeText()
+        self.curve = CurveView()
 
     def compose(self) -> ComposeResult:
         """Yield the settings and the outcome."""
@@ -203,9 +198,7 @@ class ParameterPanel(Widget):
         if self._difference:
             paragraphs.append(self._difference)
         if plan:
-            paragraphs.append(
-                MANUAL_KEYS_HELP if plan.trigger.by_hand else format_trigger_variants(plan, first, ascii=self.ascii)
-            )
+            paragraphs.append(MANUAL_KEYS_HELP if plan.trigger.by_hand else format_trigger_variants(plan, first))
         self.outcome.show(paragraphs, self._needed_curve_height)
         if self.rows.current_parameter and self.curve.setting_name == self.selected:
             self.curve.set_current(self.rows.current_parameter.get_effective_value(values[self.selected]))

@@ -37,7 +37,7 @@ from context_tui.tui.widgets.styled_text import (
     PRIMARY,
     WARN,
     Run,
-    build_content,
+    build_lines,
     count_cells,
     format_bar,
     pad_runs,
@@ -232,11 +232,10 @@ class Scoreboard(Widget, can_focus=True):
         Binding("down,j", "choose(1)", "Policy below", show=False, id="score-down", tooltip="Policy below"),
     ]
 
-    def __init__(self, choose: Callable[[str], object], *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, choose: Callable[[str], object], *, id: str | None = None) -> None:
         """Create a scoreboard that calls back with the name of the chosen policy, before the key press ends."""
         super().__init__(id=id)
         self._choose_policy = choose
-        self.ascii = ascii
         self.rows: Sequence[ScoreRow] = ()
         self.current = self.measure_label = ""
 
@@ -265,13 +264,13 @@ class Scoreboard(Widget, can_focus=True):
         """Draw the lines, the current one highlighted."""
         width = self.content_size.width
         columns = fit_score_columns(self.rows, width)
-        lines = [build_content(format_score_heading(columns, width, self.measure_label), self.ascii)]
+        lines = [format_score_heading(columns, width, self.measure_label)]
         first = self._first_visible_row
         for number, row in enumerate(self.rows[first : first + self._visible_row_count], first):
             current = row.policy == self.current
             runs = format_score_line(number + 1, row, current, columns, width)
-            lines.append(build_content(set_background(runs) if current else runs, self.ascii))
-        return Content("\n").join(lines)
+            lines.append(set_background(runs) if current else runs)
+        return build_lines(lines)
 
     def action_choose(self, rows: int) -> None:
         """Choose the policy above or below."""

@@ -95,8 +95,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Yield header, status, timeline with its map, detail, settings and footer."""
-        plain = self.options.ascii
-        yield HeaderBar(ascii=plain, id="header")
+        yield HeaderBar(id="header")
         yield StatusLine(id="status")
         with Horizontal(id="middle"):
             with Vertical(id="left"):
@@ -108,10 +107,10 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
                 yield SearchBar(self.controller, self.jobs, self.action_match, id="search")
             with ContentSwitcher(initial="breakdown" if self.options.last_state.breakdown else "detail", id="side"):
                 yield Detail(id="detail")
-                yield BreakdownView(ascii=plain, id="breakdown")
+                yield BreakdownView(id="breakdown")
         with Horizontal(id="tuning"):
-            yield Scoreboard(self.action_policy, ascii=plain, id="scoreboard")
-            yield ParameterPanel(self.change_setting, ascii=plain, id="panel")
+            yield Scoreboard(self.action_policy, id="scoreboard")
+            yield ParameterPanel(self.change_setting, id="panel")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="tiny", markup=False)
 

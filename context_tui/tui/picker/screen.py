@@ -68,9 +68,7 @@ class FilterInput(Input):
     """Input for the filter; keys that move the cursor over the sessions work here too."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        build_picker_binding(
-            "enter", "submit", "open", "filter-submit", "Open the selected session", show=True
-        ),
+        build_picker_binding("enter", "submit", "open", "filter-submit", "Open the selected session", show=True),
         build_picker_binding("up", "screen.move(-1)", "session", "filter-up", "Previous session", "↑↓"),
         build_picker_binding("down", "screen.move(1)", "down", "filter-down", "Next session"),
         build_picker_binding("pageup", "screen.page(-1)", "page up", "filter-page-up", "One page up"),

@@ -32,10 +32,8 @@ class ChartsView(LinesPane, can_focus=True):
         tokens: int
         is_first: bool
 
-    def __init__(
-        self, draw_charts: Callable[[int, int], Charts], *, ascii: bool = False, id: str | None = None
-    ) -> None:
-        super().__init__(self._draw_lines, ascii=ascii, id=id)
+    def __init__(self, draw_charts: Callable[[int, int], Charts], *, id: str | None = None) -> None:
+        super().__init__(self._draw_lines, id=id)
         self._draw_charts = draw_charts
         self.charts = Charts([])
         self._is_dragging = self._is_threshold_dragged = False

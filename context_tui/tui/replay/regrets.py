@@ -89,10 +89,9 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def compose(self) -> ComposeResult:
         """Yield the totals, the cases, the evidence of the selected case, and its two sides."""
-        ascii = self.controller.options.ascii
-        yield LinesPane(self._draw_head, ascii=ascii, id="regrets-head")
-        yield ClickableLines(self._draw_list, ascii=ascii, id="regrets-list")
-        yield LinesPane(self._draw_evidence, ascii=ascii, id="regrets-evidence")
+        yield LinesPane(self._draw_head, id="regrets-head")
+        yield ClickableLines(self._draw_list, id="regrets-list")
+        yield LinesPane(self._draw_evidence, id="regrets-evidence")
         with Container(id="regrets-sides"):
             for side in SIDES:
                 yield Detail(id=f"regrets-{side}")

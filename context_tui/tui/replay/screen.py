@@ -52,7 +52,7 @@ from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.setting_lines import list_setting_lines
 from context_tui.tui.widgets.setting_rows import SettingRows
-from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run, build_content
+from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
 from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 OUTDATED_GRACE_S = 0.25
@@ -135,20 +135,18 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def compose(self) -> ComposeResult:
         """Header, charts, the call under the cursor, policies, settings, limits, footer."""
-        ascii = self.controller.options.ascii
-        yield LinesPane(self._draw_header, ascii=ascii, id="replay-header")
-        yield ChartsView(self._draw_charts, ascii=ascii, id="replay-charts")
-        yield LinesPane(self._draw_call, ascii=ascii, id="replay-words")
+        yield LinesPane(self._draw_header, id="replay-header")
+        yield ChartsView(self._draw_charts, id="replay-charts")
+        yield LinesPane(self._draw_call, id="replay-words")
         with Vertical(id="replay-bottom"):
             yield ClickableLines(
                 partial(formatting.format_policy_table, self.comparison),
-                ascii=ascii,
                 is_focusable=False,
                 id="replay-table",
             )
             with Vertical(id="replay-settings"):
-                yield SettingRows(self._set_param, ascii=ascii, id="replay-rows")
-        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=ascii, id="replay-limits")
+                yield SettingRows(self._set_param, id="replay-rows")
+        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], id="replay-limits")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="replay-tiny", markup=False)
 
@@ -166,7 +164,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         legend = formatting.format_legend(charts.signs, width - 4)
         if legend != self._legend:
             self._legend = legend
-            self.query_one(ChartsView).border_title = build_content(legend, self.controller.options.ascii)
+            self.query_one(ChartsView).border_title = Content.assemble(*legend)
         return charts
 
     def _draw_call(self, width: int, height: int) -> list[list[Run]]:

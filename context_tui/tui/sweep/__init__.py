@@ -56,7 +56,7 @@ def build_comparison_screen(
         )
 
     adopt = adopt or partial(_adopt_in_comparison, comparison)
-    return SweepScreen(board, format_command=format_command, adopt=adopt, ascii=controller.options.ascii)
+    return SweepScreen(board, format_command=format_command, adopt=adopt)
 
 
 def build_sessions_screen(sweep: Sweep, command: str, options: InspectorOptions) -> SweepScreen:
@@ -65,7 +65,7 @@ def build_sessions_screen(sweep: Sweep, command: str, options: InspectorOptions)
     from context_tui.tui.sweep.screen import SweepScreen
 
     board = SweepBoard(sweep, command=command, window=options.window)
-    return SweepScreen(board, format_command=lambda board: board.command, ascii=options.ascii)
+    return SweepScreen(board, format_command=lambda board: board.command)
 
 
 def _adopt_in_inspector(controller: Controller, setting: SweepSetting) -> str:

@@ -13,6 +13,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingsMap
 from textual.containers import Container, Horizontal
+from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, Static
@@ -35,7 +36,7 @@ from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
-from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run, build_content
+from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
 
 UPDATE_INTERVAL_S, UPDATE_COST_FACTOR = 0.1, 8
 """Minimum seconds between two updates while settings are measured, and minimum multiple of the time of an update."""
@@ -82,18 +83,16 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         *,
         format_command: Callable[[SweepBoard], str],
         adopt: AdoptSetting | None = None,
-        ascii: bool,
     ) -> None:
         """Show a board.
 
         Args:
             format_command: formats the command line of the same sweep.
             adopt: adopts the chosen setting; None to list its sessions instead.
-            ascii: draw with ASCII characters only.
         """
         super().__init__()
         self._bindings = BindingsMap.merge([BindingsMap(build_bindings(live=board.is_live)), self._bindings])
-        self.board, self._format_command, self._adopt, self._ascii = board, format_command, adopt, ascii
+        self.board, self._format_command, self._adopt = board, format_command, adopt
         self.grid_error = ""
         self.is_measuring = self.is_stopped = False
         self._run_number = 0
@@ -106,18 +105,18 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     def compose(self) -> ComposeResult:
         """Header, grid, status, table and plot, the setting under the cursor, limits, footer."""
-        board, ascii = self.board, self._ascii
-        yield LinesPane(lambda width, _: [formatting.format_header(board, width)], ascii=ascii, id="sweep-header")
+        board = self.board
+        yield LinesPane(lambda width, _: [formatting.format_header(board, width)], id="sweep-header")
         if board.is_live:
             with Horizontal(id="sweep-line"):
                 yield Static(f"{board.current_setting.policy.name} ", id="sweep-prompt", markup=False)
                 yield Input(board.grid_text, id="sweep-grid", compact=True, select_on_focus=False)
-        yield LinesPane(self._draw_status, ascii=ascii, id="sweep-status")
+        yield LinesPane(self._draw_status, id="sweep-status")
         with Container(id="sweep-panes"):
-            yield ClickableLines(self._draw_table, ascii=ascii, id="sweep-table")
-            yield ClickableLines(self._draw_plot, ascii=ascii, is_focusable=False, id="sweep-plot")
-        yield LinesPane(self._draw_setting, ascii=ascii, id="sweep-words")
-        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=ascii, id="sweep-limits")
+            yield ClickableLines(self._draw_table, id="sweep-table")
+            yield ClickableLines(self._draw_plot, is_focusable=False, id="sweep-plot")
+        yield LinesPane(self._draw_setting, id="sweep-words")
+        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], id="sweep-limits")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="sweep-tiny", markup=False)
 
@@ -186,9 +185,9 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         board, plot_pane = self.board, self.query_one("#sweep-plot")
         first, count, room = self._first_row, len(board.listed_names), self._visible_rows
         title = [(f"{first + 1:,}–{min(first + room, count):,} of {count:,}", MUTED)]
-        self._table_pane.border_title = build_content(title, self._ascii) if count > room else None
+        self._table_pane.border_title = Content.assemble(*title) if count > room else None
         legend = formatting.format_legend(board, max(plot_pane.size.width - 4, 0))
-        plot_pane.border_title = build_content(legend, self._ascii)
+        plot_pane.border_title = Content.assemble(*legend)
 
     @property
     def _table_pane(self) -> ClickableLines:
@@ -405,7 +404,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         """Adopt the setting; in a sweep over sessions, list its sessions."""
         setting = self.board.settings_by_name[self.board.cursor]
         if self._adopt is None:
-            self.app.push_screen(SessionsScreen(self.board, setting, ascii=self._ascii))
+            self.app.push_screen(SessionsScreen(self.board, setting))
         else:
             self.dismiss(partial(self._adopt, setting))
 

@@ -110,19 +110,18 @@ class SessionsScreen(Screen[None]):
         name: str
         setting: SweepSetting
 
-    def __init__(self, board: SweepBoard, setting: SweepSetting, *, ascii: bool) -> None:
+    def __init__(self, board: SweepBoard, setting: SweepSetting) -> None:
         super().__init__()
-        self._board, self._setting, self._ascii = board, setting, ascii
+        self._board, self._setting = board, setting
         self._rows = [row for row in board.sweep.rows if row.setting == setting.name]
         self.order, self.cursor_index, self._first_row = "used later", 0, 0
         self.session_rows = sort_sessions(self._rows, self.order)
 
     def compose(self) -> ComposeResult:
         """Return a header, the sessions, limits, footer."""
-        ascii = self._ascii
-        yield LinesPane(self._draw_header, ascii=ascii, id="sessions-header")
-        yield ClickableLines(self._draw_lines, ascii=ascii, id="sweep-sessions")
-        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=ascii, id="sessions-limits")
+        yield LinesPane(self._draw_header, id="sessions-header")
+        yield ClickableLines(self._draw_lines, id="sweep-sessions")
+        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], id="sessions-limits")
         yield KeyFooter()
 
     def _draw_header(self, width: int, _: int) -> list[list[Run]]:

@@ -42,15 +42,8 @@ class ClickableLines(LinesPane, can_focus=True):
 
         lines: int
 
-    def __init__(
-        self,
-        build_lines: Callable[[int, int], Lines],
-        *,
-        ascii: bool = False,
-        is_focusable: bool = True,
-        id: str | None = None,
-    ) -> None:
-        super().__init__(build_lines, ascii=ascii, id=id)
+    def __init__(self, draw: Callable[[int, int], Lines], *, is_focusable: bool = True, id: str | None = None) -> None:
+        super().__init__(draw, id=id)
         self.can_focus = is_focusable
 
     def on_click(self, event: events.Click) -> None:

@@ -33,7 +33,7 @@ from context_tui.tui.widgets.setting_lines import (
     move_entry,
     toggle_entry,
 )
-from context_tui.tui.widgets.styled_text import MUTED, Run, build_content, clip_lines, clip_runs, set_background
+from context_tui.tui.widgets.styled_text import MUTED, Run, build_lines, clip_lines, clip_runs, set_background
 
 MIN_VISIBLE_ROWS = 2
 """Lines of settings that stay visible above the entries of a list."""
@@ -82,11 +82,10 @@ class SettingRows(Widget, can_focus=True):
 
         name: str
 
-    def __init__(self, set_value: Callable[[str, Any], object], *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, set_value: Callable[[str, Any], object], *, id: str | None = None) -> None:
         """Create the rows; *set_value* is called with the name and value of a setting, and calls ``show``."""
         super().__init__(id=id)
         self._set_value = set_value
-        self.ascii = ascii
         self.parameters: list[Parameter] = []
         self.values: dict[str, Any] = {}
         self.row = 0
@@ -176,7 +175,7 @@ class SettingRows(Widget, can_focus=True):
         """Render the rows, and the details of the chosen one below them."""
         width = self.content_size.width
         if self.current_parameter is None or not width:
-            return build_content([("no parameters", MUTED)])
+            return Content.assemble(("no parameters", MUTED))
         columns, order = self.columns, self._policy_order
         rows, detail_lines, _ = self._arrange_lines()
         hidden = len(list_setting_lines(self.parameters)) - self._top - len(rows)
@@ -192,7 +191,7 @@ class SettingRows(Widget, can_focus=True):
         if self._top:
             lines[0][0] = (lines[0][0][0][:1] + "▴", lines[0][0][1] or MUTED)
         lines += [[(" " * MARK_WIDTH, ""), *line] for line in detail_lines]
-        return Content("\n").join(build_content(line, self.ascii) for line in lines)
+        return build_lines(lines)
 
     @property
     def _policy_order(self) -> Sequence[str]:

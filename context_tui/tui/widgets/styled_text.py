@@ -9,10 +9,9 @@ from rich.cells import cell_len
 from textual.content import Content
 from textual.widget import Widget
 
-from context_tui.text.numbers import ASCII_SIGNS
 from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.rendering.columns import drop_columns
-from context_tui.tui.terminal.cells import ELLIPSIS, MAX_LINE_SOURCE, find_word_end, shorten, to_ascii
+from context_tui.tui.terminal.cells import ELLIPSIS, MAX_LINE_SOURCE, find_word_end, shorten
 
 Run = tuple[str, str]
 """Text with its style."""
@@ -24,11 +23,9 @@ GOOD, WARN, BAD, PRIMARY = "$text-success", "$text-warning", "$text-error", "$te
 _WORD_PATTERN = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words together
 
 
-def build_content(runs: Iterable[Run], ascii: bool = False) -> Content:
-    """Build content from runs; with *ascii*, replace glyphs."""
-    return Content.assemble(
-        *((to_ascii(text.translate(ASCII_SIGNS)) if ascii else text, style) for text, style in runs)
-    )
+def build_lines(lines: Iterable[Iterable[Run]]) -> Content:
+    """Build content from the runs of each line."""
+    return Content("\n").join(Content.assemble(*line) for line in lines)
 
 
 def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Content:
@@ -157,12 +154,12 @@ class LinesPane(Widget):
 
     DEFAULT_CSS = "LinesPane { text-wrap: nowrap; text-overflow: clip; padding: 0 1; }"
 
-    def __init__(self, build_lines: Callable[[int, int], Lines], *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, draw: Callable[[int, int], Lines], *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._build_lines, self.ascii = build_lines, ascii
+        self._draw = draw
 
     def render(self) -> Content:
         """Render the lines."""
         width, height = self.content_size
-        lines = self._build_lines(width, height)[:height] if width and height else []
-        return Content("\n").join(build_content(clip_runs(line, width), self.ascii) for line in lines)
+        lines = self._draw(width, height)[:height] if width and height else []
+        return build_lines(clip_runs(line, width) for line in lines)

@@ -73,22 +73,9 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        _build_binding("question_mark,f1", "help", "help", "help", "List all keys", "?"),
-        _build_binding(
-            "left_square_bracket,left_parenthesis,p",
-            "other(-1)",
-            "compaction",
-            "previous",
-            "Go to the compaction before",
-            "[]",
-        ),
-        _build_binding(
-            "right_square_bracket,right_parenthesis,n",
-            "other(1)",
-            "Next compaction",
-            "next",
-            "Go to the next compaction",
-        ),
+        _build_binding("?,f1", "help", "help", "help", "List all keys", "?"),
+        _build_binding("[,(,p", "other(-1)", "compaction", "previous", "Go to the compaction before", "[]"),
+        _build_binding("],),n", "other(1)", "Next compaction", "next", "Go to the next compaction"),
         _build_binding("up,k", "move(-1)", "row", "up", "The row above", "↑↓"),
         _build_binding("down,j", "move(1)", "Row below", "down", "The row below"),
         _build_binding(

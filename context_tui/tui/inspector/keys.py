@@ -113,19 +113,11 @@ def _build_policy_bindings(policies: Mapping[str, Policy]) -> list[Binding]:
 
 _FIRST_BINDINGS = [
     # First, so that it stays in sight in a narrow footer.
-    bind("question_mark,f1", "help", "help", "help", "List all keys", "?"),
+    bind("?,f1", "help", "help", "help", "List all keys", "?"),
     bind("tab", "pane(1)", "pane", "pane-next", "Go to the next pane", "tab"),
     bind("shift+tab", "pane(-1)", "Previous pane", "pane-previous", "Go to the previous pane"),
-    bind(
-        "left_square_bracket",
-        "run('move_to_turn', -1)",
-        "Turn",
-        "turn-previous",
-        "Go to the start of this or the previous turn",
-    ),
-    bind(
-        "right_square_bracket", "run('move_to_turn', 1)", "Next turn", "turn-next", "Go to the start of the next turn"
-    ),
+    bind("[", "run('move_to_turn', -1)", "Turn", "turn-previous", "Go to the start of this or the previous turn"),
+    bind("]", "run('move_to_turn', 1)", "Next turn", "turn-next", "Go to the start of the next turn"),
     bind("z", "run('toggle_fold')", "Fold turn", "fold", "Fold the turn of the selected row to its head, or open it"),
     bind(
         "Z",
@@ -144,45 +136,23 @@ _OTHER_BINDINGS = [
     bind(
         "shift+right", "value(10)", "Raise value by ten", "value-ten-more", "Raise the selected parameter by ten steps"
     ),
-    bind("equals_sign", "type", "Type a value", "type", "Type a value for the selected parameter"),
-    bind("full_stop", "run('toggle_point')", "Here", "as-of", "Plan before the selected message, or at the end again"),
+    bind("=", "type", "Type a value", "type", "Type a value for the selected parameter"),
+    bind(".", "run('toggle_point')", "Here", "as-of", "Plan before the selected message, or at the end again"),
+    bind(">", "run('move_to_changed', 1)", "Next change", "change-next", "Go to the next row that the plan changes"),
     bind(
-        "greater_than_sign",
-        "run('move_to_changed', 1)",
-        "Next change",
-        "change-next",
-        "Go to the next row that the plan changes",
-    ),
-    bind(
-        "less_than_sign",
+        "<",
         "run('move_to_changed', -1)",
         "Previous change",
         "change-previous",
         "Go to the previous row that the plan changes",
     ),
+    bind("}", "run('move_to_jump_point', 1)", "Jump", "jump-next", f"Go to the next {_JUMP_POINTS_LABEL}"),
     bind(
-        "right_curly_bracket",
-        "run('move_to_jump_point', 1)",
-        "Jump",
-        "jump-next",
-        f"Go to the next {_JUMP_POINTS_LABEL}",
+        "{", "run('move_to_jump_point', -1)", "Jump back", "jump-previous", f"Go to the previous {_JUMP_POINTS_LABEL}"
     ),
+    bind(")", "run('move_to_compaction', 1)", "Compaction", "compaction-next", "Go to the next recorded compaction"),
     bind(
-        "left_curly_bracket",
-        "run('move_to_jump_point', -1)",
-        "Jump back",
-        "jump-previous",
-        f"Go to the previous {_JUMP_POINTS_LABEL}",
-    ),
-    bind(
-        "right_parenthesis",
-        "run('move_to_compaction', 1)",
-        "Compaction",
-        "compaction-next",
-        "Go to the next recorded compaction",
-    ),
-    bind(
-        "left_parenthesis",
+        "(",
         "run('move_to_compaction', -1)",
         "Compaction back",
         "compaction-previous",
@@ -192,7 +162,7 @@ _OTHER_BINDINGS = [
     *(each.binding for each in FULL_SCREENS if each.is_in_footer),
     bind("b", "breakdown", "where", "breakdown", "Show where the tokens are: by category, tool, block and file", "b"),
     bind("e", "export", "export", "export", "Export to a new file", "e"),
-    bind("slash", "search", "find", "search", "Search the whole session", "/"),
+    bind("/", "search", "find", "search", "Search the whole session", "/"),
     bind("n", "match(1)", "Next match", "match-next", "Go to the next match"),
     bind("N", "match(-1)", "Previous match", "match-previous", "Go to the previous match"),
     bind("v", "raw", "As written", "raw", "Show the message as written, or with its markdown and code rendered"),

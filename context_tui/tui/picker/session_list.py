@@ -107,7 +107,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         build_picker_binding("enter", "choose", "open", "open", "Open the selected session", show=True),
-        build_picker_binding("slash", "screen.filter", "filter", "filter", "Filter by name, title or project", "/"),
+        build_picker_binding("/", "screen.filter", "filter", "filter", "Filter by name, title or project", "/"),
         build_picker_binding("right,l", "fold(True)", "unfold", "unfold", "Show subagents and branches", "→"),
         build_picker_binding("left,h", "fold(False)", "fold", "fold", "Hide subagents and branches"),
         build_picker_binding("s", "sort", "sort", "sort", "Sort by time, size, fill, project", show=True),

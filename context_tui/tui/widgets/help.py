@@ -25,7 +25,7 @@ class HelpScreen(TextScreen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark,f1", "dismiss", "close", key_display="esc", id="help-close", tooltip="Back"),
+        Binding("escape,q,?,f1", "dismiss", "close", key_display="esc", id="help-close", tooltip="Back"),
     ]
 
     def __init__(self, nodes: Sequence[DOMNode], *, notes: Sequence[str] = ()) -> None:

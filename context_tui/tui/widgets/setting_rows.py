@@ -71,7 +71,7 @@ class SettingRows(Widget, can_focus=True):
         Binding("right", "step(1)", "More", show=False, id="setting-more", tooltip="One step more"),
         build_binding("shift+left", "step(-10)", "Less", "setting-ten-less", "Ten steps less; in a chain: earlier"),
         build_binding("shift+right", "step(10)", "More", "setting-ten-more", "Ten steps more; in a chain: later"),
-        Binding("equals_sign,enter", "type", "type", key_display="=", id="setting-type", tooltip="Type a value"),
+        Binding("=,enter", "type", "type", key_display="=", id="setting-type", tooltip="Type a value"),
         Binding("space", "tick", "Tick", show=False, id="setting-tick", tooltip="Switch on or off, tick an item"),
         Binding("backspace", "default", "Default", show=False, id="setting-default", tooltip="Reset to the default"),
     ]

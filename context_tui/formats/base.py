@@ -16,12 +16,12 @@ ALL_FROM_SOURCE = "all of it"
 HEAD_BYTES = 65_536
 """Bytes at the start of a file by which its format is detected."""
 LONG_HEAD_BYTES = 4 << 20
-"""Bytes at the start of a JSON file that are read if no format claims it by fewer."""
+"""Bytes of a JSON file that are read if no format claims it by its first ``HEAD_BYTES``."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Claim that a file is of a format: ``strength`` from 1 (possible) to 100 (certain), and the evidence in words."""
+    """Claim that a file has a format: ``strength`` from 1 (possible) to 100 (certain), and the evidence in words."""
 
     strength: int
     evidence: str
@@ -31,8 +31,8 @@ class Claim:
 class Advance:
     """Result of one step of a scan.
 
-    ``appended`` is the number of new messages, ``revised_from`` the first earlier message that changed, if any, and
-    ``end`` whether the whole file has been read (a scan of a file that grows can be advanced again).
+    ``appended`` is the number of new messages, and ``revised_from`` the first earlier message that changed, if any.
+    ``end`` is True if the whole file has been read; if the file grows, the scan can be advanced again.
     """
 
     appended: int
@@ -78,9 +78,8 @@ class Format(Protocol):
     """An on-disk format; base class of built-in formats and of those of other packages.
 
     A format defines ``name``, ``about``, ``sniff``, ``list_sessions`` and ``make_scanner``. Every other member has a
-    default. Capabilities follow from the methods that it defines: with :meth:`write` it is a target of exports, with
-    :meth:`copy` records are copied, with :meth:`edit_in_place` files are changed in place, with
-    :meth:`unsupported_reason` what is written is a request to a provider.
+    default. Which optional methods it defines decides what it can do: see ``writable``, ``copies``, ``in_place`` and
+    ``is_request``.
 
     Attributes:
         name: Its name on the command line.
@@ -90,7 +89,7 @@ class Format(Protocol):
             :data:`ALL_FROM_SOURCE`, or a few words.
         checked_with: The version of the program whose requests were compared with the session files that it wrote
             (``make agents``).
-        request_recording: A command or a setting that records the whole requests of its agent, which its files lack.
+        request_recording: A command or a setting that records the agent's whole requests, which its session files lack.
         requests_id: Id of the session of whole requests in the same file, if the files hold such requests too.
     """
 
@@ -125,7 +124,7 @@ class Format(Protocol):
         return type(self).unsupported_reason is not Format.unsupported_reason
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return a claim for a file that begins with *head* (up to ``HEAD_BYTES``), or None."""
+        """Return a claim to a file that begins with *head* (up to ``HEAD_BYTES``), or None."""
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """Return the sessions in a file, in its order; cheap. The ``id`` of the only or main one is empty.
@@ -146,7 +145,7 @@ class Format(Protocol):
         """
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a session that is known only once the file was read, such as a branch; None for any other id.
+        """Return a session that is not listed since only a full read finds it, such as a branch; None for other ids.
 
         Args:
             main: The main session of the file.
@@ -154,7 +153,7 @@ class Format(Protocol):
         return None
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the session of the subagent that the call in a block row started; None if no record names it.
+        """Return the session of the subagent that the call in block row *call* started; None if no record names it.
 
         Raises:
             UnreadableSession: a record names it, but it is missing.
@@ -170,7 +169,7 @@ class Format(Protocol):
         return []
 
     def reads_all_siblings(self, path: Path) -> bool:
-        """Return whether the program takes every file in the folder of *path* for a session."""
+        """Return whether the program reads every file in the folder of *path* as a session."""
         return False
 
     def read_title(self, path: Path) -> str:
@@ -196,7 +195,7 @@ class Format(Protocol):
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
         """Return the reason why a provider refuses *block* in a message of *role*; empty if it does not.
 
-        Refused blocks are left out before pairs are mended, so that no message is written empty.
+        Refused blocks are removed before calls and results are paired, so that no message is written empty.
         """
         return ""
 
@@ -212,7 +211,7 @@ class Format(Protocol):
         raise Error(f"format {self.name!r} cannot be written")
 
     def can_copy(self, session: Session) -> bool:
-        """Return whether :meth:`copy` writes *session*, as read by this format; cheap."""
+        """Return whether :meth:`copy` can write *session*, which is of this format; cheap."""
         return self.copies
 
     def copy(self, session: Session, path: Path) -> list[str] | None:

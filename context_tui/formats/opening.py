@@ -34,7 +34,7 @@ def detect_format(path: Path) -> Format:
     """Return the format with the strongest claim to a file.
 
     Raises:
-        UnreadableSession: the file cannot be read, is empty or binary, or of an unknown format.
+        UnreadableSession: the file cannot be read, is empty or binary, or has an unknown format.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         raise UnreadableSession(f"{path}: is not a regular file; pipe it in: `context-tui inspect - < {path}`")
@@ -71,7 +71,7 @@ def _is_empty_document(head: bytes) -> bool:
 
 
 def _collect_claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
-    """Return the claims on a file that begins with *head*, and the claim that it holds no session, if any."""
+    """Return the claims to a file that begins with *head*, and the claim that it holds no session, if there is one."""
     claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
     from context_tui.formats.unsupported import detect_side_file  # once every format is imported: it knows Cline's
 
@@ -84,7 +84,7 @@ def list_session_suffixes() -> tuple[str, ...]:
 
 
 def sessions_in(spec: str | Path) -> list[SessionInfo]:
-    """Return the sessions at a path: of a file, or of the files in a directory.
+    """Return the sessions at a path: those of a file, or of the files in a directory.
 
     Raises:
         UnreadableSession: there is none.
@@ -108,10 +108,10 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
 
 
 def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
-    """Return the sessions of the files in a folder; without any, of those in its subfolders (of projects, or days).
+    """Return the sessions of the files in a folder; if there are none, those in its subfolders (of projects, or days).
 
     Raises:
-        UnreadableSession: the folder may not be read, or has too many subfolders.
+        UnreadableSession: the folder cannot be read, or has too many subfolders.
     """
     unreadable_folders = 0
 
@@ -136,7 +136,7 @@ def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
 
 
 def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionInfo]]) -> list[SessionInfo]:
-    """Search a folder; without a session in it, each of its subfolders, and so on; none is searched twice.
+    """Return the sessions in a folder, or if it holds none those in its subfolders, recursively; each is searched once.
 
     Raises:
         UnreadableSession: there are too many subfolders.
@@ -163,7 +163,7 @@ def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionIn
 
 
 def list_folder_sessions(path: Path) -> list[SessionInfo]:
-    """Return the sessions that a folder itself represents, by the first format that has any; usually none."""
+    """Return the sessions of a folder that some format treats as a session; usually none."""
     return next((sessions for form in FORMATS.values() if (sessions := form.list_folder_sessions(path))), [])
 
 
@@ -184,7 +184,7 @@ def choose_session(spec: str | Path) -> SessionInfo:
     """Return the only or main session of a specification.
 
     Raises:
-        SeveralSessions: there are several, none of which is the main one.
+        SeveralSessions: there are several, and none is the main one.
         UnreadableSession: there is none.
     """
     sessions = sessions_in(spec)
@@ -203,7 +203,7 @@ def find_main_session(sessions: Sequence[SessionInfo]) -> SessionInfo | None:
 
 
 def make_scanner(info: SessionInfo) -> Scanner:
-    """Return a scanner of a session of :func:`sessions_in`."""
+    """Return a scanner of a session that :func:`sessions_in` returned."""
     return FORMATS[info.format].make_scanner(Path(info.path), info)
 
 
@@ -214,8 +214,8 @@ def open_session(spec: str | Path, *, window: int | None = None) -> Session:
         window: The context window in tokens, which overrides that of the file.
 
     Raises:
-        UnreadableSession: the file is missing, empty, binary, or of an unknown format.
-        SeveralSessions: *spec* holds several sessions and names none.
+        UnreadableSession: the file is missing, empty, binary, or has an unknown format.
+        SeveralSessions: *spec* has no id and holds several sessions.
         PlanError: the window is not a positive number.
     """
     return scan(make_scanner(choose_session(spec))).with_window(window)

@@ -103,18 +103,18 @@ _QUIET_MEMBERS = {
     "can_copy": QuietMember(bool, False),
     "build_resume_command": QuietMember(str, ""),
 }
-"""Members that inspect files which may be of another format."""
+"""Members that inspect files, which may have another format."""
 
 
 class GuardedFormat(Guard):
-    """Format of another package: members that inspect fail silently, the others with an ``Error``."""
+    """Format of another package. Members that inspect files fail silently; other failures become an ``Error``."""
 
     def __init__(self, wrapped: Format) -> None:
         super().__init__(wrapped, "format", _QUIET_MEMBERS, "; tell its author")
         self._format = wrapped
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return the claim; None if that fails, so that another format can claim the file."""
+        """Return the claim; None if the format fails, so that another one can claim the file."""
         claim = self._ask(self._format.sniff, _QUIET_MEMBERS["sniff"], head, path)
         return claim if claim is not None and isinstance(claim.strength, int) else None
 
@@ -122,7 +122,7 @@ class GuardedFormat(Guard):
         return self._list_checked(self._format.list_sessions, path)
 
     def make_lister(self) -> Lister:
-        """Return a lister; a failure to make it is reported for each file."""
+        """Return a lister; if the format cannot make one, that is reported for each file."""
         listers: list[Lister] = []
 
         def list_sessions_of(path: Path) -> list[SessionInfo]:
@@ -166,8 +166,6 @@ class GuardedFormat(Guard):
 
 
 class _GuardedScanner:
-    """Scanner of a format of another package."""
-
     def __init__(self, guarded: GuardedFormat, path: Path, scanner: Scanner) -> None:
         self._format, self._path, self._scanner = guarded, path, scanner
 

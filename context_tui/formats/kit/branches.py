@@ -14,12 +14,12 @@ from context_tui.session.session import SessionInfo
 BRANCH_PREFIX = "branch-"
 """Start of the ids of abandoned branches, which are numbered from 1 in file order.
 
-Branches are found by reading the session, not listed: their scanner raises UnreadableSession for an unknown one.
+Only reading the session finds branches, so an id is checked by its scanner, which raises UnreadableSession.
 """
 
 
 def find_branch(main: SessionInfo, session_id: str) -> SessionInfo | None:
-    """Return the branch of the session *main* with an id; None for an id of another kind."""
+    """Return the branch of the session *main* with an id; None if it is not the id of a branch."""
     is_branch = session_id.startswith(BRANCH_PREFIX)
     return replace(main, id=session_id, title=session_id, parent=main.path) if is_branch else None
 
@@ -33,7 +33,10 @@ class MessageTree(Protocol):
 
     @property
     def replaced(self) -> Collection[int] | None:
-        """Replaced messages. If it is None, messages before a branch without a parent belong to earlier contexts."""
+        """Replaced messages.
+
+        None means that branches without a parent follow the end of an earlier context, not its messages.
+        """
 
     @property
     def event_positions(self) -> Mapping[tuple[str, int], int]:
@@ -98,7 +101,6 @@ class BranchFacts:
         return message if message is None or self._selection is None else self._selection.number_of(message)
 
     def _update_abandoned(self) -> bool:
-        """Update the abandoned branches; return whether they have changed."""
         if self._revision == self._tree.revision:
             return False
         before = self._abandoned, self._removed_messages, self._removed_events

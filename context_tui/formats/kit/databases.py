@@ -1,7 +1,7 @@
 """SQLite databases, read with their write-ahead log and without creating files next to them.
 
-A plain read-only connection to a database in WAL mode creates ``-shm`` and ``-wal`` files if there are none. So it is
-used only while another program has the database open. Otherwise a write-ahead log is read with its index in memory
+A plain read-only connection to a database in WAL mode creates ``-shm`` and ``-wal`` files if they are missing, so it
+is used only while another program has the database open. Otherwise a write-ahead log is read with its index in memory
 (exclusive mode in a VFS without locks), and a database without a log is read as an immutable file.
 """
 
@@ -32,15 +32,15 @@ DatabaseRow = tuple[Any, ...]
 
 
 class ValueTooLarge(UnreadableSession):
-    """Error: a value is longer than the limit of a query."""
+    """A value is longer than the limit of a query."""
 
 
 class DatabaseLocked(UnreadableSession):
-    """Error: another program has locked a database."""
+    """Another program has locked a database."""
 
 
 class Database:
-    """Database file, opened by the first query, and again when its files have changed. Texts are returned as bytes."""
+    """Database file, opened by the first query and reopened when its files change. Texts are returned as bytes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -139,8 +139,8 @@ class Database:
 class LockedDatabase(Database):
     """Database that is locked exclusively until it is closed, so that it can be changed.
 
-    The lock is refused while another program has the database open, even idly. While it is held, nothing else in this
-    process may open the file: closing any descriptor of a file releases the process's locks on it.
+    Another program that has the database open, even idly, prevents the lock. While the lock is held, nothing else in
+    this process may open the file: closing any descriptor of a file releases the process's locks on it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -217,7 +217,7 @@ def is_database(path: Path) -> bool:
 
 
 def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:
-    """Return the columns of some tables of a database; none for a missing table or another file.
+    """Return the columns of some tables of a database; none for a missing table or a file that is no database.
 
     Raises:
         DatabaseLocked: another program has locked the database.
@@ -232,7 +232,7 @@ def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:
 
 
 def compute_checksum(row: Iterable[Any], previous: int = 0) -> int:
-    """Return the checksum of a sequence of rows that ends with *row*, from that of the rows before it."""
+    """Return the checksum of *row* and all rows before it, whose checksum is *previous*."""
     for value in row:
         data = value if isinstance(value, bytes) else repr(value).encode()
         previous = zlib.crc32(data, zlib.crc32(b"%s %d " % (type(value).__name__.encode(), len(data)), previous))

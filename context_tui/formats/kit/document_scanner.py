@@ -44,10 +44,10 @@ from context_tui.session.values import RecordKind, Role
 
 
 class DocumentShape(Protocol):
-    """Meaning of the elements of a format. A new one is made for every pass.
+    """Parser of the elements of one format. It keeps state between elements, so every scan makes a new one.
 
-    It may have ``lists``, the :class:`MessageLists` by which runs are found; ``note``, a function that returns a note
-    for users about a run; and ``title``, a function that returns a title for the text of the first prompt.
+    Optional members: ``lists``, the :class:`MessageLists` by which runs are found; ``note``, a function that returns a
+    note for users about a run; and ``title``, a function that returns a title for the text of the first prompt.
     """
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
@@ -58,7 +58,7 @@ class DocumentShape(Protocol):
         return []
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """Return a response that was logged beside the list as one more element, with its ``usage``."""
+        """Return the response that was logged beside the list, as one more element with its ``usage``."""
         return None
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
@@ -70,7 +70,7 @@ class DocumentShape(Protocol):
 
 
 class DocumentContent:
-    """Full text of a run, whose bytes are in memory."""
+    """Full text of a run, whose bytes are kept in memory."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class DocumentContent:
         return self._block_reader.read_blocks(message, lambda row: self._parse(self.decode_element(row), places[row]))
 
     def decode_element(self, row: int) -> Any:
-        """Decode the element of a record, which is not a problem."""
+        """Decode the element of a record that is not a problem."""
         return decode_element(self._elements[self.facts.record_place[row]])
 
     def raw(self, record: int) -> str:
@@ -111,10 +111,10 @@ RunReader = Callable[[Path], list[Run]]
 
 
 class DocumentScanner:
-    """Resumable scan of one run of a file. After a change, only new elements are read if the earlier ones are the same.
+    """Resumable scan of one run of a file. If only elements were appended, only these are read.
 
-    With ``related_files`` (files and folders that also describe the session), or if the meaning of elements depends on
-    later ones (``needs_lookahead``), any change means scanning from the start.
+    Any other change means scanning from the start. So does every change if ``related_files`` (files and folders) also
+    describe the session, or if parsing an element depends on later ones (``needs_lookahead``).
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class DocumentScanner:
             self._adder.add(value, location, place, size, place)
 
     def _has_run(self, run: Run) -> bool:
-        """Return whether the file still begins with the elements of *run*, without a torn one, and has its metadata."""
+        """Return whether the file still begins with the complete elements of *run*, and has the same metadata."""
         current, torn = self._read_run(), bool(run.elements) and isinstance(run.elements[-1], BrokenElement)
         elements = run.elements[: len(run.elements) - torn]
         if [*map(get_element_text, current.elements[: len(elements)])] != [*map(get_element_text, elements)]:
@@ -181,7 +181,7 @@ class DocumentScanner:
         return system == system_now and all(old in (None, new) for old, new in zip(metadata, metadata_now, strict=True))
 
     def _read_out_of_band(self, run: Run) -> tuple[Any, ...]:
-        """Return the system prompt and tools of a run, and its model and response, which may be added later."""
+        """Return (system prompt, tools), model and response of a run; the last two may be added later."""
         shape, builder = self._new_shape(), MessageBuilder()
         shape.read_metadata(run, builder)
         return (builder.system, shape.parse_tools(run)), builder.facts.model, shape.parse_response(run)
@@ -209,7 +209,7 @@ class DocumentScanner:
         self._shape.read_metadata(run, self._builder)
 
     def _reload(self) -> bool:
-        """Read a changed file again; return whether the scan has to start again."""
+        """Read a changed file again; return whether the scan must start again."""
         try:
             run = self._read_run_and_stamp()
         except UnreadableSession:  # it is being written: keep what was read
@@ -225,7 +225,7 @@ class DocumentScanner:
 
 
 def _append_response(run: Run, shape: DocumentShape) -> list[Element]:
-    """Return the elements of a run with its logged response; a last element that equals it gets its members."""
+    """Return the elements of a run and its logged response, merged into the last element if their blocks are equal."""
     response = shape.parse_response(run)
     if response is None:
         return run.elements
@@ -257,7 +257,7 @@ def make_run_reader(shape: Callable[[], DocumentShape]) -> RunReader:
 def list_document_sessions(
     path: Path, name: str, shape: Callable[[], DocumentShape], *, read_runs: RunReader | None = None
 ) -> list[SessionInfo]:
-    """Return the sessions of a document: its runs, with their numbers as ids and the first prompts as titles."""
+    """Return the sessions of a document: one for each run, with its number as id and its first prompt as title."""
     runs = (read_runs or make_run_reader(shape))(path)
     status, format_note = files.read_status(path), getattr(shape, "note", lambda run: "")
     return [
@@ -305,7 +305,7 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
     """Copy the file of *session* byte for byte, or write one of several runs as a separate document.
 
     Returns:
-        Notes on what is left out; None for a session that was not read from a document.
+        Notes on what is left out; None if the session was not read from a document.
     """
     content = session.content
     if not isinstance(content, DocumentContent):
@@ -320,7 +320,7 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
 
 
 def find_run_title(run: Run, shape: DocumentShape) -> str:
-    """Return the first typed text of a run; empty where its first elements hold none."""
+    """Return the first typed text among the first elements of a run; empty if they hold none."""
     prepare_shape(shape, MessageBuilder())
     parse, format_text = validated(shape.parse), getattr(shape, "title", format_title)
     for place, element in enumerate(run.elements[:10]):

@@ -1,7 +1,7 @@
 """JSON documents with message lists: one request, a bare list, many runs, JSON lines, logs with responses.
 
-Members and elements are decoded on demand, and stay the bytes of the file until then (``msgspec.Raw`` points into
-them), so that memory use stays near the size of the file. Only values that are not strict JSON are decoded at once.
+Members and elements stay bytes of the file until they are decoded (``msgspec.Raw`` points into them), so memory use is
+close to the size of the file. Only values that are not strict JSON are decoded at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Element = Any
 MESSAGE_KEYS = ("raw_messages", "messages", "traj")
 """Members that hold the message list.
 
-A log may hold a converted list beside the runtime's own: the one that fits the recorded usage is chosen, or the first.
+A log may hold a converted list beside the runtime's own. The one that fits the recorded usage is used, else the first.
 """
 
 
@@ -36,8 +36,8 @@ A log may hold a converted list beside the runtime's own: the one that fits the 
 class MessageLists:
     """Names of the message lists of a format (``keys``), and a test of their elements.
 
-    An element has one of ``required_keys`` and none of ``excluded_keys``. With ``accepts_text`` a text counts as a list
-    of one user message.
+    An element has one of ``required_keys`` and none of ``excluded_keys``. With ``accepts_text``, a text is read as a
+    list of one user message.
     """
 
     keys: tuple[str, ...] = MESSAGE_KEYS
@@ -46,7 +46,7 @@ class MessageLists:
     accepts_text: bool = False
 
     def is_element(self, element: Element) -> bool:
-        """Return whether a value may be a message, and is not a run."""
+        """Return whether a value may be a message and is not a run."""
         members = decode_members(element)
         if members is None or any(each in members for each in self.excluded_keys):
             return False
@@ -66,7 +66,7 @@ class MessageLists:
 
 DEFAULT_MESSAGE_LISTS = MessageLists()
 MAX_CHECKED_ELEMENTS = 10
-"""Number of first elements of a list, one of which has to be a message."""
+"""Number of elements at the start of a list that are checked; one of them must be a message."""
 WRAPPER_KEYS = ("request", "body")
 
 _decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
@@ -76,7 +76,7 @@ _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 @dataclass(frozen=True)
 class BrokenElement:
-    """Part of a file that is no message, with the reason."""
+    """Part of a file that is not a message, with the reason."""
 
     reason: str
     text: str
@@ -84,7 +84,7 @@ class BrokenElement:
 
 @dataclass
 class Run:
-    """Message list, and the members beside it; ``key`` is its own name among them, if any.
+    """Message list, and the members beside it; ``key`` is the name of the list's own member, if it has one.
 
     ``note`` states why this list was chosen from several.
     """
@@ -108,7 +108,7 @@ def make_run(members: dict[str, Element], key: str, elements: list[Element], not
 
 
 def get_response(run: Run) -> dict[str, Any]:
-    """Return the response that was logged beside a request, alone or as the body of one; empty if there is none."""
+    """Return the response that was logged beside a request, or the ``body`` of that; empty if there is none."""
     response = run.get("response")
     body = response.get("body") if isinstance(response, dict) else None
     return body if isinstance(body, dict) else response if isinstance(response, dict) else {}
@@ -133,7 +133,7 @@ def decode_element(element: Element) -> Any:
 
 
 def get_element_text(element: Element) -> str:
-    """Return an element's own text."""
+    """Return the JSON text of an element."""
     if isinstance(element, BrokenElement):
         return element.text
     data = bytes(memoryview(element)) if isinstance(element, msgspec.Raw) else compact_json(element)
@@ -154,7 +154,7 @@ def count_element_bytes(element: Element) -> int:
 
 
 def decode_members(element: Element) -> dict[str, Element] | None:
-    """Return the members of an object, not decoded; None for any other value."""
+    """Return the members of an object, undecoded; None for any other value."""
     if isinstance(element, msgspec.Raw):
         try:
             return _decode_members(memoryview(element))
@@ -164,7 +164,7 @@ def decode_members(element: Element) -> dict[str, Element] | None:
 
 
 def decode_items(element: Element) -> list[Element] | None:
-    """Return the elements of an array, not decoded; None for any other value."""
+    """Return the elements of an array, undecoded; None for any other value."""
     if isinstance(element, msgspec.Raw):
         try:
             return _decode_items(memoryview(element))
@@ -186,7 +186,6 @@ def encode_run(run: Run) -> bytes:
 
 
 def _encode_element(element: Element) -> bytes:
-    """Return an element as JSON in UTF-8; what UTF-8 cannot hold is escaped."""
     if isinstance(element, msgspec.Raw):
         return bytes(memoryview(element))
     try:
@@ -196,7 +195,7 @@ def _encode_element(element: Element) -> bytes:
 
 
 def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
-    """Return the message lists in a file, in order, as *finder* finds them in its values (default: :func:`find_runs`).
+    """Return the message lists in a file, in order, found by *finder* in its values (default: :func:`find_runs`).
 
     Raises:
         UnreadableSession: the file cannot be read, or holds no message list.
@@ -218,7 +217,7 @@ def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
 
 
 def read_head_run(head: bytes, lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> Run | None:
-    """Return the first message list in the head of a file, as far as the head holds it."""
+    """Return the first message list in the head of a file, which may be cut off."""
     return next(iter(find_runs(files.parse_first_values(head), lists)), None)
 
 
@@ -226,7 +225,7 @@ def parse_document(data: bytes) -> tuple[Element, str | None]:
     """Parse a JSON document, which may be cut off.
 
     Returns:
-        The value, and the text after its last complete part (None: it is complete).
+        The value, and the text after its last complete part (None if the document is complete).
 
     Raises:
         ValueError: it is not JSON.
@@ -247,7 +246,7 @@ def parse_document(data: bytes) -> tuple[Element, str | None]:
 
 
 def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
-    """Parse the JSON values in a file (one, or those on its lines), like :func:`parse_document`."""
+    """Parse the JSON value in a file, or those on its lines; the result is that of :func:`parse_document`."""
     try:
         value, torn = parse_document(data)
         return [value], torn
@@ -279,7 +278,7 @@ def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS
 
 
 def collect_runs(values: list[Element], parse: Callable[[Element], Run | None], problem: str) -> list[Run]:
-    """Return the runs that some values are; any other value is a broken element of the run before it."""
+    """Return the runs that *parse* finds; any other value becomes a broken element of the run before it."""
     runs: list[Run] = []
     strays: list[Element] = []
     for value in values:
@@ -294,7 +293,7 @@ def collect_runs(values: list[Element], parse: Callable[[Element], Run | None], 
 
 
 def _parse_run(element: Element, lists: MessageLists) -> Run | None:
-    """Parse the message list of a request, wrapped or not, or of a bare list."""
+    """Parse a request, wrapped or not, or a bare list of messages."""
     if (elements := decode_items(element)) is not None:
         return Run({}, elements) if any(map(lists.is_element, elements[:MAX_CHECKED_ELEMENTS])) else None
     members = decode_members(element)
@@ -311,7 +310,6 @@ def _parse_run(element: Element, lists: MessageLists) -> Run | None:
 
 
 def _parse_text(element: Element) -> Any:
-    """Return the value of an element that is a text; None for any other."""
     if isinstance(element, msgspec.Raw) and bytes(memoryview(element)[:1]) == b'"':
         try:
             return decode_element(element)
@@ -321,7 +319,7 @@ def _parse_text(element: Element) -> Any:
 
 
 def _choose_sent_list(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
-    """Choose the message list that was sent, by the recorded tokens of the response; return its name and the reason."""
+    """Return the name of the message list whose size is closest to the recorded tokens, and the reason in words."""
     sizes = {key: bytes_to_tokens(sum(map(count_element_bytes, elements))) for key, elements in lists.items()}
     about = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
     recorded = _parse_input_tokens(members.get("response"))
@@ -345,7 +343,7 @@ def _parse_input_tokens(response: Element) -> int:
 
 
 def _unwrap_log_entry(members: dict[str, Element]) -> dict[str, Element] | None:
-    """Return the members of the request in a log entry, as an object or as text, with those of the entry."""
+    """Return the members of a log entry, merged with those of the request in it (an object or its JSON text)."""
     key = next((key for key in WRAPPER_KEYS if key in members), None)
     if key is None:
         return None

@@ -28,9 +28,10 @@ MISSING_REASON = "it is listed, and not there"
 
 
 class Entry(NamedTuple):
-    """Message by its id; ``texts`` are as recorded, that of the message first, or None if it is too large.
+    """Message in its recorded form, with its id.
 
-    ``problem`` is set if the entry is known to be no message.
+    ``texts`` begin with the message's own text, and are None if they are too large to read. ``problem`` is set if the
+    entry is known not to be a message.
     """
 
     id: str
@@ -44,29 +45,28 @@ class Entry(NamedTuple):
 
     @property
     def checksum(self) -> int:
-        """Checksum of the entry."""
         return compute_checksum((self.id, *(self.texts or ())))
 
 
 class EntrySource(Protocol):
-    """Source of the entries of a session."""
+    """Source of the entries of one session."""
 
     @property
     def path(self) -> Path:
-        """File that is named in errors."""
+        """File that errors name."""
 
     def read_stamp(self) -> Hashable:
         """Return a value that changes whenever the session is written to."""
 
     def list_ids(self) -> list[str]:
-        """Return the ids of the entries, in the order of the session; they may repeat.
+        """Return the ids of the entries in the order of the session; an id may occur more than once.
 
         Raises:
             UnreadableSession: it cannot be read.
         """
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Return the entries with these ids, in this order; deleted ones are left out.
+        """Return the entries with these ids, in the same order; deleted ones are left out.
 
         Raises:
             UnreadableSession: they cannot be read.
@@ -77,20 +77,20 @@ class EntrySource(Protocol):
 
 
 class EntryShape(Protocol):
-    """Parser of the entries of a format. It keeps state, so that every pass over a session makes a new one."""
+    """Parser of the entries of one format. It keeps state between entries, so every scan makes a new one."""
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """Parse an entry; the result is equal for equal entries.
+        """Parse an entry; the result must depend on the entry alone.
 
         Raises:
-            ValueError: it is no message.
+            ValueError: it is not a message.
         """
 
     def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Add further facts of an entry, which became the new *messages*, or none."""
+        """Add further facts of an entry. *messages* are the new messages that it became, which may be none."""
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Complete the facts after the last entry; called again when there are more.
+        """Complete the facts after the last entry; called again after further entries.
 
         Returns:
             The messages of each abandoned branch.
@@ -108,7 +108,7 @@ class EntryContent:
         return self._block_reader.read_blocks(message, self._parse_record)
 
     def read_entry(self, record: int) -> Entry:
-        """Read the present entry of a record.
+        """Read the entry of a record in its present form.
 
         Raises:
             UnreadableSession: the entry was deleted.
@@ -147,7 +147,7 @@ class EntryContent:
 
 
 class _EntryPass:
-    """Entries read in one pass: ``ids`` are all ids, ``checksums`` those of the entries read."""
+    """One pass over the entries: ``ids`` are the ids of all entries, ``checksums`` those of the entries read so far."""
 
     def __init__(self, source: EntrySource, shape: EntryShape) -> None:
         self.source, self.shape, self.builder = source, shape, MessageBuilder()
@@ -174,7 +174,7 @@ class _EntryPass:
             self.shape.add_facts(entry, added[0], range(before, len(builder.facts)), builder)
 
     def is_unchanged(self, ids: Sequence[str]) -> bool:
-        """Return whether the entries with these present *ids* begin with those that were read."""
+        """Return whether *ids*, the present ones, begin with the entries that were read, unchanged."""
         count = len(self.checksums)
         if [*ids[:count]] != self.ids[:count]:
             return False
@@ -186,7 +186,7 @@ class _EntryPass:
 
 
 class _LinearTree:
-    """Tree in which each message follows the one before it, except the *abandoned* branches."""
+    """Tree in which each message follows the one before it; *abandoned* branches are given."""
 
     revision, replaced = 1, None
     event_positions: Mapping[tuple[str, int], int] = {}
@@ -204,7 +204,7 @@ class _LinearTree:
 class EntryScanner:
     """Resumable scan of one session. Appended entries are read; after any other change the scan starts again.
 
-    The id of a branch begins with that of the session if it has one: ``SESSION/branch-1``.
+    The id of a branch includes that of its session if the session has one: ``SESSION/branch-1``.
     """
 
     def __init__(self, source: EntrySource, info: SessionInfo, shape: Callable[[], EntryShape]) -> None:
@@ -255,7 +255,7 @@ class EntryScanner:
         return Session(facts, EntryContent(self._pass, facts), self._info, len(facts))
 
     def _refresh(self) -> bool:
-        """Check for changes; return whether the scan has to start again."""
+        """Check for changes; return whether the scan must start again."""
         stamp = self._source.read_stamp()
         if stamp == self._stamp:
             return False
@@ -269,14 +269,14 @@ class EntryScanner:
 
 
 def replace_compactions(facts: Facts, compactions: Iterable[Compaction]) -> None:
-    """Replace the compactions of a session, and the contexts after them."""
+    """Replace all compactions of a session, and so the contexts after them."""
     facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
     for compaction in compactions:
         facts.add_compaction(compaction)
 
 
 def replace_usage(facts: Facts, usage: Usage, message: int) -> None:
-    """Replace the usage of the only known request, which *message* answers."""
+    """Replace the usage of the only request that is known, which *message* answers."""
     time = facts.end_time[message]
     if facts.requests:
         facts.revise_request(facts.requests[0], usage)
@@ -286,24 +286,24 @@ def replace_usage(facts: Facts, usage: Usage, message: int) -> None:
 
 
 def split_branch_id(session_id: str) -> tuple[str, str]:
-    """Split an id into session and branch: ``SESSION/branch-1``, where either may be missing."""
+    """Split ``SESSION/branch-1`` into session and branch; either may be missing."""
     own, _, branch = session_id.rpartition("/")
     return (own, branch) if branch.startswith(BRANCH_PREFIX) else (session_id, "")
 
 
 def find_branch_in(main: SessionInfo, session_id: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
-    """Return the branch with an id, of one of the *sessions* of a file; None for an id of another kind."""
+    """Return the branch with an id if it belongs to one of the *sessions* of a file, else None."""
     own, branch = split_branch_id(session_id)
     session = next((each for each in sessions if each.id == own), None)
     return replace(session, id=session_id, title=branch, parent=main.path) if session and branch else None
 
 
 MAX_SIZED_DATABASE_BYTES = 64 << 20
-"""Bytes of the largest database that is read in full to determine the sizes of its sessions."""
+"""Largest database, in bytes, that is scanned for the sizes of its sessions."""
 
 
 class RowSource(ABC):
-    """Source of messages that are rows of ``messages``, with the session's metadata in a row of ``sessions``."""
+    """Base of sources whose messages are rows of ``messages``, and whose metadata is a row of ``sessions``."""
 
     metadata_columns: ClassVar[tuple[str, ...]] = ()
     """Columns of the session's row that are read as metadata."""
@@ -324,7 +324,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
-        """Return the rows with these ids, by id; *max_value_bytes* is the size of the longest value that is read."""
+        """Return the rows with these ids, by id; values of more than *max_value_bytes* raise ValueTooLarge."""
 
     def read_metadata(self) -> Mapping[str, Any]:
         columns = self.database.list_columns("sessions")
@@ -338,7 +338,7 @@ class RowSource(ABC):
 def query_in_batches(
     ids: Sequence[str], query_entries: Callable[[Sequence[str], int], dict[str, Entry]]
 ) -> list[Entry]:
-    """Return the entries with these ids, in this order; those with values over the limit are queried one by one."""
+    """Return the entries with these ids, in the same order. If a value is over the limit, each is queried by itself."""
     try:
         entries = query_entries(ids, files.MAX_RECORD_BYTES)
     except ValueTooLarge:
@@ -349,20 +349,20 @@ def query_in_batches(
 
 
 def format_placeholders(ids: Sequence[str]) -> str:
-    """Return the placeholders of a statement for as many values."""
+    """Return the placeholders for these values in a statement."""
     return ", ".join("?" * len(ids))
 
 
 def query_sessions_with_messages(
     database: Database, table: str, messages: str, names: Sequence[str]
 ) -> list[tuple[Any, ...]]:
-    """Return some columns of a table of sessions, for the sessions with messages.
+    """Query columns of the sessions that have messages.
 
     Args:
-        names: the columns, the id first; missing columns, and those of a session without a row, are None.
+        names: The columns, the id first. A missing column, or a session without a row, gives None.
 
     Raises:
-        UnreadableSession: there is none.
+        UnreadableSession: no session has messages.
     """
     columns = database.list_columns(table)
     selected = ", ".join(name if name in columns else "NULL" for name in names)
@@ -383,7 +383,8 @@ def list_table_sessions(
 
     Args:
         tables: The tables of sessions and of messages.
-        columns: The columns for id, parent, title, second title, folder, time of change and of creation; "" for none.
+        columns: The columns for id, parent, title, second title, folder, time of change and time of creation; "" if
+            there is none.
         sizes_sql: The statement for :func:`query_session_sizes`.
         cwd: The folder of the sessions if there is no column for it.
     """
@@ -411,7 +412,7 @@ def _parse_column_time(value: Any) -> int:
 
 
 def query_session_sizes(database: Database, sql: str) -> dict[bytes | str, int]:
-    """Return the bytes of each session by id, which needs a full scan; empty for a large database."""
+    """Return the bytes of each session by id, by a full scan; empty for a large database."""
     if database.path.stat().st_size > MAX_SIZED_DATABASE_BYTES:
         return {}
     return {row[0]: row[1] for row in database.query(sql) if isinstance(row[1], int)}

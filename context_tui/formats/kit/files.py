@@ -16,13 +16,13 @@ from context_tui.session.jsontext import BOM, loads, loads_all
 
 
 class FileChanged(UnreadableSession):
-    """Raised where a file no longer holds what was read: it is shorter, or another file."""
+    """The file no longer holds the data that was read: it is shorter, or another file."""
 
 
 def open_regular(path: str | Path) -> BinaryIO:
     """Open a regular file for reading.
 
-    The kind of file is checked after opening, without blocking: opening a pipe would wait for its writer.
+    It is opened without blocking and checked afterwards: opening a pipe would wait for its writer.
 
     Raises:
         UnreadableSession: it is missing, may not be read, or is a folder, a pipe or a device.
@@ -62,7 +62,7 @@ def read_json(path: Path, max_bytes: int = -1) -> Any:
 
 
 def make_unreadable_error(path: str | Path, error: Exception) -> UnreadableSession:
-    """Return the error for a path that cannot be read, with the reason of the system."""
+    """Return the error for a path that cannot be read, with the system's reason."""
     return UnreadableSession(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
@@ -88,22 +88,22 @@ def read_file_stamp(path: str | Path) -> tuple[int, int] | None:
 
 
 MAX_RECORD_BYTES = 256 << 20
-"""Bytes of the largest record that is read. A request holds 32 MB at most."""
+"""Largest record that is read, in bytes. A request holds 32 MB at most."""
 MAX_RAW_BYTES = 1 << 20
-"""Bytes of a record that are shown as raw text."""
+"""Bytes of a record that are displayed as raw text."""
 TOO_LARGE = "too large to read"
-"""Problem of a too large record of unknown size."""
+"""Reason for a problem: the record is too large, and its size is unknown."""
 
 
 def format_too_large(length: int) -> str:
-    """Return the problem of a record of this size; empty if it can be read."""
+    """Return the reason why a record of this size is not read; empty if it is."""
     if length <= MAX_RECORD_BYTES:
         return ""
     return f"{TOO_LARGE}: {length / 1e6:,.0f} MB (at most {MAX_RECORD_BYTES / 1e6:,.0f} MB)"
 
 
 def format_beginning(data: bytes | memoryview, length: int) -> str:
-    """Return the text of a record of *length* bytes that begins with *data*; a long one is cut, with a mark."""
+    """Return the text of a record that begins with *data*; a record of more than ``MAX_RAW_BYTES`` is marked as cut."""
     text = bytes(data[:MAX_RAW_BYTES]).decode("utf-8", "replace")
     return text if length <= MAX_RAW_BYTES else f"{text}\n[the first {MAX_RAW_BYTES:,} of {length:,} bytes]"
 
@@ -118,7 +118,7 @@ def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
     """Return the end of the last complete value in a truncated JSON text, and the brackets that close it.
 
     Returns:
-        None for a text that is not truncated: one or several complete values, or no JSON.
+        None if the text is not truncated, or is not JSON.
     """
     open_: list[int] = []
     end = 0
@@ -139,7 +139,7 @@ def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
 
 
 def _parse_truncated(data: bytes) -> Any:
-    """Parse a truncated JSON text as far as possible: with the string it ends in, or without its last value.
+    """Parse a truncated JSON text as far as possible: with its unfinished string, or without its last value.
 
     Raises:
         ValueError: it cannot be parsed.
@@ -174,7 +174,7 @@ def read_first_objects(path: Path) -> list[dict[str, Any]]:
 def parse_first_values(head: bytes) -> list[Any]:
     """Return the first JSON values in the head of a file: one document (cut off or not), or those on the first lines.
 
-    The result is cached, since every format needs it in turn; it must not be changed.
+    The result is cached because every format sniffs the same head; it must not be changed.
     """
     data = head.removeprefix(BOM).decode("utf-8", "ignore").encode().lstrip()
     if data[:1] not in (b"{", b"["):
@@ -197,7 +197,7 @@ def parse_first_values(head: bytes) -> list[Any]:
 
 
 ALL_PROJECTS = "all projects"
-"""Name shown as the project of a database with the sessions of all projects."""
+"""Project name for a database that holds the sessions of all projects."""
 
 
 def find_home_folder(environ: Mapping[str, str]) -> Path:
@@ -213,7 +213,7 @@ def find_data_home(environ: Mapping[str, str]) -> Path:
 
 
 def find_program_folder(environ: Mapping[str, str], name: str, *default: str) -> Path:
-    """Return the folder in the variable *name*, with ``~`` expanded; else *default* below the home folder."""
+    """Return the folder that the variable *name* names (``~`` is expanded), else *default* below the home folder."""
     home, value = find_home_folder(environ), environ.get(name)
     if not value:
         return home.joinpath(*default)

@@ -21,14 +21,14 @@ from context_tui.session.values import RecordKind
 
 Record = dict[str, Any]
 OTHER_FILE_OFFSET = (1 << 64) - 1
-"""Place of a record that precedes those of the file, and is in another file."""
+"""Place of a record that precedes the first line, and was read from another file."""
 
 
 class LineShape(Protocol):
-    """Meaning of the records of a format. A new one is made for every pass over a file."""
+    """Parser of the records of one format. It keeps state between records, so every scan makes a new one."""
 
     def parse(self, record: Record) -> ParsedRecord:
-        """Parse a record. It is called again when the text is shown, and must return the same for the same record.
+        """Parse a record. It is called again when the text is shown, and must give the same result for the same record.
 
         Raises:
             ValueError: the record is not understood; the message says why.
@@ -69,7 +69,7 @@ class LineContent:
         return self.file.is_unchanged()
 
     def read_record(self, row: int) -> Record:
-        """Read the record of a row, which is not a problem."""
+        """Read the record of a row that is not a problem."""
         if self.first is not None and self.facts.record_place[row] == OTHER_FILE_OFFSET:
             return self.first
         return parse_object(self.file.read_range(self.facts.record_place[row], self.facts.record_length[row]))
@@ -78,8 +78,8 @@ class LineContent:
 class LineScanner:
     """Resumable scan of the only session in a file, which may grow.
 
-    ``input_includes_cache`` states whether the recorded input tokens include cached ones. ``first`` is a record that
-    precedes those of the file, and is in another file.
+    ``input_includes_cache`` states whether recorded input tokens include cached ones. ``first`` is a record of another
+    file that precedes the first line.
     """
 
     def __init__(

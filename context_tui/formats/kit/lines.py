@@ -1,6 +1,6 @@
 """Files of JSON lines: read-only, memory-mapped, and read once, in short steps that can be resumed.
 
-Handles torn last lines, several values on a line, and lines that are too long.
+Torn last lines, several values on a line, and lines that are too long are handled.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from context_tui.session.jsontext import find_value_ranges
 from context_tui.session.values import RecordKind
 
 STEP_BYTES = 8 << 20
-"""Bytes that are searched in one step: the end of a longer line is searched in several, so that reading can stop."""
+"""Bytes that are searched in one step. The end of a longer line is found in several steps, so that reading can stop."""
 MAX_LOCAL_RETRY_BYTES = 64 << 20
-"""Bytes of the largest record that is decoded in this process after another process has failed to decode it."""
+"""Largest record, in bytes, that is decoded in this process after another process failed to decode it."""
 MAX_SEARCHED_BYTES = 32 << 20
-"""Bytes at the start of a file that are searched for patterns that only a few lines hold."""
+"""Bytes at the start of a file that are searched for rare patterns."""
 TAIL_BYTES = 256
-"""Bytes before the read position that are checked again when a file has grown: it may have been rewritten."""
+"""Bytes before the read position that are compared when a file has grown, since it may have been rewritten."""
 
 R = TypeVar("R")
 RecordHandler = Callable[[R, int, int], Iterator[bool] | None]
-"""Handler of a record, given the place and length of its text in bytes; may work in steps."""
+"""Handler of a record, given the place and length of its text in bytes. It may be a generator that works in steps."""
 LargeRecordHandler = Callable[[int, int], Iterator[bool]]
-"""Handler of a large record, given its place and length, in steps; raises ValueError if it cannot be decoded."""
+"""Generator that handles a large record, given its place and length; raises ValueError if it cannot be decoded."""
 FastPath = Callable[[bytes | mmap.mmap, int], tuple[int, int]]
-"""Function that reads a few usual lines from an offset; returns the offset after them, and their number."""
+"""Function that reads a few usual lines from an offset; it returns the offset after them, and their number."""
 FAST_PATH_LINES = 16
-"""Most lines that a fast path reads at once; after these the deadline is checked."""
+"""Most lines that a fast path reads at once. The deadline is checked after each call."""
 
 
 class LineFile:
-    """Bytes of a file, whose lines end with ``\\n`` only; closed with its last reader."""
+    """Bytes of a file, whose lines end with ``\\n`` only. The file is closed when nothing refers to this object."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,7 +59,7 @@ class LineFile:
 
     @property
     def descriptor(self) -> int:
-        """Descriptor of the open file, for another process to read it by."""
+        """Descriptor of the open file, which another process can inherit."""
         return self._file.fileno()
 
     def refresh(self) -> None:
@@ -81,7 +81,6 @@ class LineFile:
             self.size = size
 
     def _is_replaced(self, status: os.stat_result) -> bool:
-        """Return whether another file is at the path; a deleted file can still be read."""
         try:
             return not os.path.samestat(os.stat(self.path), status)
         except OSError:
@@ -92,7 +91,7 @@ class LineFile:
         return files.format_beginning(self.read_range(start, min(length, files.MAX_RAW_BYTES)), length)
 
     def read_range(self, start: int, length: int) -> bytes:
-        """Read bytes through the file: access to a map of a truncated file would end the process.
+        """Read bytes by a system call: touching the map of a truncated file would kill the process.
 
         Raises:
             FileChanged: the file has become shorter.
@@ -103,7 +102,7 @@ class LineFile:
         return data
 
     def copy_to(self, end: int, out: BinaryIO) -> None:
-        """Append the bytes up to *end*, and the whitespace after it, to another file.
+        """Append the bytes up to *end*, and whitespace that follows, to another file.
 
         Raises:
             FileChanged: the file has become shorter.
@@ -114,9 +113,9 @@ class LineFile:
         out.write(following[: len(following) - len(following.lstrip())])
 
     def save_fingerprint(self, end: int) -> None:
-        """Update the checksum with the bytes up to *end*, as they were just read.
+        """Update the checksum with the bytes up to *end*, which were just read.
 
-        The map cannot be compared with the file later, since a change in place changes both.
+        Later the map could not be compared with the file, since a change in place changes both.
         """
         if end > self._read:
             with memoryview(self.data) as data:
@@ -155,7 +154,8 @@ def find_matching_lines(
 ) -> Iterator[bytes]:
     """Yield the lines in the first ``MAX_SEARCHED_BYTES`` of a file that match a pattern, each once.
 
-    Lines of more than ``STEP_BYTES`` are skipped, and those whose first group is in *already_found*, which may grow.
+    Lines of more than ``STEP_BYTES`` are skipped. So are matches whose first group is in *already_found*, to which the
+    caller may add while iterating.
     """
     data, at = file.data, 0
     while match := pattern.search(data, at, MAX_SEARCHED_BYTES):
@@ -176,9 +176,9 @@ def find_matching_lines(
 
 
 class LineReader(Generic[R]):
-    """Resumable pass over a file; the given functions decode and process each line.
+    """Resumable pass over a file, which decodes each line and hands it to a handler.
 
-    A last line without a newline that cannot be decoded is torn: a problem until the file grows, then read again.
+    A last line that has no newline and cannot be decoded is torn: a problem until the file grows, then read again.
     """
 
     def __init__(self, file: LineFile, facts: Facts, parse: Callable[[bytes], R]) -> None:
@@ -186,7 +186,7 @@ class LineReader(Generic[R]):
 
         Args:
             facts: The facts to which problems are added.
-            parse: Parses the bytes of one JSON value to a record; raises ValueError with the reason for others.
+            parse: Parses the bytes of one JSON value to a record; raises ValueError with the reason if it cannot.
         """
         self._file, self._facts, self._parse = file, facts, parse
         self._offset, self._line = 0, 1
@@ -199,7 +199,7 @@ class LineReader(Generic[R]):
 
     @property
     def line_label(self) -> str:
-        """Name of the current line for messages."""
+        """Name of the current line in messages."""
         return f"line {self._line}"
 
     def advance(
@@ -243,13 +243,13 @@ class LineReader(Generic[R]):
         self.add_note(self._facts.add_record(place, length, RecordKind.PROBLEM), reason)
 
     def add_note(self, record: int, note: str) -> None:
-        """Add a problem of a record that was added before."""
+        """Add a problem to a record that was added before."""
         self._facts.problems.append(Problem(self.line_label, note, record))
 
     def _read_steps(
         self, start: int, handle_record: RecordHandler[R], handle_large_record: LargeRecordHandler | None
     ) -> Iterator[bool]:
-        """Process the line at *start* in short steps; yield True between two."""
+        """Process the line at *start*; yield True after each short step."""
         data, size = self._file.data, self._file.size
         searched, end = start, -1
         while end < 0 and searched < size:
@@ -312,7 +312,6 @@ class LineReader(Generic[R]):
         self.add_problem(start, length, torn if self.torn else f"unreadable line: {problem[:120]}")
 
     def _drop_torn_line(self) -> None:
-        """Remove the torn last line, so that it is read again."""
         problem = self._facts.problems.pop()
         self._offset = self._facts.record_place[problem.raw]
         self._facts.remove_last_record()

@@ -1,4 +1,4 @@
-"""Build messages from parsed records: merging, branches, compactions, problems, and reading their blocks again."""
+"""Build messages from parsed records: merging, branches, compactions and problems; read their blocks again."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class _Record:
-    """Members that every case has.
+    """Members of every kind of record.
 
-    Records of a tree have a ``key`` and the key of the record that they follow, ``parent_key`` (None: the record
-    before). ``notes`` describe parts of a record that were not understood.
+    In a tree, a record has a ``key``, and the key of the record that it follows is its ``parent_key`` (None: the record
+    before it). ``notes`` name the parts of a record that were not understood.
     """
 
     key: str = ""
@@ -37,7 +37,7 @@ class _Record:
 class MetadataRecord(_Record):
     """Settings from here on: model, context window (tokens), system prompt, tool schemas; all may be missing.
 
-    ``model_window`` is the window of the model where its agent uses only a part of it, ``tools`` are Anthropic-shaped.
+    ``model_window`` is the model's own window if the agent uses only part of it, ``tools`` are Anthropic-shaped.
     """
 
     model: str = ""
@@ -63,12 +63,12 @@ class UsageRecord(_Record):
 class FullCompactionRecord(_Record):
     """Full compaction: a model's summary in place of earlier messages.
 
-    It belongs to the message that is the summary (``MessageRecord.compaction``); on its own, the context changes
-    without one. ``kept_messages`` is the number of messages right before the summary that stay in the context, after
-    it. Where that does not describe the new context, one of these does: ``context``, in prompt order, the keys of
-    earlier records and the numbers of messages in the same record; ``kept_since``, the key of the first earlier
-    record that stays or its number in the file from 0 (earlier summaries do not stay). ``has_summary`` is False where
-    the message is an ordinary one. ``tokens_before`` is the recorded size of the context, in tokens.
+    It is the ``compaction`` of the message that is the summary. On its own it changes the context without a summary.
+    ``kept_messages`` is the number of messages right before the summary that stay in the context, after it. If the new
+    context is another one, ``context`` or ``kept_since`` describes it. ``context`` lists it in prompt order: keys of
+    earlier records, and numbers of messages in the same record. ``kept_since`` is the first earlier record that stays,
+    by its key or by its number in the file from 0; earlier summaries do not stay. ``has_summary`` is False if the
+    message is an ordinary one. ``tokens_before`` is the recorded size of the context, in tokens.
     """
 
     trigger: str | None = None
@@ -83,8 +83,8 @@ class FullCompactionRecord(_Record):
 class MicroCompactionRecord(_Record):
     """Microcompaction: blocks cleared from the context.
 
-    ``cleared_keys`` are ids of calls, whose results were cleared; keys of records, whose blocks were; or a key with the
-    number of one block. ``tokens_before`` and ``saved_tokens`` are tokens as recorded.
+    ``cleared_keys`` are ids of calls, whose results were cleared; keys of records, all of whose blocks were cleared; or
+    a key with the number of one block. ``tokens_before`` and ``saved_tokens`` are as recorded.
     """
 
     trigger: str | None = None
@@ -95,14 +95,14 @@ class MicroCompactionRecord(_Record):
 
 @dataclass(frozen=True)
 class MessageRecord(_Record):
-    """Message, or more blocks of one: parts with the same ``message_id`` are one message.
+    """Message, or further blocks of one: records with the same ``message_id`` are one message.
 
-    With ``has_results`` the blocks are tool results: those since the last assistant message are one user message, as
-    long as their ``result_group`` is the same. ``is_injected`` marks text that the runtime inserted,
-    ``injected_blocks`` the numbers of inserted blocks where only some are. ``flags`` are :class:`MessageFlag`,
-    ``time`` is in ms (-1: unknown), ``model`` wrote the message, ``reasoning`` is the runtime's estimate of hidden
-    reasoning in tokens, ``version`` is compared with a message of the same key in a later :class:`HistoryRecord`.
-    ``compaction`` is the full compaction whose summary the message is.
+    With ``has_results`` the blocks are tool results. All results since the last assistant message are one user message,
+    unless their ``result_group`` differs. ``is_injected`` marks text that the runtime inserted; if only some blocks are
+    inserted, ``injected_blocks`` are their numbers. ``flags`` are :class:`MessageFlag`, ``time`` is in ms (-1:
+    unknown), ``model`` wrote the message, ``reasoning`` is the runtime's estimate of hidden reasoning in tokens.
+    ``version`` shows whether a message with the same key in a later :class:`HistoryRecord` differs. ``compaction`` is
+    the full compaction whose summary the message is.
     """
 
     role: Role
@@ -123,15 +123,15 @@ class MessageRecord(_Record):
 
 @dataclass(frozen=True)
 class OmittedMessage(_Record):
-    """Message of a record that is left out, for example a repeated one; it keeps its number."""
+    """Message of a record that is left out, such as a repetition; the messages after it keep their numbers."""
 
 
 @dataclass(frozen=True)
 class HistoryRecord(_Record):
-    """Complete context as rewritten by the runtime; its messages have the numbers 1, 2 ….
+    """Complete context as rewritten by the runtime; its messages are numbered from 1.
 
-    A message whose key and version are in the context already is not added again; one without a key belongs to the
-    one before.
+    A message is not added again if the context has one with the same key and version. A message without a key belongs
+    to the one before it.
     """
 
     messages: tuple[MessageRecord | OmittedMessage, ...]
@@ -140,9 +140,9 @@ class HistoryRecord(_Record):
 
 @dataclass(frozen=True)
 class RewindRecord(_Record):
-    """Rewind: the record ``target`` is abandoned with all that follows it.
+    """Rewind: the record ``target`` and all that follows it are abandoned.
 
-    Where the target is not in the context nothing changes, or with ``or_start`` the whole context is abandoned.
+    If the target is not in the context, nothing changes, or with ``or_start`` the whole context is abandoned.
     """
 
     target: str
@@ -151,7 +151,7 @@ class RewindRecord(_Record):
 
 @dataclass(frozen=True)
 class ReplacementRecord(_Record):
-    """Replacement: the next message takes the place of the record ``target``, or follows its descendants."""
+    """Replacement: the next message takes the place of the record ``target``, or follows its descendants if any."""
 
     target: str
 
@@ -163,7 +163,7 @@ class ResetRecord(_Record):
 
 @dataclass(frozen=True)
 class RecordGroup:
-    """Several cases in one record, in order; its messages are numbered from 0."""
+    """Several cases that one record holds, in order; its messages are numbered from 0."""
 
     records: tuple[RecordCase, ...]
 
@@ -181,7 +181,7 @@ RecordCase = (
     | ResetRecord
 )
 ParsedRecord = RecordCase | RecordGroup
-"""Meaning of one record of a session."""
+"""Parsed form of one record of a session."""
 
 
 def list_cases(parsed: ParsedRecord) -> tuple[RecordCase, ...]:
@@ -195,7 +195,7 @@ def list_messages(parsed: ParsedRecord) -> list[MessageRecord | OmittedMessage]:
 
 
 def find_message(parsed: ParsedRecord) -> MessageRecord | None:
-    """Return the first message of a record, None for a record without one."""
+    """Return the first message of a record; None if it has none."""
     return next((each for each in list_cases(parsed) if isinstance(each, MessageRecord)), None)
 
 
@@ -205,9 +205,9 @@ def group_records(*records: RecordCase) -> ParsedRecord:
 
 
 def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
-    """Return *parse* with validation of the blocks and usage that it returns.
+    """Return *parse* with validation of the blocks and usage in its result.
 
-    Scans and later reads of the text use the same function, so that they agree.
+    Scans and later reads of the text use the same function, so they agree.
     """
 
     @problems_as_value_errors
@@ -224,7 +224,7 @@ def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
 
 
 def problems_as_value_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Return *function* with any failure raised as ValueError, which becomes a problem of the record."""
+    """Return *function* with any failure raised as ValueError, which callers turn into a problem of the record."""
 
     @wraps(function)
     def checked(*args: P.args, **more: P.kwargs) -> T:
@@ -247,7 +247,7 @@ SHAPE_RENAMES = {
 
 
 def prepare_shape(shape: object, builder: MessageBuilder) -> None:
-    """Check that a shape is of the current protocol, and register its ``read_tools`` and ``path_keys``.
+    """Check that a shape follows the current protocol, and register its ``read_tools`` and ``path_keys``.
 
     Raises:
         Error: members have their old names.
@@ -279,21 +279,16 @@ def _validate_message(record: MessageRecord) -> MessageRecord:
 
 
 def _validate_usage(usage: Usage | None) -> Usage | None:
-    """Return usage whose sizes are possible.
-
-    Raises:
-        ValueError: a size is not.
-    """
     for name in ("fresh", "cache_read", "cache_write_5m", "cache_write_1h", "output") if usage else ():
         parse_tokens(getattr(usage, name), name)
     return usage
 
 
 class RecordAdder:
-    """Adds records to a builder as their shape parses them; a record that is not understood becomes a problem.
+    """Parses records by a shape and adds them to a builder; a record that is not understood becomes a problem.
 
-    A shape may have ``resolve_in_order(record, parsed)``, which is called once for each record, in order, and changes
-    no blocks: the meaning of a record by those before it.
+    A shape may have ``resolve_in_order(record, parsed)``. It is called once for each record, in order, and returns the
+    record as earlier records determine it, with the same blocks.
     """
 
     def __init__(self, shape: Any, builder: MessageBuilder) -> None:
@@ -308,7 +303,7 @@ class RecordAdder:
         """Parse and add a record; *context* is passed to ``parse`` too.
 
         Returns:
-            The parsed record and its (first) message, -1 for none; None for a problem.
+            The parsed record and its (first) message, or -1 if it has none; None for a problem.
         """
         try:
             parsed = self.parse(record, *context)
@@ -320,7 +315,7 @@ class RecordAdder:
 
 
 class MessageBuilder:
-    """Builder of facts from parsed records; ``system`` and ``tools`` are the start of each request."""
+    """Builder of facts from parsed records. ``system`` and ``tools`` are those with which each request begins."""
 
     def __init__(self) -> None:
         self.facts = Facts()
@@ -420,7 +415,7 @@ class MessageBuilder:
             facts.begin_epoch(len(facts), "clear")
 
     def _anchor(self, record: RecordCase) -> None:
-        """Map the key of a record without messages to the message before it."""
+        """Assign the key of a record without a message to the message before it."""
         if record.key:
             self._move_to(self._find_parent_of_record(record))
             self._message_by_key[record.key] = self._current
@@ -451,7 +446,7 @@ class MessageBuilder:
     def _add_further_message(
         self, record: MessageRecord, row: int, number: int, numbers: dict[int, int], owner: int
     ) -> int:
-        """Add message *number* of a record; return the message that further ones without a key belong to."""
+        """Add message *number* of a record; return the *owner* of the next one, if that has no key."""
         numbers[number] = message = self._add_message(record, starts_message=True)
         self.facts.share_record(message, row, number)
         if record.key:
@@ -462,7 +457,7 @@ class MessageBuilder:
         return owner
 
     def _add_message(self, part: MessageRecord, *, starts_message: bool = False) -> int:
-        """Add a message, or (unless it starts a new one) more blocks of one; returns it."""
+        """Add a message, or (unless *starts_message*) further blocks of an open one; return the message."""
         facts, parent = self.facts, self._find_parent_of_record(part)
         message = -1 if starts_message else self._find_open_message(part, parent)
         if message >= 0:
@@ -494,14 +489,13 @@ class MessageBuilder:
         return message
 
     def _find_open_message(self, part: MessageRecord, parent: int) -> int:
-        """Return the message that a part belongs to; -1 if it starts a new one."""
+        """Return the message that a record continues; -1 if it starts a new one."""
         message, results = self._messages_by_id.get(part.message_id, -1), self._results_message
         if message >= 0 or not part.has_results or results < 0 or self._result_group != part.result_group:
             return message
         return results if part.parent_key is None or parent in (results, self._parents[results]) else -1
 
     def _add_usage(self, record: MessageRecord | UsageRecord, usage: Usage, message: int) -> None:
-        """Add the usage of the request that *message* answers."""
         if previous := self._usage_by_message.get(message):
             self.facts.revise_request(previous, usage)
             return
@@ -512,7 +506,7 @@ class MessageBuilder:
     # -- branches
 
     def _find_parent_of_record(self, record: RecordCase) -> int:
-        """Return the (last) message of the parent of a record; the newest message if no parent is recorded."""
+        """Return the (last) message of a record's parent; the newest message if no parent is recorded."""
         if record.parent_key is None:
             return self._current
         above = self._message_by_key.get(record.parent_key, -1 if not record.parent_key else self._current)
@@ -529,7 +523,7 @@ class MessageBuilder:
             self._version_by_key[part.key] = part.version
 
     def _rewind(self, key: str, *, or_start: bool) -> None:
-        """Abandon a record with its descendants: the next message follows the one before it."""
+        """Abandon a record with its descendants, so that the next message follows the message before it."""
         message = self._message_by_key.get(key, -1)
         if or_start and (message if key in self._message_by_key else len(self._parents)) not in (
             -1,
@@ -541,7 +535,7 @@ class MessageBuilder:
         self._results_message = -1
 
     def _find_current_path(self, since: int = 0) -> set[int]:
-        """Return the path of messages to the next one, none before *since*."""
+        """Return the messages on the path to the next one, except those before *since*."""
         path, at = set[int](), self._current
         while at >= max(since, 0):
             path.add(at)
@@ -549,7 +543,7 @@ class MessageBuilder:
         return path
 
     def _replace_record(self, key: str) -> None:
-        """Remove a record; where nothing was added since, the next one takes its place in the tree."""
+        """Remove a record; if nothing was added since, the next one takes its place in the tree."""
         first = self._message_by_key.get(key, -1)
         if first < 0 or key in self._out_of_band_keys or first in self._replaced:
             return
@@ -561,7 +555,7 @@ class MessageBuilder:
 
     @property
     def revision(self) -> int:
-        """Count of abandoned branches and replaced records, after which earlier messages may no longer count."""
+        """Number that grows when a branch is abandoned or a record replaced."""
         return self._revision
 
     @property
@@ -570,7 +564,7 @@ class MessageBuilder:
         return self._replaced
 
     def find_abandoned_branches(self) -> list[set[int]]:
-        """Return the messages of each abandoned branch, in file order; a fork of a branch starts another one."""
+        """Return the messages of each abandoned branch, in file order. A fork within a branch starts another branch."""
         if not self._revision:
             return []
         path = self._find_current_path()
@@ -593,7 +587,6 @@ class MessageBuilder:
     # -- compactions
 
     def _add_microcompaction(self, record: MicroCompactionRecord) -> None:
-        """Add a microcompaction before the next message."""
         facts, rows = self.facts, set[int]()
         self.event_positions["micro", len(facts.compactions)] = self._current
         for each in record.cleared_keys:
@@ -610,7 +603,7 @@ class MessageBuilder:
         facts.add_compaction(replace(compaction, saved_tokens=record.saved_tokens))
 
     def _add_full_compaction(self, record: FullCompactionRecord, messages: dict[int, int]) -> None:
-        """Add a full compaction, whose summary is the first of its record's *messages* (by number)."""
+        """Add a full compaction; its summary is the first of *messages*, those of its record by number."""
         summary = next(iter(messages.values()))
         if record.kept_since is not None:
             prefix = Spans.from_numbers([summary, *self._find_kept_since(record.kept_since, summary)])
@@ -627,14 +620,14 @@ class MessageBuilder:
         self.facts.add_compaction(Compaction(summary, "full", record.trigger, record.tokens_before, prefix))
 
     def _find_context_messages(self, each: str | int, messages: dict[int, int]) -> tuple[int, ...]:
-        """Return the messages of an entry of a context: the key of a record, or a number in this record."""
+        """Return the messages that an element of a new context names, by a record's key or a number in this record."""
         if isinstance(each, int):
             return (messages.get(each, -1),)
         first = self._message_by_key.get(each, -1)
         return (first, *self._further_messages.get(first, ()))
 
     def _find_kept_since(self, since: str | int, summary: int) -> list[int]:
-        """Return the ancestors of a summary from a record on, without earlier summaries, in order."""
+        """Return the ancestors of a summary from the record *since* on, in order, without earlier summaries."""
         if isinstance(since, str):
             first = self._message_by_key.get(since, -1)
         else:
@@ -658,7 +651,7 @@ class MessageBuilder:
         return [message for message in reversed(ancestors) if message not in self._summary_messages]
 
     def pop_first_changed(self, before: int) -> int | None:
-        """Return the first message below *before* that was extended since the last call; None if there is none."""
+        """Return the first message below *before* that was extended since the last call; None if none was."""
         changed, self._changed = min(self._changed, default=before), []
         return changed if changed < before else None
 
@@ -680,18 +673,18 @@ class MessageBuilder:
             self.set_system([*(part.text for part in get_prompt(self.facts).system), text])
 
     def set_system(self, texts: Sequence[str]) -> None:
-        """Let requests from here on begin with a system prompt of these parts."""
+        """Set the parts of the system prompt with which requests begin from here on."""
         self.system = set_system(self.facts, texts)
 
     def set_tools(self, tools: Any) -> None:
-        """Let requests from here on offer these tools, in the shape of any provider."""
+        """Set the tools that requests offer from here on, in any provider's form."""
         set_tools(self.facts, tools)
 
 
 class BlockReader:
     """Reader of the blocks of messages, from the records that hold them.
 
-    The last record with several messages is cached, since its messages are usually read one after the other.
+    The last record with several messages is cached, since its messages are usually read one after another.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -700,7 +693,7 @@ class BlockReader:
         self._newest: ParsedRecord = MetadataRecord()
 
     def read_blocks(self, message: int, read: Callable[[int], ParsedRecord]) -> list[dict[str, Any]]:
-        """Return the blocks of a message; *read* parses the record of a row."""
+        """Return the blocks of a message. *read* parses the record of a row."""
         facts = self._facts
         return [
             dict(block)

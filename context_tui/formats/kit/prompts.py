@@ -1,4 +1,4 @@
-"""Beginning of requests as facts of a session: the parts of a system prompt and the schemas of tools."""
+"""Set the start of requests in the facts of a session: the parts of the system prompt, and the tool schemas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from context_tui.text.sanitize import truncate_name
 
 
 def set_system(facts: Facts, texts: Sequence[str]) -> str:
-    """Let requests from here on begin with a system prompt of these parts; returns all of it."""
+    """Set the system prompt with which requests begin from here on, by its parts; return it as one text."""
     system = "\n\n".join(filter(None, texts))
     facts.system_bytes = utf8_len(system)
     _set_prompt(facts, system=tuple(PromptPart(name_text(text), utf8_len(text), text) for text in texts if text))
@@ -21,7 +21,7 @@ def set_system(facts: Facts, texts: Sequence[str]) -> str:
 
 
 def set_tools(facts: Facts, tools: Any) -> None:
-    """Let requests from here on offer these tools, in the shape of any provider."""
+    """Set the tools that requests offer from here on, in any provider's form."""
     facts.tools_bytes = len(compact_json(tools)) if tools else 0
     _set_prompt(facts, tools=tuple(map(_describe_tool, tools if isinstance(tools, list) else ())))
 
@@ -40,7 +40,7 @@ def _set_prompt(facts: Facts, **parts: tuple[PromptPart, ...]) -> None:
 
 
 def _describe_tool(tool: Any) -> PromptPart:
-    """Return a tool schema as a part of the prompt, by its name or the type of a tool that the provider runs."""
+    """Return a tool schema as a part of the prompt. A tool that the provider runs may have only a type as its name."""
     schema = tool if isinstance(tool, dict) else {"name": tool}
     schema = schema["function"] if isinstance(schema.get("function"), dict) else schema
     name = truncate_name(parse_id(schema.get("name") or schema.get("type")))

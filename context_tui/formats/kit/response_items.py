@@ -42,7 +42,7 @@ CALL_ARGUMENT_KEYS = {
     "computer_call": "action",
     "apply_patch_call": "operation",
 }
-"""Types of calls that the client answers, and the member with their arguments."""
+"""Member with the arguments, by type of call that the client answers."""
 CALL_OUTPUT_KEYS = {
     "function_call_output": "output",
     "custom_tool_call_output": "output",
@@ -52,7 +52,7 @@ CALL_OUTPUT_KEYS = {
     "computer_call_output": "output",
     "apply_patch_call_output": "output",
 }
-"""Types of results of calls, and the member with their content."""
+"""Member with the content, by type of result."""
 HOSTED_TYPES = frozenset(
     {
         *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"),
@@ -61,14 +61,14 @@ HOSTED_TYPES = frozenset(
 )
 """Types of items that the provider executes or stores: their size in the context is unknown."""
 COMPACTION_TYPES = frozenset({"compaction", "compaction_summary", "context_compaction"})
-"""Types of encrypted summaries of all items before them."""
+"""Types of items that are encrypted summaries of all items before them."""
 METADATA_TYPES = frozenset({"ghost_snapshot", "compaction_trigger"})
-"""Types of items that clients record and no model sees."""
+"""Types of items that clients record and that the model never sees."""
 TEXT_PART_TYPES = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 
 
 def is_item(value: Any) -> bool:
-    """Return whether a value is an item of a form that only this API has."""
+    """Return whether a value is an item in a form that only this API has."""
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(kind, str):
         return False
@@ -80,7 +80,7 @@ def is_item(value: Any) -> bool:
 
 
 def parse_item(item: Any) -> MessageRecord | MetadataRecord:
-    """Parse an item by itself; a message of the system or developer has the role system.
+    """Parse an item by itself. Messages of the system and of the developer have the role system.
 
     Raises:
         ValueError: the value is not an item of a known type.
@@ -135,14 +135,14 @@ def parse_response_items(items: Any) -> MessageRecord | MetadataRecord:
 
 
 class ResponseGrouping:
-    """Grouping of items to responses: consecutive items of the assistant belong to one response."""
+    """Assigns items to responses: consecutive items of the assistant belong to one response."""
 
     def __init__(self) -> None:
         self._number = 0
         self._open = False
 
     def assign_response_id(self, part: ParsedRecord) -> str:
-        """Return the id of a part's response; empty for a part of the user. Parts must be passed in order."""
+        """Return the id of a record's response; empty for a record of the user. Records must be passed in order."""
         if isinstance(part, MessageRecord) and part.role == Role.ASSISTANT:
             self._number += not self._open
             self._open = True
@@ -161,7 +161,7 @@ def _parse_blocks(content: Any) -> list[Block]:
 
 
 def _parse_block(part: Any) -> Block:
-    """Parse a content part; one without counterpart is kept, unknown to every estimator."""
+    """Parse a content part. A part without a counterpart stays unchanged, and estimators cannot measure it."""
     if not isinstance(part, dict):
         return build_text(part) if isinstance(part, str) else {"type": "unknown", "value": part}
     kind = part.get("type")
@@ -176,7 +176,7 @@ def _parse_block(part: Any) -> Block:
 
 
 def build_thinking(item: Item) -> Block:
-    """Build thinking from reasoning: its text and its summary; empty if all of it is encrypted."""
+    """Build thinking from the text and the summary of reasoning; the text is empty if all of it is encrypted."""
     texts = (block.get("text") for name in ("content", "summary") for block in _parse_blocks(item.get(name)))
     return {"type": "thinking", "thinking": "\n\n".join(text for text in texts if isinstance(text, str))}
 
@@ -210,7 +210,7 @@ def _build_tool_result(item: Item, kind: str) -> Block:
 
 
 ItemReader = Callable[[Origin], list[Item] | None]
-"""Function that returns the items of a recorded message; None for a message of another format."""
+"""Function that returns the items from which a message was read; None for a message of another format."""
 
 UNSUPPORTED_BLOCKS_LOSS = "blocks left out that the Responses API cannot hold"
 THINKING_LOSS = "thinking left out, which only its own provider can read"
@@ -218,7 +218,7 @@ SUMMARY_LOSS = "summaries left out that were not in the file"
 
 
 class WrittenItem(NamedTuple):
-    """An item, and whether it is a message that a person typed."""
+    """An item, and whether it is a message typed by a person."""
 
     item: Item
     is_typed: bool
@@ -232,7 +232,7 @@ class ItemWriter:
         self._custom: set[str] = set()  # ids of calls whose argument is free text
 
     def write_message(self, message: int, *, as_user: bool = False) -> list[WrittenItem]:
-        """Build the items of a message; with *as_user* new items of the user, whatever its role."""
+        """Build the items of a message; with *as_user* as new items of the user, whatever its role."""
         origin = find_origin(self._session, message)
         items = self._read_items(origin) if isinstance(origin, Origin) else None
         facts = self._session.facts
@@ -246,7 +246,7 @@ class ItemWriter:
     def _reuse_items(
         self, origin: Origin, items: list[Item], injected: list[bool], by_assistant: bool
     ) -> Iterator[WrittenItem]:
-        """Return the recorded items, except those with a changed or removed block."""
+        """Yield the recorded items; build new ones for those in which a block was changed or removed."""
         first = at = 0
         for item in items:
             part = parse_item(item)
@@ -266,7 +266,7 @@ class ItemWriter:
                 yield from self._build_items(remaining, flags, by_assistant)
 
     def _build_items(self, blocks: list[Block], injected: list[bool], by_assistant: bool) -> Iterator[WrittenItem]:
-        """Build items for blocks of other formats: results first, then texts, merged if they have the same role."""
+        """Build items from blocks: results first, then texts, merged while their role is the same."""
         results = [block for block in blocks if block.get("type") == "tool_result"]
         other_blocks = [
             (block, is_injected) for block, is_injected in zip(blocks, injected, strict=True) if block not in results
@@ -292,7 +292,7 @@ class ItemWriter:
             yield WrittenItem(_build_message(role, content), role == "user")
 
     def _build_content_part(self, block: Block, by_assistant: bool) -> Item | None:
-        """Build a part of a message from a block; None if it cannot be one."""
+        """Build a content part from a block; None if a message cannot hold it."""
         kind = block.get("type")
         if kind == "text":
             return {"type": "output_text" if by_assistant else "input_text", "text": str(block.get("text") or "")}
@@ -303,7 +303,7 @@ class ItemWriter:
         return None
 
     def _build_item(self, block: Block) -> Item | None:
-        """Build a separate item from a block; None if it cannot be one."""
+        """Build a separate item from a block; None if the API has none for it."""
         kind = block.get("type")
         if kind == "tool_use":
             return self._build_call(block)
@@ -339,7 +339,7 @@ class ItemWriter:
 
 
 def unsupported_reason(role: str, block: Block) -> str:
-    """Return why a message of *role* cannot hold *block*; empty if it can. Thinking may be encrypted items."""
+    """Return why a message of *role* cannot hold *block*; empty if it can, as thinking may (encrypted items)."""
     kind, by_assistant = block.get("type"), role == "assistant"
     match kind:
         case "text" | "tool_use" | "tool_result" | "thinking":

@@ -23,7 +23,7 @@ from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
 
 BATCH_ROWS, BATCH_BYTES = 64, 1 << 20
-"""Most rows that are read at once, and the size of a batch in bytes after which rows are read one by one again."""
+"""Most rows that are read at once. After a batch of more than ``BATCH_BYTES``, rows are read one by one again."""
 
 
 class RowLike(Protocol):
@@ -52,10 +52,10 @@ class OversizedRow(NamedTuple):
 
 
 class RowShape(Protocol[R]):
-    """Meaning of the rows of a format. A new one is made for every pass over a session.
+    """Parser of the rows of one format. It keeps state between rows, so every scan makes a new one.
 
-    ``select_sql`` is the SELECT of all columns from the table, without conditions, which refer to ``session_column``
-    and ``id_column``.
+    ``select_sql`` is the SELECT of all columns from the table, without the conditions on ``session_column`` and
+    ``id_column``, which are added to it.
     """
 
     select_sql: str
@@ -66,7 +66,7 @@ class RowShape(Protocol[R]):
         """Return the row with the selected values."""
 
     def parse(self, row: R) -> ParsedRecord:
-        """Parse a row; the result is equal for equal rows."""
+        """Parse a row; the result must depend on the row alone."""
 
     def query_row_size(self, row_id: int) -> int:
         """Return the size of a row in bytes without reading it; 0 if it is unknown."""
@@ -75,14 +75,14 @@ class RowShape(Protocol[R]):
         """Return the texts of a row, for the display of a problem."""
 
     def add_facts(self, row: R, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
-        """Add further facts of a row that became *message* (-1: none) and recorded this *usage*."""
+        """Add further facts of a row that became *message* (-1: none) and recorded the usage *usage*."""
 
     def finish(self, builder: MessageBuilder) -> None:
         """Complete the facts after the last row."""
 
 
 class RowCursor(Generic[R]):
-    """Rows of one session, in batches by id; ``read`` is the number of rows read, ``last`` the id of the last one."""
+    """Rows of one session, read in batches by id. ``read`` counts the rows that were read; ``last`` is the last id."""
 
     def __init__(self, database: Database, shape: RowShape[R], session_id: str) -> None:
         self.database, self._shape, self.session = database, shape, session_id
@@ -97,7 +97,7 @@ class RowCursor(Generic[R]):
         return count
 
     def read_after(self, last_id: int) -> Sequence[R | OversizedRow]:
-        """Return the next rows after the id *last_id*; none at the end."""
+        """Return the next rows after *last_id*; none at the end."""
         try:
             selected = self.database.query(
                 self._select, (self.session, last_id, self._batch), max_value_bytes=files.MAX_RECORD_BYTES
@@ -118,7 +118,7 @@ class RowCursor(Generic[R]):
         return OversizedRow(row_id, self._shape.query_row_size(row_id))
 
     def read_row(self, row_id: int) -> R:
-        """Read the present row.
+        """Read a row in its present form.
 
         Raises:
             UnreadableSession: the row was deleted.
@@ -155,7 +155,7 @@ class RowCursor(Generic[R]):
         return self.read, self.last, self._checksum
 
     def is_unchanged(self) -> bool:
-        """Return whether the rows that were read are still the same, without others between them."""
+        """Return whether the rows that were read are unchanged, with no new rows among them."""
         current = RowCursor(self.database, self._shape, self.session)
         while current.last < self.last and (batch := current.read_after(current.last)):
             for row in batch:

@@ -1,6 +1,6 @@
-"""Parsers of recorded usage of one request in the forms of providers.
+"""Parsers of the recorded usage of one request, in the forms of several providers.
 
-Input tokens of Anthropic exclude cached tokens; those of OpenAI, Google, and of LiteLLM for all providers include them.
+Input tokens of Anthropic exclude cached tokens. Those of OpenAI, Google, and of LiteLLM for all providers include them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from context_tui.session.facts import Usage
 
 
 def parse_openai_usage(value: Any) -> Usage | None:
-    """Parse usage of Chat Completions, of the Responses API or of Codex; None for another value.
+    """Parse usage of Chat Completions, of the Responses API or of Codex; None for any other value.
 
-    Cached tokens are part of the prompt's, unless there are more of them (older proxies).
+    Cached tokens are part of the prompt's tokens, unless there are more of them (older proxies).
 
     Raises:
         ValueError: a size is invalid; the message names it.
@@ -44,7 +44,7 @@ def parse_openai_usage(value: Any) -> Usage | None:
 
 
 def parse_anthropic_usage(value: Any) -> Usage | None:
-    """Parse usage of the Messages API; None for another value.
+    """Parse usage of the Messages API; None for any other value.
 
     Raises:
         ValueError: a size is invalid; the message names it.
@@ -72,10 +72,10 @@ def parse_usage(
     output: tuple[str, ...] = (),
     includes_cache: bool = False,
 ) -> Usage | None:
-    """Parse usage in the members of an object with these names; None if all are missing or 0.
+    """Parse usage from the members of an object with these names; None if all are missing or 0.
 
     Args:
-        output: Members whose sum is the output; reasoning is often recorded separately.
+        output: Members whose sum is the output, since reasoning is often recorded separately.
         includes_cache: Whether input tokens include cached ones, as those of OpenAI and Google do.
 
     Raises:
@@ -97,7 +97,7 @@ def parse_usage(
 
 
 def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, output: int) -> Usage:
-    """Return usage for input tokens that include cached ones; if there are more cached ones, they are added."""
+    """Return usage from input tokens that include cached ones. Cached tokens that exceed them are added."""
     return Usage(
         input_tokens - cache_read - cache_write if cache_read + cache_write <= input_tokens else input_tokens,
         cache_read,

@@ -1,4 +1,4 @@
-"""Parse recorded values (token counts, times, ids, blocks, call arguments), tolerating malformed ones."""
+"""Parse recorded values (token counts, times, ids, blocks, call arguments) and tolerate malformed ones."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MAX_TITLE_LENGTH = 80
 Block = dict[str, Any]
 _DATA_URL_PATTERN = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
 _TEXT_KEYS = {"text": ("text",), "thinking": ("thinking", "signature")}
-"""Members that are text or nothing, by type of block."""
+"""Members that must be text or missing, by type of block."""
 _ID_KEYS = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",)}
-"""Members that are compared with others, by type of block: a value that is no text there becomes its JSON."""
+"""Members that are compared as ids or names, by type of block; a value other than text is replaced by its JSON."""
 
 
 def as_object(value: Any) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def parse_tokens(value: Any, name: str) -> int:
     """Return a recorded number of tokens; 0 for None.
 
     Raises:
-        ValueError: the value is no possible number of tokens; the message has the name.
+        ValueError: the value is not a possible number of tokens; the message includes *name*.
     """
     if value is None:
         return 0
@@ -58,7 +58,7 @@ def parse_tokens(value: Any, name: str) -> int:
 
 
 def parse_usage_or_note(parse_usage: Callable[[Any], Usage | None], value: Any) -> tuple[Usage | None, tuple[str, ...]]:
-    """Parse recorded usage; if that raises ValueError the usage is None, and the note says why."""
+    """Parse recorded usage. If *parse_usage* raises ValueError, the usage is None and the note says why."""
     try:
         usage = parse_usage(value)
         if usage is not None:
@@ -108,7 +108,7 @@ def parse_id(value: Any) -> str:
 
 
 def format_title(text: str) -> str:
-    """Return a title: the first line of a text that is not blank, cut to ``MAX_TITLE_LENGTH``."""
+    """Return a title: the first line of a text that is not blank, truncated to ``MAX_TITLE_LENGTH``."""
     line = next((line.strip() for line in text[:4_000].splitlines() if line.strip()), "")
     return truncate_name(line, MAX_TITLE_LENGTH)
 
@@ -169,7 +169,7 @@ def parse_role(message: Any, roles: Mapping[str, Role]) -> Role:
 
 
 def parse_block(value: Any) -> Block:
-    """Return a block whose type, texts, ids and source have the right types; other values become type unknown."""
+    """Return a block whose type, texts, ids and source have valid types; if that is impossible, one of type unknown."""
     if isinstance(value, str):
         return build_text(value)
     kind = value.get("type") if isinstance(value, dict) else None
@@ -192,11 +192,11 @@ def parse_block(value: Any) -> Block:
 
 
 RAW_ARGUMENTS_KEY = "_raw"
-"""Only member of the input of a call whose arguments are free text, or not a JSON object."""
+"""Only member of a call's input if its arguments are free text, or not a JSON object."""
 
 
 def parse_arguments(arguments: Any) -> dict[str, Any]:
-    """Return the arguments of a call as an object."""
+    """Return the arguments of a call as an object (:data:`RAW_ARGUMENTS_KEY` if they are none)."""
     if arguments is None or arguments == "":
         return {}
     if isinstance(arguments, dict):
@@ -218,6 +218,6 @@ def format_arguments(value: Any) -> str:
 
 
 def get_raw_arguments(value: Any) -> str | None:
-    """Return the arguments of a call whose input is free text; None for other inputs."""
+    """Return the arguments of a call whose input is free text; None for any other input."""
     text = value[RAW_ARGUMENTS_KEY] if isinstance(value, dict) and list(value) == [RAW_ARGUMENTS_KEY] else None
     return text if isinstance(text, str) else None

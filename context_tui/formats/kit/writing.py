@@ -1,4 +1,4 @@
-"""Tools of writers: JSON, tool schemas, injected blocks, texts of results, and the losses that they count."""
+"""Helpers of writers: JSON, tool schemas, injected blocks, texts of results, and the losses that they count."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def parse_tool_schemas(value: Any) -> list[dict[str, Any]]:
 
 
 def format_iso_time(time: int) -> str:
-    """Format epoch milliseconds as JavaScript does; -1 (unknown) becomes the present time."""
+    """Format epoch milliseconds as JavaScript does; an impossible time such as -1 (unknown) is the present time."""
     moment = datetime.fromtimestamp(time / 1000, UTC) if 0 <= time <= MAX_TIME_MS else datetime.now(UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
 
 
 def list_injected(facts: Facts, rows: Iterable[int]) -> list[bool]:
-    """Return for each of some block rows whether the block was injected."""
+    """Return for each of these block rows whether the block was injected."""
     return [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in rows]
 
 
@@ -74,12 +74,12 @@ def split_results(blocks: list[Block]) -> tuple[list[Block], list[Block]]:
 
 
 def build_change_folder(cwd: object) -> str:
-    """Return the shell command that changes to a folder, joined to the next command; empty without a folder."""
+    """Return ``cd FOLDER && ``, the start of a shell command; empty without a folder."""
     return f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd else ""
 
 
 def count_injected_losses(session: Session, losses: Losses) -> None:
-    """Count the injected blocks that read as typed after an export."""
+    """Count the injected blocks that look like typed ones after an export."""
     facts = session.facts
     losses.add(
         INJECTED_LOSS,

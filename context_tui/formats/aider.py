@@ -1,12 +1,12 @@
 """Aider's chat history in Markdown: many sessions in a file, each after a heading.
 
-Lines of typed text follow a blank line, begin with ``#### `` and end with two spaces; lines of the console begin with
-``> `` and end with two spaces; a reply is between blank lines. So headings and quotations in a reply are usually
-distinguished from both. Answers to questions of the console, and commands, are typed and not sent; the prompt of an
-``/ask`` command is written again after it.
+A line of typed text begins with ``#### `` and ends with two spaces, and the first of several follows a blank line. A
+line of the console begins with ``> `` and ends with two spaces. A reply has blank lines around it. By these rules,
+headings and quotations in a reply can usually be told from both. Answers to questions of the console, and commands, are
+typed but not sent; the prompt of an ``/ask`` command is repeated after it.
 
-Files that were added to the chat, the system prompt, the repository map, and the summaries that Aider makes of long
-chats are not in the history, and token counts are rounded.
+The history lacks files that were added to the chat, the system prompt, the repository map, and the summaries that Aider
+makes of long chats. Its token counts are rounded.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _CACHE_PATTERN = re.compile(r"([\d.,]+[kM]?) cache (write|hit)")
 _MODEL_PATTERN = re.compile(r"(?:Main model|Model): (\S+)")
 _CLEAR_COMMANDS = ("/clear", "/reset")
 _ANSWER_PATTERN = re.compile(r".*\(Y\)es/\(N\)o.*\[\w+\]: \w+")
-"""Answer to a group of questions, which is recorded as typed text."""
+"""Answer to a group of questions, which is recorded like typed text."""
 _FAILED_EDIT_PATTERN = re.compile(r"# \d+ SEARCH/REPLACE blocks? failed to match!")
-"""Start of the message to the model that an edit has failed, which the console shows too."""
+"""Start of the message that tells the model of a failed edit; the console shows that message too."""
 _FAILED_EDIT_END = "Just reply with fixed versions of the block"
 _TOKEN_SCALES = {"k": 1_000, "M": 1_000_000}
 
 
 class AiderShape(DocumentShape):
-    """Elements of consecutive lines of one kind: typed text, a reply, or output of the console."""
+    """Parser of elements, each of which is consecutive lines of one kind: typed text, a reply, or console output."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         builder.facts.input_includes_cache = True
@@ -66,7 +66,7 @@ class AiderShape(DocumentShape):
         return INCOMPLETE_NOTE
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse lines of one kind; commands are run by Aider, and not sent."""
+        """Parse one element. Commands are run by Aider and not sent."""
         text, time = str(value["text"]), parse_time_ms(value.get("time"))
         if value["kind"] in ("console", "counts"):
             model = _MODEL_PATTERN.search(text)
@@ -103,9 +103,9 @@ def _parse_token_count(text: str) -> int:
 
 
 def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
-    """Yield the elements of a text. Output of the console is one element, except lines with tokens.
+    """Yield the elements of a text: console output is one element, except lines with token counts.
 
-    The first typed text has the time.
+    Only the first typed text gets the *time*.
     """
     current, texts = "", list[str]()
     for speaker, lines in [*_split_by_speaker(text), ("", "")]:
@@ -124,7 +124,7 @@ def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
 
 
 def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
-    """Yield consecutive lines and their kind: typed text, a reply, or output of the console."""
+    """Yield the kind of each group of lines (typed text, a reply, or console output), and the lines."""
     kind, lines, last, goes_on = "said", list[str](), "blank", False
     for line in (each.rstrip("\r") for each in text.split("\n")):
         has_line_end, typed = line.endswith("  "), line.startswith("#### ") and line.endswith("  ")
@@ -167,7 +167,7 @@ class AiderFormat(DocumentFormat):
         return Claim(90, "a chat of Aider started") if is_history else None
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the file that the environment names, and the history of the current project."""
+        """Yield the file that the environment names, and the histories in the current folder and the folders above."""
         folder, configured = cwd.absolute(), environ.get("AIDER_CHAT_HISTORY_FILE")
         places = [
             *([folder / configured] if configured else []),

@@ -46,13 +46,12 @@ IGNORED_TYPES = frozenset(
         *("auth_status", "keep_alive", "control_request", "control_response", "control_cancel_request"),
     }
 )
-"""Types of records that are part of no message: totals, progress, and deltas of a stream."""
+"""Types of records outside the conversation: totals, progress, and deltas of a stream."""
 KEPT_BEHIND_SUMMARY = 4
-"""Messages that agent-sdk keeps after a summary by default."""
+"""Number of messages that agent-sdk keeps after a summary by default."""
 MISSING_SUMMARY_NOTE = (
     "agent-sdk keeps no summary in the file, nor what else it kept: that is taken to be its default, 4 messages"
 )
-"""Note about a file with a compaction."""
 
 Record = dict[str, Any]
 
@@ -82,7 +81,7 @@ def find_parent_call(record: Record) -> str:
 
 @dataclass
 class _HistoryMessage:
-    """Message of the history of a run: its key, role, and whether it holds calls or results."""
+    """Message of a history: its key, its role, and whether it holds calls or results."""
 
     key: str
     role: Role
@@ -133,7 +132,7 @@ class AgentSdkShape:
         return part
 
     def _parse_system(self, record: Record) -> ParsedRecord:
-        """Parse the start of a run, or the note that earlier messages were compacted; other events are progress."""
+        """Parse the start of a run, or the note that earlier messages were compacted; all other events are ignored."""
         if record.get("subtype") == "compact_boundary":
             if not self._is_agent_sdk:
                 return MetadataRecord()
@@ -171,7 +170,7 @@ class AgentSdkShape:
 
 
 def _find_split_point(history: list[_HistoryMessage]) -> int:
-    """Return the first message of a history that agent-sdk keeps, as its ``find_split_point`` does."""
+    """Return the number of the first message that agent-sdk keeps, by the rule of its ``find_split_point``."""
     for keep in range(KEPT_BEHIND_SUMMARY, 0, -1):
         at = len(history) - keep
         while at > 0 and history[at].role == Role.USER and history[at].has_results and history[at - 1].has_calls:
@@ -202,7 +201,7 @@ def _parse_message(record: Record, message: Record, role: Role) -> MessageRecord
 
 
 def _parse_boundary(boundary: Record) -> tuple[str | None, int | None, tuple[str, ...]]:
-    """Parse the trigger of a compaction and the tokens before it, with their problems."""
+    """Return the trigger of a compaction, the tokens before it, and notes on invalid values."""
     about = as_object(boundary.get("compact_metadata"))
     trigger = about.get("trigger")
     trigger_name = truncate_name(trigger) if isinstance(trigger, str) else None
@@ -216,7 +215,7 @@ _PARENT_CALL = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"\\]+)"')
 
 
 class Subagent(NamedTuple):
-    """Sub-agent: the id of the call that started it, and its first prompt, if stated."""
+    """Sub-agent: the id of the call that started it, and its first prompt (empty if none is recorded)."""
 
     id: str
     title: str
@@ -269,13 +268,11 @@ class AgentSdkFormat(Format):
     copy = staticmethod(copy_lines)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise Claude Code's record types with a ``session_id`` and without its chain of uuids."""
         if any(is_stream_record(value) for value in parse_first_values(head) if isinstance(value, dict)):
             return Claim(88, "lines of a stream with a session_id")
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the session of a file, and the sub-agents whose messages are in the same file."""
         main = self._read_main_info(path)
         return [main, *(_build_subagent_info(main, agent) for agent in find_subagents(path))]
 
@@ -285,7 +282,6 @@ class AgentSdkFormat(Format):
         return LineScanner(path, info, partial(AgentSdkShape, is_agent_sdk(read_first_objects(path)), info.id))
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the sub-agent whose messages name the call."""
         path, own = Path(session.info.path), session.facts.call_id(call)
         started = next((agent for agent in find_subagents(path) if own and agent.id == own), None)
         return _build_subagent_info(self._read_main_info(path), started) if started else None

@@ -18,7 +18,7 @@ Block = dict[str, Any]
 
 
 def write(session: Session, path: Path) -> Losses:
-    """Write the messages of a context, with the usage that was recorded for replies."""
+    """Write the messages of a context, with the recorded usage of replies; return the losses."""
     losses, facts, session_id = Losses(), session.facts, str(uuid.uuid4())
     usages, models = collect_usage(session), collect_models(session)
     start = {"subtype": "init", "model": facts.model, "cwd": session.info.cwd, "tools": session.content.tools()}
@@ -62,7 +62,7 @@ def format_usage(usage: Usage) -> dict[str, Any]:
 
 
 def _build_block(block: Block, losses: Losses) -> Block | None:
-    """Build a block that agent-sdk accepts on resuming; None for a block that it would silently ignore."""
+    """Build a block for agent-sdk; None for a block that it would silently ignore on resuming."""
     match block:
         case {"type": "text" | "thinking" | "tool_use"} | {"type": "image", "source": {"type": "base64"}}:
             return block

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: a request, alone or logged with its response, or a bare list of messages (JSON)."""
+"""Anthropic's Messages API: a request, which may be logged with its response, or a bare list of messages (JSON)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def find_reply(run: Run) -> dict[str, Any] | None:
 
 
 class AnthropicShape:
-    """Messages of a request, which stay unchanged."""
+    """Parser of the messages of a request, whose blocks stay unchanged."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         facts, reply = builder.facts, find_reply(run) or {}
@@ -52,7 +52,7 @@ class AnthropicShape:
         return find_reply(run)
 
     def parse(self, value: Any, place: int) -> MessageRecord:
-        """Parse a message; one of role ``system`` after the first was injected by a runtime."""
+        """Parse a message. One of role ``system`` after the first message was injected by a runtime."""
         role = parse_role(value, ROLES)
         stamp = next((value[key] for key in ("timestamp", "created_at") if key in value), None)
         usage, notes = parse_usage_or_note(parse_anthropic_usage, value.get("usage"))
@@ -74,7 +74,7 @@ class AnthropicFormat(DocumentFormat):
     copy = staticmethod(copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise tool schemas, block types, a system member or a response; plain texts are ambiguous."""
+        """Claim by tool schemas, a response, block types, a system member or a model; plain texts are ambiguous."""
         run = read_head_run(head)
         if run is None or not (run.elements or run.members):
             return None

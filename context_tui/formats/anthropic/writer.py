@@ -1,4 +1,4 @@
-"""Writer of Messages requests, with only the blocks and members of the vendor's types."""
+"""Writer of Messages requests, with only the blocks and members that Anthropic's API defines."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ OPTIONAL_MEMBERS: dict[str, tuple[str, ...]] = {
     "web_search_tool_result": ("cache_control", "caller"),
     "web_fetch_tool_result": ("cache_control", "caller"),
 }
-"""Optional members, by type of block; ``cache_control`` for types not listed."""
+"""Optional members, by type of block; types that are not listed may have ``cache_control``."""
 TOOL_MEMBERS = ("name", "description", "input_schema", "cache_control", "type", "strict", "defer_loading")
-"""Members of a tool with a schema; a tool that the provider hosts is written unchanged."""
+"""Members that a tool with a schema may have. A tool that the provider hosts is written unchanged."""
 
 RESULT_BLOCK_TYPES = ("text", "image", "document", "search_result", "tool_reference")
 ASSISTANT_BLOCK_TYPES = ("thinking", "redacted_thinking", "server_tool_use")
@@ -88,7 +88,7 @@ def write_request(session: Session, path: Path) -> Losses:
 
 
 def _is_complete(block: Block) -> bool:
-    """Return whether a block is of a type that requests have, with all required members."""
+    """Return whether a request can hold a block of this type, and the block has all required members."""
     kind = str(block.get("type"))
     texts = ("text", "thinking", "signature", "data", "tool_name", "file_id")
     return kind in REQUIRED_MEMBERS and all(
@@ -98,7 +98,6 @@ def _is_complete(block: Block) -> bool:
 
 
 def _build_image_source(image: Block) -> Block | None:
-    """Return the source of an image for a request; None if Anthropic cannot read it."""
     source = image.get("source")
     if not isinstance(source, dict):
         return None
@@ -113,7 +112,6 @@ def _build_image_source(image: Block) -> Block | None:
 
 
 def _build_block(block: Block, losses: Losses) -> Block:
-    """Build an accepted block, without members that are refused."""
     kind = str(block.get("type"))
     allowed = ("type", *REQUIRED_MEMBERS[kind], *OPTIONAL_MEMBERS.get(kind, ("cache_control",)))
     for name in block:
@@ -139,7 +137,7 @@ def _build_block(block: Block, losses: Losses) -> Block:
 
 
 def _build_result_body(body: Any, losses: Losses) -> Any:
-    """Build the content of a result; parts that a result cannot hold become text."""
+    """Build the content of a result. Parts that a result cannot hold become text."""
     if isinstance(body, str):
         return body
     if not isinstance(body, list):

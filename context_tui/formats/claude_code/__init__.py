@@ -1,7 +1,7 @@
 """Claude Code, Anthropic's coding agent for the terminal.
 
 Sessions are JSON Lines files, ``~/.claude/projects/PROJECT/SESSION.jsonl``, with one content block of an API message
-per line. Sub-agents are sidechains in the same file (older versions) or have files of their own.
+per line. Sub-agents are sidechains in the same file (older versions), or have their own files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fast path for the usual records of a Claude Code file.
 
 Nine of ten lines hold one or two blocks of a reply, the results of its calls, or a record outside the conversation.
-``parse_usual_lines`` decodes them once, into only the fields that facts are made of, and stops at the first line with
-anything unusual, which is left to :mod:`~context_tui.formats.claude_code.reader`. Both produce the same facts.
+``parse_usual_lines`` decodes only those fields that become facts. It stops at the first unusual line, which
+:mod:`~context_tui.formats.claude_code.reader` parses. Both produce the same facts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from context_tui.formats.claude_code.reader import ClaudeCodeScanner
 
 NO_MESSAGE_TYPES = METADATA_TYPES - {"system", "api-request", "api-request-shape"}
-"""Types of records that only link other records."""
+"""Types of records that hold no message and only link other records."""
 BOUNDARY_SUBTYPES = frozenset({"compact_boundary", "microcompact_boundary"})
 Buffer = bytes | mmap.mmap
 CONTAINERS = frozenset({dict, list})
@@ -73,7 +73,7 @@ class UsualMessage(msgspec.Struct, gc=False):
 class UsualLine(msgspec.Struct, gc=False):
     """Line, with its fields in the order in which they are written.
 
-    Fields that only unusual lines have are of type None, so that decoding fails.
+    Fields that only unusual lines have are of type None, so decoding fails if they are present.
     """
 
     parentUuid: str | None = None
@@ -99,140 +99,150 @@ _decode = msgspec.json.Decoder(UsualLine).decode
 def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
     """Return a function that reads usual lines from an offset up to the first unusual one.
 
-    It returns the offset of that line and the number of lines read. All that the loop uses is looked up once, here.
+    The function returns the offset of that line and the number of lines read. Attributes that its loop uses are looked
+    up only once, here.
     """
-    facts, node, forks = scanner.facts, scanner._message_by_uuid, scanner._forks
-    parents, forked = forks.parents, forks.forked
-    begin_message, add_record = make_message_appender(facts), make_record_appender(facts)
+    facts, message_by_uuid, forks = scanner.facts, scanner._message_by_uuid, scanner._forks
+    parents, sibling_prompts = forks.parents, forks.forked
+    append_message, add_record = make_message_appender(facts), make_record_appender(facts)
     add_text, add_thinking, add_call, add_result = facts.add_text, facts.add_thinking, facts.add_call, facts.add_result
     add_request, times, end_times = facts.add_request, facts.time, facts.end_time
-    requests, of_id, results_of = scanner._usage_by_message, scanner._message_by_api_id, scanner._results_by_reply
+    usage_by_message, message_by_api_id = scanner._usage_by_message, scanner._message_by_api_id
+    results_by_reply = scanner._results_by_reply
     call_row, call_use, block_message = facts.call_row, facts.call_use, facts.block_message
-    path_of, read_range = facts.path, facts.read_range
+    block_path, read_range = facts.path, facts.read_range
 
-    def begin(role: int, record: UsualLine) -> int:
-        message = begin_message(role, 0, compute_epoch_ms(record.timestamp) if record.timestamp is not None else -1)
-        parents.append(node.get(record.parentUuid or "", -1))
+    def add_message(role: int, record: UsualLine) -> int:
+        message = append_message(role, 0, compute_epoch_ms(record.timestamp) if record.timestamp is not None else -1)
+        parents.append(message_by_uuid.get(record.parentUuid or "", -1))
         if scanner._epoch_start is not None:
             scanner._begin_epoch(message, scanner._epoch_start)
         return message
 
     def parse_usual_lines(data: Buffer, start: int) -> tuple[int, int]:
         find = data.find
-        for count in range(FAST_PATH_LINES):
+        for line_count in range(FAST_PATH_LINES):
             end = find(b"\n", start, start + STEP_BYTES)
             if end < 0:
-                return start, count
+                return start, line_count
             try:
                 record = _decode(data[start:end])
             except (ValueError, RecursionError):
-                return start, count
-            kind, api = record.type, record.message
-            if record.isSidechain or record.uuid in node:
-                return start, count
+                return start, line_count
+            record_type, api_message = record.type, record.message
+            if record.isSidechain or record.uuid in message_by_uuid:
+                return start, line_count
 
-            if kind == "user":
-                content = api.content if api is not None else None
+            if record_type == "user":
+                content = api_message.content if api_message is not None else None
                 if not content:
-                    return start, count
+                    return start, line_count
                 if isinstance(content, str):
                     if record.isMeta or is_markup(content):
-                        return start, count
-                    message = begin(_USER, record)
+                        return start, line_count
+                    message = add_message(_USER, record)
                     add_text(message, content)
                     forks.add_prompt(message)
                 else:
-                    bodies = []
+                    body_sizes = []
                     try:
                         for block in content:
                             if block.type != "tool_result":
-                                return start, count
+                                return start, line_count
                             body = bytes(block.content)
                             if body[0] != _QUOTE and body.count(b"[") + body.count(b"{") > MAX_DEPTH:
-                                return start, count
-                            bodies.append(measure_raw_body(body))
+                                return start, line_count
+                            body_sizes.append(measure_raw_body(body))
                     except ValueError:
-                        return start, count
+                        return start, line_count
                     if len(content) == 1:
                         call = call_row(content[0].tool_use_id or "")
                     else:
                         call = scanner.find_answered_call([block.tool_use_id or "" for block in content])
-                    use = call_use[call] if call >= 0 else -1
-                    owner = block_message[use] if use >= 0 else -1
-                    message = results_of.get(owner, -1) if owner >= 0 else -1
+                    call_block = call_use[call] if call >= 0 else -1
+                    reply = block_message[call_block] if call_block >= 0 else -1
+                    message = results_by_reply.get(reply, -1) if reply >= 0 else -1
                     if message < 0:
-                        message = begin(_USER, record)
-                        if owner >= 0:
-                            results_of[owner] = message
-                            parents[message] = owner
+                        message = add_message(_USER, record)
+                        if reply >= 0:
+                            results_by_reply[reply] = message
+                            parents[message] = reply
                     elif message < scanner._first_revised:
                         scanner._first_revised = message
                     row = -1
-                    for block, measure in zip(content, bodies, strict=True):
-                        row = add_result(message, block.tool_use_id or "", bool(block.is_error), measure)
-                    if use >= 0 and path_of[use] >= 0 and len(content) == 1:
+                    for block, body_size in zip(content, body_sizes, strict=True):
+                        row = add_result(message, block.tool_use_id or "", bool(block.is_error), body_size)
+                    if call_block >= 0 and block_path[call_block] >= 0 and len(content) == 1:
                         lines = find_read_range(data, start, end)
                         if lines is not None:
                             read_range[row] = lines
 
-            elif kind == "assistant":
-                if api is None or type(api.content) is not list or not api.id or api.model == "<synthetic>":
-                    return start, count
-                for block in api.content:
+            elif record_type == "assistant":
+                if (
+                    api_message is None
+                    or type(api_message.content) is not list
+                    or not api_message.id
+                    or api_message.model == "<synthetic>"
+                ):
+                    return start, line_count
+                for block in api_message.content:
                     if block.type == "tool_result":
-                        return start, count
+                        return start, line_count
                     if block.type == "tool_use":
                         arguments = block.input
                         for value in arguments.values() if type(arguments) is dict else (arguments,):
                             if type(value) in CONTAINERS and is_nested_deeper(arguments):
-                                return start, count
-                message = of_id.get(api.id, -1)
+                                return start, line_count
+                message = message_by_api_id.get(api_message.id, -1)
                 if message < 0:
-                    message = of_id[api.id] = begin(_ASSISTANT, record)
+                    message = message_by_api_id[api_message.id] = add_message(_ASSISTANT, record)
                 else:
                     if record.timestamp is not None and (time := compute_epoch_ms(record.timestamp)) >= 0:
                         end_times[message] = time
                     if message < scanner._first_revised:
                         scanner._first_revised = message
-                for block in api.content:
+                for block in api_message.content:
                     if block.type == "tool_use":
                         add_call(message, block.id or "", block.name or "", block.input)
                     elif block.type == "text":
                         add_text(message, block.text or "")
                     else:
                         add_thinking(message, block.thinking or "", block.signature or "")
-                if api.model:
-                    facts.model = api.model
-                if api.diagnostics is not None and (why := api.diagnostics.cache_miss):
-                    facts.cache_misses[message] = why
-                if api.usage is not None:
-                    output = api.usage.output_tokens or 0
-                    usage_so_far = requests.get(message)
+                if api_message.model:
+                    facts.model = api_message.model
+                if api_message.diagnostics is not None and (miss_reason := api_message.diagnostics.cache_miss):
+                    facts.cache_misses[message] = miss_reason
+                if api_message.usage is not None:
+                    output = api_message.usage.output_tokens or 0
+                    usage_so_far = usage_by_message.get(message)
                     if usage_so_far is None:
-                        usage = normalize_usage(api.usage, api.stop_reason is not None, record.version)
+                        usage = normalize_usage(api_message.usage, api_message.stop_reason is not None, record.version)
                         if usage is not None:
-                            requests[message] = usage
+                            usage_by_message[message] = usage
                             add_request(message, usage, times[message])
                     elif output > usage_so_far.output or not usage_so_far.output_trusted:  # most lines repeat it
                         scanner._update_usage(
-                            message, normalize_usage(api.usage, api.stop_reason is not None, record.version)
+                            message,
+                            normalize_usage(api_message.usage, api_message.stop_reason is not None, record.version),
                         )
 
-            elif kind == "progress" and record.parentUuid is None:
-                return start, count
-            elif kind in NO_MESSAGE_TYPES or (kind == "system" and record.subtype not in BOUNDARY_SUBTYPES):
+            elif record_type == "progress" and record.parentUuid is None:
+                return start, line_count
+            elif record_type in NO_MESSAGE_TYPES or (
+                record_type == "system" and record.subtype not in BOUNDARY_SUBTYPES
+            ):
                 add_record(start, end - start, _METADATA, -1)
                 if record.uuid:
-                    node[record.uuid] = node.get(record.parentUuid or "", -1)
+                    message_by_uuid[record.uuid] = message_by_uuid.get(record.parentUuid or "", -1)
                 start = end + 1
                 continue
             else:
-                return start, count
+                return start, line_count
 
             add_record(start, end - start, _MESSAGE, message)
             if record.uuid:
-                node[record.uuid] = message
-            if forked:
+                message_by_uuid[record.uuid] = message
+            if sibling_prompts:
                 forks.move_to(message)
             else:
                 forks.leaf = message

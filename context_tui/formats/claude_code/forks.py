@@ -13,8 +13,8 @@ from context_tui.session.facts import Facts
 class Forks:
     """Tree of the messages of *facts*, with its abandoned branches. A message with several typed children is a fork.
 
-    ``parents`` holds the parent of each message (-1: none), ``leaf`` is the newest message, and ``turns`` counts the
-    moves by which a branch may have been abandoned.
+    ``parents`` holds the parent of each message (-1: none), and ``leaf`` is the newest message. ``revision`` grows
+    whenever a branch may have been abandoned.
     """
 
     replaced = None
@@ -29,7 +29,6 @@ class Forks:
         self.forked: set[int] = set()
 
     def find_parent(self, message: int) -> int:
-        """Return the parent of a message, -1 for none."""
         return self.parents[message]
 
     def add_prompt(self, message: int) -> None:
@@ -42,34 +41,30 @@ class Forks:
             self.revision += 1
 
     def move_to(self, message: int) -> None:
-        """Move to the newest *message*, which may abandon the previous path or resume an abandoned one."""
-        one, other, parents = self.leaf, message, self.parents
+        """Make *message* the newest one, which may abandon the previous path or resume an abandoned one."""
+        old, new, parents = self.leaf, message, self.parents
         self.leaf = message
-        while self.forked and one != other:
-            at = max(one, other)
-            if at in self.forked:
+        while self.forked and old != new:
+            later = max(old, new)
+            if later in self.forked:
                 self.revision += 1
                 return
-            one, other = (parents[one], other) if at == one else (one, parents[other])
+            old, new = (parents[old], new) if later == old else (old, parents[new])
 
     def end_epoch(self) -> None:
-        """End an epoch because another context begins; the path that it ended with is not abandoned."""
+        """End an epoch because another context begins. The path on which it ended is not abandoned."""
         self._epoch_leaves.append(self.leaf)
 
     def find_abandoned_branches(self) -> list[set[int]]:
-        """Return the messages of each abandoned branch, in the order of the file.
-
-        A fork is a message with several typed children.
-        """
         if not self.forked:
             return []
-        forks = [prompts for below, prompts in self._prompts_below.items() if below >= 0 and len(prompts) > 1]
+        forks = [prompts for parent, prompts in self._prompts_below.items() if parent >= 0 and len(prompts) > 1]
         epoch_starts = [epoch.message for epoch in self._facts.epochs]
         path = set[int]()
-        for at in (*self._epoch_leaves, self.leaf):
-            while at >= 0 and at not in path:
-                path.add(at)
-                at = self.parents[at]
+        for message in (*self._epoch_leaves, self.leaf):
+            while message >= 0 and message not in path:
+                path.add(message)
+                message = self.parents[message]
         branch_by_message: dict[int, set[int]] = {}  # message to its branch
         for prompts in forks:
             for _, group in groupby(prompts, key=lambda message: bisect_right(epoch_starts, message)):

@@ -1,7 +1,8 @@
 """Outlines of records of many megabytes, decoded in a separate process so that no thread is blocked.
 
-``python -m context_tui.formats.claude_code.large_records DESCRIPTOR START LENGTH`` prints a line for the record without
-its blocks, then a line for each block: the block with long texts truncated, and the size of the full texts.
+``python -m context_tui.formats.claude_code.large_records DESCRIPTOR START LENGTH`` prints one line for the record
+without its blocks. Then it prints one line for each block: the block with long texts truncated, and the size of the
+full texts.
 """
 
 from __future__ import annotations
@@ -26,48 +27,36 @@ from context_tui.session.values import Role
 MAX_TEXT_LENGTH = 4_000
 """Characters to which a text is truncated: enough to recognise markers and markup."""
 WHOLE_MEMBERS = ("id", "tool_use_id", "name")
-"""Members of a block that are never truncated."""
+"""Members of a block that are not truncated."""
 POLL_INTERVAL_S = 0.005
-"""Seconds between two checks of the other process, at which reading may be stopped."""
+"""Seconds between two checks of the other process; reading may be stopped at each."""
 
 
 @dataclass
 class RecordOutline:
-    """Large record with truncated blocks, and the full size of each block."""
+    """Large record with truncated blocks, and the full size of each block by its ``id()``."""
 
     record: Record
     blocks: list[dict[str, Any]] = field(default_factory=list)
-    _block_sizes: dict[int, BlockSize] = field(default_factory=dict)
-
-    def append_block(self, block: dict[str, Any], size: BlockSize) -> None:
-        """Add a block."""
-        self.blocks.append(block)
-        self._block_sizes[id(block)] = size
-
-    def get_block_size(self, block: dict[str, Any]) -> BlockSize:
-        """Return the full size of a block."""
-        return self._block_sizes[id(block)]
+    sizes: dict[int, BlockSize] = field(default_factory=dict)
 
 
 def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, None, RecordOutline]:
-    """Decode a record in another process; yields True while that process runs.
-
-    Returns:
-        The outline.
+    """Decode a record in another process. Yields True while that process runs, and returns the outline.
 
     Raises:
         ValueError: the record cannot be decoded, for whatever reason.
     """
     # -P: import nothing from the working directory.
-    descriptor, nothing = file.descriptor, subprocess.DEVNULL
+    descriptor, null = file.descriptor, subprocess.DEVNULL
     argv = [sys.executable, "-P", "-m", __name__, str(descriptor), str(start), str(length)]
     try:
-        process = subprocess.Popen(argv, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing, pass_fds=(descriptor,))
+        process = subprocess.Popen(argv, stdin=null, stdout=subprocess.PIPE, stderr=null, pass_fds=(descriptor,))
     except OSError as error:
         raise ValueError(str(error)) from None
     assert process.stdout is not None
     outline: RecordOutline | None = None
-    rest = bytearray()  # start of an incomplete line
+    buffer = bytearray()  # start of an incomplete line
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
@@ -75,15 +64,15 @@ def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, N
                 if selector.select(POLL_INTERVAL_S):
                     if not (data := os.read(process.stdout.fileno(), 1 << 16)):
                         break
-                    rest += data
-                    *lines, last = rest.split(b"\n") if b"\n" in data else (rest,)
+                    buffer += data
+                    *lines, buffer = buffer.split(b"\n") if b"\n" in data else (buffer,)
                     for line in lines:
                         if outline is None:
                             outline = RecordOutline(parsing.parse_line(bytes(line)))
                         else:
                             block, measures = loads(bytes(line))
-                            outline.append_block(block, BlockSize(*measures))
-                    rest = last
+                            outline.blocks.append(block)
+                            outline.sizes[id(block)] = BlockSize(*measures)
                 yield True
         exit_code = process.wait()
     finally:  # also when the caller stops early
@@ -96,7 +85,7 @@ def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, N
 
 
 def format_outline_lines(line: bytes) -> Iterator[bytes]:
-    """Format the output for a record.
+    """Yield the lines that are printed for a record.
 
     Raises:
         ValueError: the record is not one JSON object.
@@ -118,7 +107,6 @@ def format_outline_lines(line: bytes) -> Iterator[bytes]:
 
 
 def _truncate_texts(value: Any) -> Any:
-    """Return a value with long texts truncated, at any depth."""
     if isinstance(value, str):
         return value[:MAX_TEXT_LENGTH]
     if isinstance(value, list):

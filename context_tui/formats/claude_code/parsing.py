@@ -1,9 +1,8 @@
 """Parser of one line of a Claude Code file: its record, and the blocks that the model sees.
 
-The usual lines, nine of ten, take the faster way of :mod:`~context_tui.formats.claude_code.fast_path`.
-
-The vendor calls the format unstable, so every field is optional and unknown fields are ignored. Measured over 749
-published snapshots, CLI 1.0.24 to 2.1.219.
+Nine of ten lines are parsed by the faster :mod:`~context_tui.formats.claude_code.fast_path` instead. The vendor calls
+the format unstable, so every field is optional and unknown fields are ignored. Measured over 749 published snapshots,
+CLI 1.0.24 to 2.1.219.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from context_tui.session.validation import MAX_DEPTH, MAX_TOKENS
 from context_tui.text.sanitize import MAX_NAME_LENGTH, truncate_name
 
 TokenSize = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS // 3)] | None
-"""Size in tokens, so bounded that the sum of three is still in range."""
+"""Size in tokens, limited so that the sum of three is still a valid size."""
 BoundedName = Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)] | None
 
 
@@ -61,7 +60,7 @@ class Diagnostics(msgspec.Struct):
 
 
 class ApiMessage(msgspec.Struct):
-    """API message, or a part of one, in a user or assistant record; usage and diagnostics are not validated."""
+    """API message of a record, or a part of one. Usage and diagnostics are not validated."""
 
     id: str | None = None
     role: str | None = None
@@ -73,7 +72,7 @@ class ApiMessage(msgspec.Struct):
 
 
 class Record(msgspec.Struct):
-    """Relevant fields of a line; ``toolUseResult``, which is for the display, is not read."""
+    """Fields of a line that are read. ``toolUseResult``, which is for display only, is not."""
 
     type: str | None = None
     subtype: str | None = None
@@ -115,7 +114,7 @@ METADATA_TYPES = frozenset(
 UNSENT_ATTACHMENTS = frozenset(
     {"hook_success", "hook_system_message", "hook_non_blocking_error", "hook_cancelled", "command_permissions"}
 )
-"""Types of attachments that are displayed to the user only."""
+"""Types of attachments that only the user sees."""
 CLEAR_HOOK = "SessionStart:clear"
 """Name of the hook that runs when ``/clear`` begins a new context."""
 
@@ -125,9 +124,9 @@ MEASURED_MEMBERS = {
     "tool_use": ("id", "name", "input"),
     "tool_result": ("tool_use_id", "content", "is_error"),
 }
-"""Members that facts are made of, by type of block; a client may add others."""
+"""Members that become facts, by type of block. A client may add others, which are ignored."""
 READ_RANGE_TAIL_BYTES = 2_000
-"""Bytes at the end of a record in which the display of a read states its range of lines."""
+"""Bytes at the end of a record in which the displayed result of a read states its range of lines."""
 
 # Beginnings of user records that nobody typed: commands, their output, notices of the client.
 _MARKUP_STARTS = (
@@ -139,7 +138,7 @@ _READ_RANGE = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')
 
 
 def parse_line(line: bytes | memoryview) -> Record:
-    """Parse one record of any kind. Usual lines are parsed by :mod:`~context_tui.formats.claude_code.fast_path`.
+    """Parse one record of any kind.
 
     Raises:
         ValueError: the line is not one JSON object, or its content is nested too deeply.
@@ -156,7 +155,6 @@ def parse_line(line: bytes | memoryview) -> Record:
 
 
 def _is_nested_too_deeply(record: Record) -> bool:
-    """Return whether the part of a record that the model sees is nested too deeply."""
     if record.message is not None:
         raw = bytes(record.message.content)
         return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_content_nested_too_deeply(loads(raw))
@@ -224,9 +222,9 @@ _MESSAGE_FIELD_TYPES: dict[str, type] = dict.fromkeys(("id", "role", "model", "s
 
 
 def extract_blocks(record: Record) -> list[Block]:
-    """Return the Anthropic-shaped blocks of a record that the model sees; an attachment becomes text and images.
+    """Return the blocks of a record that the model sees, Anthropic-shaped. An attachment becomes text and images.
 
-    Newer attachments (seen with 2.1.330) state their texts as they were sent.
+    Newer attachments (seen with 2.1.330) record their texts as sent.
     """
     if record.attachment is not None and record.type == "attachment":
         if record.rendered and not is_typed_attachment(record.attachment):
@@ -238,7 +236,7 @@ def extract_blocks(record: Record) -> list[Block]:
 
 
 def extract_attachment_text(attachment: dict[str, Any]) -> str:
-    """Return the text of an attachment that the model sees; empty for attachments that are only displayed."""
+    """Return the text of an attachment that the model sees; empty if only the user sees it."""
     if _is_screen_only(attachment):
         return ""
     value = _find_attachment_content(attachment)
@@ -283,7 +281,7 @@ def _extract_text(value: Any) -> str:
 
 
 def is_clear(record: Record) -> bool:
-    """Return whether a record begins a new context after ``/clear``: a root record with the hook of that command."""
+    """Return whether a record begins a new context after ``/clear``: a root record that names that command's hook."""
     if record.parentUuid is not None:
         return False
     if record.type == "progress":
@@ -298,12 +296,12 @@ def is_typed_attachment(attachment: dict[str, Any]) -> bool:
 
 
 def is_markup(text: str) -> bool:
-    """Return whether a user text was written by the client, not typed."""
+    """Return whether a text of a user record was written by the client rather than typed."""
     return text.lstrip().startswith(_MARKUP_STARTS)
 
 
 def is_typed_by_person(record: Record) -> bool | None:
-    """Return whether a person typed a user record, as stated by the record; None if only its text can decide."""
+    """Return whether a record states that a person typed it; None if only its text can tell."""
     if record.isMeta:
         return False
     kind = record.origin.get("kind") if record.origin else None
@@ -311,7 +309,7 @@ def is_typed_by_person(record: Record) -> bool | None:
 
 
 def find_read_range(data: bytes | mmap, start: int, end: int) -> tuple[int, int] | None:
-    """Return the range of lines that the display of a read shows: the first line and their number; None if none."""
+    """Return the first line and the number of lines that a displayed read covers; None if it states none."""
     at = data.rfind(b'"numLines":', max(start, end - READ_RANGE_TAIL_BYTES), end)
     match = _READ_RANGE.match(data, at, end) if at >= 0 else None
     return (int(match[2]), int(match[1])) if match else None
@@ -323,18 +321,18 @@ def is_result(block: dict[str, Any]) -> bool:
 
 
 def is_injected(record: Record, block: dict[str, Any]) -> bool:
-    """Return whether a block of a user record was injected by the runtime."""
+    """Return whether the runtime injected a block of a user record."""
     typed = is_typed_by_person(record)
     return not typed if typed is not None else is_markup(str(block.get("text") or ""))
 
 
 def select_blocks(blocks: list[dict[str, Any]], record: Record, *, typed: bool) -> list[dict[str, Any]]:
-    """Select from a record with results the typed blocks, or else the results and the injected blocks."""
+    """Return the typed blocks of a record with results, or (unless *typed*) its results and injected blocks."""
     return [block for block in blocks if typed != (is_result(block) or is_injected(record, block))]
 
 
 def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None:
-    """Parse and normalize recorded usage that was not validated.
+    """Parse and normalize usage that has not been validated.
 
     Raises:
         ValueError: the value is not valid usage; the message names the invalid size.
@@ -350,18 +348,18 @@ def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None
 
 
 def find_cache_miss_reason(diagnostics: Any) -> str:
-    """Return the reason for a prompt cache miss in diagnostics that were not validated; empty if there is none."""
+    """Return the reason for a cache miss in diagnostics that have not been validated; empty if there is none."""
     return truncate_name(as_text(as_object(as_object(diagnostics).get("cache_miss_reason")).get("type")))
 
 
 _ONE_HOUR_WRITES = "ephemeral_1h_input_tokens"
 _OUTPUT_ON_EVERY_LINE_SINCE = 2, 1, 62
-"""First version of the client that records output tokens on every line of a message."""
+"""First version of the client that records final output tokens on every line of a message."""
 _USAGE_FIELDS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
 def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usage | None:
-    """Normalize recorded usage; None if nothing was sent. Output is trusted at the end of a message."""
+    """Normalize recorded usage; None if nothing was sent. Output counts are trusted on the last line of a message."""
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
     hour = (split.ephemeral_1h_input_tokens or 0) if split is not None else 0
@@ -375,6 +373,6 @@ def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usa
 
 @lru_cache(maxsize=64)
 def parse_version(version: str | None) -> tuple[int, ...]:
-    """Parse a client's version into numbers; empty if it is not a version."""
+    """Parse a client's version into numbers; empty for any other text."""
     parts = (version or "").split(".")
     return tuple(map(int, parts)) if all(part.isdecimal() and len(part) < 10 for part in parts) else ()

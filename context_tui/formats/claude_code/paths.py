@@ -20,7 +20,7 @@ from context_tui.session.markers import CLAUDE_CODE_SUMMARY
 from context_tui.session.session import Session
 
 MAX_SLUG_LENGTH = 200
-"""Longest name of a project; Claude Code truncates longer ones and appends a suffix that cannot be derived."""
+"""Length limit of a project's name. Claude Code truncates longer ones and appends a suffix that cannot be derived."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -37,7 +37,7 @@ def format_project_slug(cwd: Path) -> str:
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the sessions of every project; skips folders that are missing or cannot be read."""
+    """Yield the sessions of every project; folders that are missing or cannot be read are skipped."""
     current_slug = format_project_slug(cwd)
     for folder in list_entries(find_projects_folder(environ)):
         # The slug cannot be turned back into a path; its end distinguishes projects.
@@ -72,7 +72,7 @@ def find_title(path: Path) -> str:
 
 
 def _find_typed_text(record: Any, *, subagent: bool = False) -> str:
-    """Return the text of a record if a person typed it, or in a sub-agent's file the calling model."""
+    """Return the text of a record if a person typed it, or (in a *subagent*'s file) if the calling model wrote it."""
     if not isinstance(record, dict) or record.get("isMeta") or (record.get("isSidechain") and not subagent):
         return ""
     if "user" not in (record.get("type"), record.get("role")) or record.get("isCompactSummary"):
@@ -90,7 +90,7 @@ def _find_typed_text(record: Any, *, subagent: bool = False) -> str:
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
     """Build the shell command that resumes *written_session* once it is at *out_path*; empty if there is none.
 
-    Claude Code finds a session by its file's name in the folder of its project, so a file elsewhere is copied there.
+    Claude Code finds a session by its file name in the folder of its project, so a file elsewhere is copied there.
     """
     try:
         session_id, cwd = _read_session_id_and_cwd(written_session)

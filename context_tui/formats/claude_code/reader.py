@@ -33,7 +33,7 @@ UNNAMED_SIDECHAIN = "sidechain"
 
 
 class ClaudeCodeScanner:
-    """Scanner of the main chain of a file, of the sidechain of an agent, or of an abandoned branch."""
+    """Scanner of the main chain of a file, of an agent's sidechain, or of an abandoned branch."""
 
     def __init__(self, path: Path, info: SessionInfo) -> None:
         self._file = LineFile(path)
@@ -59,7 +59,7 @@ class ClaudeCodeScanner:
         self._row_by_uuid: dict[str, int] = {}  # record uuid to its row, as far as copies were searched for
         self._rows_read = 0
         self._epoch_start: Record | None = None  # the boundary or clear after which the next message begins a context
-        self._shapes: dict[str, dict[str, Any]] = {}  # system prompts and tools of requests, by hash
+        self._shapes: dict[str, dict[str, Any]] = {}  # system prompt and tools of requests (since 2.1.330), by hash
         self._reminders = -1  # message of the texts injected between a boundary and its summary
         self._notes: list[str] = []  # problems of the current record
         self._separate_prompt = -1  # typed text in a record of results, a separate message
@@ -98,7 +98,7 @@ class ClaudeCodeScanner:
     # -- lines
 
     def _append_record(self, record: Record, place: int, length: int) -> Iterator[bool]:
-        """Append a record; if it may be a copy, first locate all records before it."""
+        """Append a record. If it may be a copy of an earlier one, first find the rows of all records before it."""
         if record.uuid is not None and record.uuid in self._message_by_uuid:
             content = ClaudeCodeContent(self._file, self.facts)
             for row in range(self._rows_read, len(self.facts.record_kind)):
@@ -140,13 +140,18 @@ class ClaudeCodeScanner:
         elif record_type == "user" and record.message is not None:
             message = self._append_user(record, place, length)
         elif record_type == "attachment" and record.attachment is not None:
-            message = self._append_attachment(record) if self._extract_blocks(record) else -1
+            if blocks := self._extract_blocks(record):
+                typed = parsing.is_typed_attachment(record.attachment)
+                message = self._append_prompt(record, blocks) if typed else self._append_injected(record)
         elif record_type == "system":
             self._process_system(record)
         elif record_type == "api-request-shape" and record.shape is not None:
             self._shapes[record.shapeHash or ""] = record.shape
         elif record_type == "api-request" and not (record.querySource or "").startswith("agent"):
-            self._set_prompt(self._shapes.get(record.shapeHash or ""))
+            shape = self._shapes.get(record.shapeHash or "")
+            if shape is not None and not is_nested_deeper(shape):
+                set_system(self.facts, [extract_text([block]) for block in parse_blocks(shape.get("system"))])
+                set_tools(self.facts, parse_tool_schemas(shape.get("tools")))
         elif record_type in parsing.MESSAGE_TYPES or record_type not in parsing.METADATA_TYPES:
             empty = record_type in parsing.MESSAGE_TYPES or record_type == "attachment"
             problem = f"unknown record type {truncate_name(repr(record_type), 80)}"
@@ -172,33 +177,27 @@ class ClaudeCodeScanner:
         if message >= 0:
             self._forks.move_to(message)
 
-    def _set_prompt(self, shape: dict[str, Any] | None) -> None:
-        """Take the system prompt and the tools of a request (since 2.1.330)."""
-        if shape is not None and not is_nested_deeper(shape):
-            set_system(self.facts, [extract_text([block]) for block in parse_blocks(shape.get("system"))])
-            set_tools(self.facts, parse_tool_schemas(shape.get("tools")))
-
     def _extract_blocks(self, record: Record) -> list[dict[str, Any]]:
-        """Return the blocks of a record; truncated ones if another process decoded it."""
+        """Return the blocks of a record, truncated if another process decoded it."""
         return parsing.extract_blocks(record) if self._outline is None else self._outline.blocks
 
     def _add_block(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:
         row = self.facts.add_block(message, block, injected=injected)
         if self._outline is not None:
-            self.facts.set_block_size(row, self._outline.get_block_size(block))
+            self.facts.set_block_size(row, self._outline.sizes[id(block)])
         return row
 
     def _note_read_range(self, result: int, place: int, length: int) -> None:
-        """Record the range of lines in the only result of a record if it is the result of a read."""
+        """Record the range of lines that a read returned. *result* must be the only result of its record."""
         facts = self.facts
-        use = facts.call_use[facts.call[result]]
-        if use >= 0 and facts.path[use] >= 0:
-            part = parsing.find_read_range(self._file.data, place, place + length)
-            if part is not None:
-                facts.read_range[result] = part
+        call_block = facts.call_use[facts.call[result]]
+        if call_block >= 0 and facts.path[call_block] >= 0:
+            read_range = parsing.find_read_range(self._file.data, place, place + length)
+            if read_range is not None:
+                facts.read_range[result] = read_range
 
     def _is_copy(self, record: Record, place: int, length: int) -> bool:
-        """Return whether a record repeats an earlier one with its uuid."""
+        """Return whether a record repeats an earlier one that has the same uuid."""
         row = self._row_by_uuid.get(record.uuid or "", -1)
         if row < 0:
             return False
@@ -212,7 +211,6 @@ class ClaudeCodeScanner:
         return same and parsing.extract_blocks(earlier) == parsing.extract_blocks(repeated)
 
     def _is_other_chain(self, record: Record) -> bool:
-        """Return whether a record belongs to another chain than the one that is read."""
         chain = (record.agentId or UNNAMED_SIDECHAIN) if record.isSidechain else MAIN_CHAIN
         if record.isSidechain and self._first_sidechain is None and record.type in parsing.MESSAGE_TYPES:
             self._first_sidechain = chain
@@ -228,11 +226,11 @@ class ClaudeCodeScanner:
         return message
 
     def _append_assistant(self, record: Record) -> int:
-        api = record.message
-        assert api is not None
-        key = api.id or record.uuid or ""
+        api_message = record.message
+        assert api_message is not None
+        key = api_message.id or record.uuid or ""
         message = self._message_by_api_id.get(key, -1) if key else -1
-        synthetic = api.model == "<synthetic>"
+        synthetic = api_message.model == "<synthetic>"
         if message < 0:
             flags = MessageFlag.SYNTHETIC if synthetic else 0
             if record.isApiErrorMessage:
@@ -245,19 +243,20 @@ class ClaudeCodeScanner:
             self._first_revised = min(self._first_revised, message)
         for block in self._extract_blocks(record):
             self._add_block(message, block)
-        if api.model and not synthetic:
-            self.facts.model = api.model
-        if reason := parsing.find_cache_miss_reason(api.diagnostics):
+        if api_message.model and not synthetic:
+            self.facts.model = api_message.model
+        if reason := parsing.find_cache_miss_reason(api_message.diagnostics):
             self.facts.cache_misses[message] = reason
-        if api.usage is not None and not synthetic:
+        if api_message.usage is not None and not synthetic:
             try:
-                self._update_usage(message, parsing.parse_usage(api.usage, api.stop_reason is not None, record.version))
+                is_finished = api_message.stop_reason is not None
+                self._update_usage(message, parsing.parse_usage(api_message.usage, is_finished, record.version))
             except ValueError as error:
                 self._notes.append(str(error))
         return message
 
     def _update_usage(self, message: int, usage: Usage | None) -> None:
-        """Once per API message: of its lines, the last with the most output counts."""
+        """Set the usage of an API message: its line with the most output counts, or the last of several such lines."""
         previous = self._usage_by_message.get(message)
         if usage is None or (previous is not None and usage.output <= previous.output and previous.output_trusted):
             return
@@ -289,7 +288,7 @@ class ClaudeCodeScanner:
         return message
 
     def _append_prompt(self, record: Record, blocks: list[dict[str, Any]], below: int = -1) -> int:
-        """Append typed text as a separate message, below the message of the record's results if there is one."""
+        """Append typed text as a separate message, below the message of its record's results (*below*) if any."""
         message = self._add_message(Role.USER, record)
         for block in blocks:
             self._add_block(message, block, injected=parsing.is_injected(record, block))
@@ -300,50 +299,43 @@ class ClaudeCodeScanner:
         return message
 
     def find_answered_call(self, ids: list[str]) -> int:
-        """Return the call that places a record with results for these *ids*: the first without a result.
+        """Return the call by which results are placed: the first of *ids* without a result, or else the first.
 
-        Ids may repeat in a record, and a second result of a call says less about the place. If all calls have results,
-        the first call is returned.
+        Ids may repeat in a record, and a second result of a call says less about its place.
         """
         calls = [self.facts.call_row(call_id) for call_id in ids]
         return next((call for call in calls if call >= 0 and self.facts.call_result[call] < 0), calls[0])
 
     def _find_results_message(self, record: Record, answers: list[object]) -> int:
-        """Return the user message with all results of one assistant message."""
+        """Return the user message that holds all results of one assistant message."""
         facts = self.facts
         call = self.find_answered_call([call_id if isinstance(call_id, str) else "" for call_id in answers])
-        use = facts.call_use[call] if call >= 0 else -1
-        owner = facts.block_message[use] if use >= 0 else -1
-        message = self._results_by_reply.get(owner, -1) if owner >= 0 else -1
+        call_block = facts.call_use[call] if call >= 0 else -1
+        reply = facts.block_message[call_block] if call_block >= 0 else -1
+        message = self._results_by_reply.get(reply, -1) if reply >= 0 else -1
         if message < 0:
             message = self._add_message(Role.USER, record)
-            if owner >= 0:
-                self._results_by_reply[owner] = message
-                self._parents[message] = owner
+            if reply >= 0:
+                self._results_by_reply[reply] = message
+                self._parents[message] = reply
         elif message < self._first_revised:
             self._first_revised = message
         return message
 
-    def _append_attachment(self, record: Record) -> int:
-        """Append an attachment: injected, unless it was typed while the model was working."""
-        if record.attachment is not None and parsing.is_typed_attachment(record.attachment):
-            return self._append_prompt(record, self._extract_blocks(record))
-        return self._append_injected(record)
-
     def _append_injected(self, record: Record) -> int:
-        """Append injected text to the previous user message, or as a separate message after an assistant."""
-        last = len(self.facts) - 1
+        """Append injected text to the previous user message, or after an assistant message as a separate one."""
+        message = len(self.facts) - 1
         if self._epoch_start is not None and self._epoch_start.subtype == "compact_boundary":
-            last = self._find_reminders(record)
-        elif last < 0 or self.facts.role[last] != Role.USER or self._epoch_start is not None:
-            last = self._add_message(Role.USER, record)
-        self._first_revised = min(self._first_revised, last)
+            message = self._find_reminders(record)
+        elif message < 0 or self.facts.role[message] != Role.USER or self._epoch_start is not None:
+            message = self._add_message(Role.USER, record)
+        self._first_revised = min(self._first_revised, message)
         for block in self._extract_blocks(record):
-            self._add_block(last, block, injected=True)
-        return last
+            self._add_block(message, block, injected=True)
+        return message
 
     def _find_reminders(self, record: Record) -> int:
-        """Return the message of what is injected after a boundary, which comes before the summary."""
+        """Return the message of texts injected between a boundary and its summary."""
         if self._reminders < 0:
             boundary, self._epoch_start = self._epoch_start, None
             self._reminders = self._add_message(Role.USER, record)
@@ -365,46 +357,46 @@ class ClaudeCodeScanner:
             self._epoch_start = record
             self._notes += filter(None, [_parse_size(record.compactMetadata or {}, "preTokens")[1]])
         elif record.subtype == "microcompact_boundary":
-            about = record.microcompactMetadata or {}
-            self._notes += filter(None, [_parse_size(about, name)[1] for name in ("preTokens", "tokensSaved")])
-            calls = about.get("compactedToolIds")
+            metadata = record.microcompactMetadata or {}
+            sizes = [_parse_size(metadata, name) for name in ("preTokens", "tokensSaved")]
+            self._notes += [note for _, note in sizes if note]
             facts = self.facts
-            rows = (facts.call_row(call) for call in _parse_ids(calls))
+            rows = (facts.call_row(call) for call in _parse_ids(metadata.get("compactedToolIds")))
             results = (facts.call_result[row] for row in rows if row >= 0)
             facts.add_compaction(
                 Compaction(
                     len(facts),
                     "micro",
-                    _parse_text(about.get("trigger")),
-                    _parse_size(about, "preTokens")[0],
+                    _parse_text(metadata.get("trigger")),
+                    sizes[0][0],
                     cleared_blocks=frozenset(row for row in results if row >= 0),
-                    saved_tokens=_parse_size(about, "tokensSaved")[0],
+                    saved_tokens=sizes[1][0],
                     version=parsing.parse_version(record.version),
                 )
             )
 
     def _begin_epoch(self, message: int, first: Record) -> None:
-        """Begin an epoch at *message* because of the record *first*: a clear, or a boundary (or the summary itself)."""
+        """Begin an epoch at *message* because of the record *first*: a clear, a boundary, or the summary itself."""
         self._epoch_start = None
         self._forks.end_epoch()
         if parsing.is_clear(first):
             self.facts.begin_epoch(message, "clear")
             return
-        about = first.compactMetadata or {}
-        prefix, missing = self._find_preserved(about, message)
+        metadata = first.compactMetadata or {}
+        prefix, missing = self._find_preserved(metadata, message)
         end = message + bool(self.facts.flags[message] & MessageFlag.SUMMARY)
         if leading := range(self._reminders if self._reminders >= 0 else message, end):
             prefix = Spans(leading, *prefix.ranges)
         self._reminders = -1
-        trigger, tokens = _parse_text(about.get("trigger")), _parse_size(about, "preTokens")[0]
+        trigger, tokens = _parse_text(metadata.get("trigger")), _parse_size(metadata, "preTokens")[0]
         version = parsing.parse_version(first.version)
         self.facts.add_compaction(
             Compaction(message, "full", trigger, tokens, prefix, missing_messages=missing, version=version)
         )
 
-    def _find_preserved(self, about: dict[str, object], end: int) -> tuple[Spans, int]:
-        """Return the messages that a boundary preserved and that the file has, and the number of missing records."""
-        preserved, segment = about.get("preservedMessages"), about.get("preservedSegment")
+    def _find_preserved(self, metadata: dict[str, object], end: int) -> tuple[Spans, int]:
+        """Return the messages that a boundary preserves, and the number of preserved records that the file lacks."""
+        preserved, segment = metadata.get("preservedMessages"), metadata.get("preservedSegment")
         if isinstance(preserved, dict) and isinstance(preserved.get("uuids"), list):
             uuids = _parse_ids(preserved["uuids"])
             messages = dict.fromkeys(self._message_by_uuid.get(uuid, -1) for uuid in uuids)
@@ -418,15 +410,15 @@ class ClaudeCodeScanner:
         return NO_MESSAGES, 0
 
 
-def _parse_size(about: dict[str, object], name: str) -> tuple[int | None, str]:
+def _parse_size(metadata: dict[str, object], name: str) -> tuple[int | None, str]:
     try:
-        return parse_tokens(about[name], name) if about.get(name) is not None else None, ""
+        return parse_tokens(metadata[name], name) if metadata.get(name) is not None else None, ""
     except ValueError as error:
         return None, str(error)
 
 
 def _parse_ids(value: object) -> list[str]:
-    """Parse a list of ids; anything but text becomes an id that matches no record."""
+    """Return a list of ids. Anything but text becomes an empty id, which matches no record."""
     return [item if isinstance(item, str) else "" for item in value] if isinstance(value, list) else []
 
 
@@ -435,13 +427,12 @@ def _parse_text(value: object) -> str | None:
 
 
 class ClaudeCodeContent:
-    """Blocks of messages, read from the lines that the messages are made of."""
+    """Full text of a session, read from the lines that its messages consist of."""
 
     def __init__(self, file: LineFile, facts: Facts) -> None:
         self.file, self.facts = file, facts
 
     def read_line(self, record: int) -> bytes:
-        """Read the bytes of a record."""
         return self.file.read_range(self.facts.record_place[record], self.facts.record_length[record])
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
@@ -456,7 +447,7 @@ class ClaudeCodeContent:
         return blocks
 
     def select_message_blocks(self, message: int, row: int, record: parsing.Record) -> list[dict[str, Any]] | None:
-        """Select the blocks of *message* in a record of two messages (results, typed text); None for other records."""
+        """Return the blocks of *message* in a record of two messages (results and typed text); None for any other."""
         if row not in self.facts.shared_records:
             return None
         return parsing.select_blocks(parsing.extract_blocks(record), record, typed=message in self.facts.shared_record)

@@ -1,4 +1,4 @@
-"""Sub-agent sessions of a Claude Code file: sidechains inside it and agent files next to it."""
+"""Sub-agent sessions of a Claude Code file: sidechains inside it, and agent files next to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from context_tui.text.sanitize import truncate_name
 
 FORMAT_NAME = "claude-code"
 HEAD_LINES = 20
-"""Lines at the start of an agent's file that are searched for its first message."""
+"""Lines at the start of an agent's file among which its first message is looked for."""
 SUBAGENT_TOOLS = frozenset({"Task", "Agent"})
 """Names of the tools that start sub-agents."""
 _SIDECHAIN_MARK = re.compile(rb'"isSidechain":true')
@@ -30,13 +30,13 @@ _SIDECHAIN_MARK = re.compile(rb'"isSidechain":true')
 
 
 class AgentFiles:
-    """Cache of the agent files next to sessions (up to 2.0): lists each folder and reads each file once."""
+    """Cache of the agent files that older versions (up to 2.0) write next to sessions. Each file is read only once."""
 
     def __init__(self) -> None:
         self._by_folder: dict[Path, dict[str | None, list[tuple[Path, Record]]]] = {}
 
     def find(self, path: Path) -> list[tuple[Path, Record]]:
-        """Find the agent files of the session *path* with their first messages, sorted by path."""
+        """Return the agent files of the session *path* with their first messages, sorted by path."""
         folder = path.parent
         if folder not in self._by_folder:
             files_by_session = self._by_folder[folder] = {}
@@ -47,7 +47,7 @@ class AgentFiles:
 
 
 def list_sessions(path: Path, agent_files: AgentFiles) -> list[SessionInfo]:
-    """List the main session (its id is empty), then its agents (with the agent's id; their parent is the file)."""
+    """List the main session (with an empty id), then its agents by their ids, with the file as their parent."""
     status = read_status(path)
     first = _read_first_message(path) if path.stem.startswith("agent-") else None
     if first is not None and first.isSidechain:
@@ -73,7 +73,7 @@ def _build_agent_info(path: Path, first: Record, parent: str) -> SessionInfo:
 
 
 def _read_first_message(path: Path) -> Record | None:
-    """Return the first message record on the first lines of a file; very long lines are skipped."""
+    """Return the first message record in the head of a file; very long lines are skipped."""
     try:
         with open_regular(path) as file:
             for line in islice(iter(lambda: file.readline(STEP_BYTES), b""), HEAD_LINES):
@@ -87,7 +87,7 @@ def _read_first_message(path: Path) -> Record | None:
 
 
 def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
-    """Return the session of the sub-agent that the call in a block row started; None if no record names it.
+    """Return the session of the sub-agent that the call in block row *call* started; None if no record names it.
 
     Raises:
         UnreadableSession: the session is missing.
@@ -112,7 +112,7 @@ def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
 
 
 def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str) -> str:
-    """Return the sub-agent that the record of a call's result names."""
+    """Return the sub-agent that the record of a call's result names; empty if there is none."""
     for row in content.facts.records_of(message):
         line = content.read_line(row)
         if b'"agentId"' not in line or call_id.encode() not in line:
@@ -135,7 +135,7 @@ def _find_agent_by_call(path: Path, call_id: str) -> str:
 
 
 def _find_inline_agents(path: Path) -> list[str]:
-    """List the agents with sidechains inside the file, in file order. A file of only one sidechain is no parent."""
+    """List the agents with sidechains in a file, in file order; none if the whole file is one sidechain."""
     agents: dict[str, None] = {}
     with closing(LineFile(path)) as file:
         for line in find_matching_lines(file, _SIDECHAIN_MARK):

@@ -30,7 +30,7 @@ VERSION = "2.1.219"
 MAX_RECORD_DEPTH = MAX_DEPTH + 8
 """Nesting limit of a record: that of its blocks, and the levels around them."""
 _SUMMARY_FLAGS = ("isCompactSummary", "isVisibleInTranscriptOnly")
-"""Members that mark a record as the summary with which a context begins."""
+"""Members that mark a record as the summary that begins a context."""
 _USAGE_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
@@ -77,7 +77,7 @@ class _Writer:
             before = role
 
     def _is_only_summary(self, message: int) -> bool:
-        """Return whether a message is only a summary, without calls or results, which must be kept."""
+        """Return whether a message is a summary without calls or results (these must be kept)."""
         facts = self.session.facts
         kinds = {facts.kind[row] for row in facts.blocks_of(message)}
         return bool(facts.flags[message] & MessageFlag.SUMMARY) and not kinds & {Kind.TOOL_USE, Kind.TOOL_RESULT}
@@ -93,7 +93,7 @@ class _Writer:
         return self.session.info.cwd
 
     def _chain_record(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Chain a record to the previous one; times never decrease, whatever the order of the records."""
+        """Link a record to the previous one. Times never decrease, whatever the order of the records."""
         time = parse_time_ms(record["timestamp"]) if isinstance(record.get("timestamp"), str) else self._time
         if time < self._time:
             record["timestamp"] = format_iso_time(self._time)
@@ -181,7 +181,7 @@ class _Writer:
             yield self._chain_record(record | {"isSidechain": False})
 
     def _parse_recorded_line(self, line: bytes) -> dict[str, Any]:
-        """Parse a recorded line, without members that are nested too deeply to be written."""
+        """Parse a recorded line, and remove members that are nested too deeply to be written."""
         try:
             record: dict[str, Any] = loads(line)
         except ValueError as error:
@@ -215,7 +215,7 @@ class _Writer:
                 )
 
     def _build_api_message(self, message: int) -> dict[str, Any]:
-        """Build a reply without its content; usage is the recorded one, or 0 if the context has changed."""
+        """Build a reply without its content. Usage is 0 if the context before it has changed."""
         usage = self._usages.get(message)
         return {
             "id": f"msg_{uuid.uuid4().hex[:24]}",
@@ -258,7 +258,7 @@ def copy(session: Session, path: Path) -> list[str] | None:
     """Write the lines of *session* to the new file *path*.
 
     Returns:
-        Notes on what is not copied; None for a session that was not read from lines.
+        Notes on what is not copied; None if the session was not read from lines.
     """
     content, source = session.content, Path(session.info.path)
     if not isinstance(content, ClaudeCodeContent):

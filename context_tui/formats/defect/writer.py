@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.defect.paths import JOURNAL_FILE, META_FILE
-from context_tui.formats.kit.writing import count_injected_losses, note_omitted_request_parts, write_lines
+from context_tui.formats.kit.writing import (
+    convert_body_blocks,
+    count_injected_losses,
+    note_omitted_request_parts,
+    write_lines,
+)
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
@@ -104,13 +109,11 @@ def _build_output(result: Block, losses: Losses) -> Record:
         return {"kind": "text", "text": body or ""}
     if not is_block_list(body) or not body:
         return {"kind": "json", "value": body}
-    pieces = [(block, _build_output_block(block)) for block in body]
-    if held_blocks := [block for block, piece in pieces if piece]:
-        if len(held_blocks) < len(body):
-            losses.replace(result, {**result, "content": held_blocks}, "results whose images defect cannot hold")
-        return {"kind": "content", "blocks": [piece for _, piece in pieces if piece]}
-    losses.replace(result, {**result, "content": ""}, "results whose images defect cannot hold")
-    return {"kind": "text", "text": ""}
+    if not any(map(_build_output_block, body)):
+        losses.replace(result, {**result, "content": ""}, "results whose images defect cannot hold")
+        return {"kind": "text", "text": ""}
+    blocks = convert_body_blocks(result, _build_output_block, losses, "results whose images defect cannot hold")
+    return {"kind": "content", "blocks": blocks}
 
 
 def _build_output_block(block: Block) -> Record | None:

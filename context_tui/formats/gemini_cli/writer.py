@@ -16,6 +16,7 @@ from context_tui.formats.kit.values import Block, as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
     build_change_folder,
+    convert_body_blocks,
     convert_body_to_text,
     format_iso_time,
     list_injected,
@@ -172,12 +173,7 @@ class _Writer:
         else:
             text: str = ""
             if is_block_list(body) and len(body) != 1:
-                parts = [part for block in body if (part := _build_part(block))]
-                if len(parts) < len(body):
-                    held_blocks = [block for block in body if _build_part(block)]
-                    self._losses.replace(
-                        result, {**result, "content": held_blocks}, "results whose images cannot be held"
-                    )
+                parts = convert_body_blocks(result, _build_part, self._losses, "results whose images cannot be held")
             else:
                 text = convert_body_to_text(result, self._losses)
             response = {"error" if result.get("is_error") else "output": text}

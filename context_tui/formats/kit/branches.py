@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -35,7 +35,7 @@ class MessageTree(Protocol):
     def replaced(self) -> Collection[int] | None:
         """Replaced messages.
 
-        None means that branches without a parent follow the end of an earlier context, not its messages.
+        If it is None, the messages before the root of a branch are earlier contexts, and are kept in its facts.
         """
 
     @property
@@ -103,11 +103,11 @@ class BranchFacts:
     def _update_abandoned(self) -> bool:
         if self._revision == self._tree.revision:
             return False
-        before = self._abandoned, self._removed_messages, self._removed_events
+        old_state = self._abandoned, self._removed_messages, self._removed_events
         self._revision, self._abandoned = self._tree.revision, self._tree.find_abandoned_branches()
         self._removed_events = _find_removed_events(self._tree.event_positions, set().union(*self._abandoned))
         self._removed_messages = set(self._tree.replaced or ()).union(*self._abandoned)
-        return before != (self._abandoned, self._removed_messages, self._removed_events)
+        return old_state != (self._abandoned, self._removed_messages, self._removed_events)
 
     def _count_requests(self) -> None:
         request_messages = self._all_facts.request_message
@@ -120,15 +120,15 @@ class BranchFacts:
         branches, replaced = self._tree.find_abandoned_branches(), self._tree.replaced
         number = self._info.id.removeprefix(BRANCH_PREFIX)
         if not number.isdecimal() or not 1 <= int(number) <= len(branches):
-            raise UnreadableSession(
-                f"{self._info.path}: unknown session {self._info.id!r}; {_format_available(branches)}"
-            )
+            available = f"available: {BRANCH_PREFIX}1" if branches else "it has no branches"
+            available += f" to {BRANCH_PREFIX}{len(branches)}" if len(branches) > 1 else ""
+            raise UnreadableSession(f"{self._info.path}: unknown session {self._info.id!r}; {available}")
         branch = set(branches[int(number) - 1])
-        at = min(branch)
-        while (parent := self._tree.find_parent(at)) >= 0:
-            at = parent
-            branch.add(at)
-        first = at if replaced is None else 0
+        root = min(branch)
+        while (parent := self._tree.find_parent(root)) >= 0:
+            root = parent
+            branch.add(root)
+        first = root if replaced is None else 0
         removed = set(range(first, len(self._all_facts))) - (branch - set(replaced or ()))
         return Selection(self._all_facts, removed, _find_removed_events(self._tree.event_positions, removed)).facts
 
@@ -137,9 +137,3 @@ def _find_removed_events(
     event_positions: Mapping[tuple[str, int], int], removed: Collection[int]
 ) -> set[tuple[str, int]]:
     return {event for event, message in event_positions.items() if message in removed}
-
-
-def _format_available(branches: Sequence[object]) -> str:
-    if not branches:
-        return "it has no branches"
-    return f"available: {BRANCH_PREFIX}1" + (f" to {BRANCH_PREFIX}{len(branches)}" if len(branches) > 1 else "")

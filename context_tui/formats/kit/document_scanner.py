@@ -140,7 +140,7 @@ class DocumentScanner:
     def advance(self, budget_s: float | None = None) -> Advance:
         deadline = None if budget_s is None else time.monotonic() + budget_s
         restarted = self._next == len(self._elements) and self._stamp != self._read_stamp() and self._reload()
-        before = 0 if restarted else len(self._builder.facts)
+        old_count = 0 if restarted else len(self._builder.facts)
         while self._next < len(self._elements):
             self._scan_element(self._next)
             self._next += 1
@@ -149,8 +149,8 @@ class DocumentScanner:
         facts, end = self._builder.facts, self._next == len(self._elements)
         if end and len(facts.record_kind) and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
             raise UnreadableSession(f"{self._path}: none of its records can be read: {facts.problems[0].what}")
-        changed = self._builder.pop_first_changed(before)
-        return Advance(len(facts) - before, 0 if restarted else changed, end)
+        changed = self._builder.pop_first_changed(old_count)
+        return Advance(len(facts) - old_count, 0 if restarted else changed, end)
 
     def session(self) -> Session:
         content = DocumentContent(
@@ -231,17 +231,15 @@ def _append_response(run: Run, shape: DocumentShape) -> list[Element]:
         return run.elements
     if run.elements:
         try:
-            last = decode_element(run.elements[-1])
-            if isinstance(last, dict) and _get_blocks(shape.parse(last, -1)) == _get_blocks(shape.parse(response, -1)):
-                return [*run.elements[:-1], {**response, **last}]
+            newest = decode_element(run.elements[-1])
+            if isinstance(newest, dict):
+                messages = [find_message(shape.parse(each, -1)) for each in (newest, response)]
+                own_blocks, response_blocks = (message.blocks if message else [] for message in messages)
+                if own_blocks == response_blocks:
+                    return [*run.elements[:-1], {**response, **newest}]
         except ValueError:
             pass
     return [*run.elements, response]
-
-
-def _get_blocks(parsed: ParsedRecord) -> list[dict[str, Any]]:
-    message = find_message(parsed)
-    return message.blocks if message else []
 
 
 def get_message_lists(shape: Callable[[], DocumentShape]) -> MessageLists:

@@ -48,9 +48,9 @@ class MessageLists:
     def is_element(self, element: Element) -> bool:
         """Return whether a value may be a message and is not a run."""
         members = decode_members(element)
-        if members is None or any(each in members for each in self.excluded_keys):
+        if members is None or any(key in members for key in self.excluded_keys):
             return False
-        return any(each in members for each in self.required_keys)
+        return any(key in members for key in self.required_keys)
 
     def find_lists(self, members: dict[str, Element]) -> dict[str, list[Element]]:
         """Return the message lists among some members, by name; they may be empty."""
@@ -321,13 +321,13 @@ def _parse_text(element: Element) -> Any:
 def _choose_sent_list(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
     """Return the name of the message list whose size is closest to the recorded tokens, and the reason in words."""
     sizes = {key: bytes_to_tokens(sum(map(count_element_bytes, elements))) for key, elements in lists.items()}
-    about = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
+    list_names = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
     recorded = _parse_input_tokens(members.get("response"))
     if not recorded:
         key = next(iter(lists))
-        return key, f"the file holds {about}; {key} is shown, as no usage is recorded"
+        return key, f"the file holds {list_names}; {key} is shown, as no usage is recorded"
     key = min(sizes, key=lambda key: abs(sizes[key] - recorded))
-    return key, f"the file holds {about}; {key} is shown, as it is closest to the recorded {recorded:,} tokens"
+    return key, f"the file holds {list_names}; {key} is shown, as it is closest to the recorded {recorded:,} tokens"
 
 
 def _parse_input_tokens(response: Element) -> int:

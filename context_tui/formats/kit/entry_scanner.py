@@ -6,7 +6,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -169,18 +168,18 @@ class _EntryPass:
         if reason := entry.problem or too_large:
             builder.add_problem(place, entry.size, location, reason)
             return
-        before = len(builder.facts)
+        old_count = len(builder.facts)
         if added := self._adder.add(entry, location, place, entry.size):
-            self.shape.add_facts(entry, added[0], range(before, len(builder.facts)), builder)
+            self.shape.add_facts(entry, added[0], range(old_count, len(builder.facts)), builder)
 
     def is_unchanged(self, ids: Sequence[str]) -> bool:
         """Return whether *ids*, the present ones, begin with the entries that were read, unchanged."""
         count = len(self.checksums)
         if [*ids[:count]] != self.ids[:count]:
             return False
-        for begin in range(0, count, BATCH_SIZE):
-            batch = self.ids[begin : min(begin + BATCH_SIZE, count)]
-            if [entry.checksum for entry in self.read_entries(batch)] != self.checksums[begin : begin + len(batch)]:
+        for start in range(0, count, BATCH_SIZE):
+            batch = self.ids[start : min(start + BATCH_SIZE, count)]
+            if [entry.checksum for entry in self.read_entries(batch)] != self.checksums[start : start + len(batch)]:
                 return False
         return True
 
@@ -229,28 +228,28 @@ class EntryScanner:
             return Advance(0, None, True)
         entry_pass = self._pass
         facts = entry_pass.builder.facts
-        before = 0 if restarted else len(facts)
+        old_count = 0 if restarted else len(facts)
         while len(entry_pass.checksums) < len(entry_pass.ids):
-            batch = [*islice(entry_pass.ids, len(entry_pass.checksums), len(entry_pass.checksums) + BATCH_SIZE)]
-            for entry in entry_pass.read_entries(batch):
+            place = len(entry_pass.checksums)
+            for entry in entry_pass.read_entries(entry_pass.ids[place : place + BATCH_SIZE]):
                 entry_pass.append(entry)
             if deadline is not None and time.monotonic() >= deadline:
                 break
         self._is_finished = len(entry_pass.checksums) == len(entry_pass.ids)
         if self._is_finished:
             entry_pass.abandoned = entry_pass.shape.finish(self._source.read_metadata(), entry_pass.builder)
-        changed = entry_pass.builder.pop_first_changed(before)
-        return Advance(len(facts) - before, 0 if restarted else changed, self._is_finished)
+        changed = entry_pass.builder.pop_first_changed(old_count)
+        return Advance(len(facts) - old_count, 0 if restarted else changed, self._is_finished)
 
     def session(self) -> Session:
         builder = self._pass.builder
-        own, branch = split_branch_id(self._info.id)
-        facts = BranchFacts(
-            builder.facts, _LinearTree(self._pass.abandoned), replace(self._info, id=branch)
-        ).select_facts()
-        if own:
+        session_id, branch_id = split_branch_id(self._info.id)
+        tree, info = _LinearTree(self._pass.abandoned), replace(self._info, id=branch_id)
+        facts = BranchFacts(builder.facts, tree, info).select_facts()
+        if session_id:
             facts.branches = [
-                Branch(f"{own}/{each.id.rpartition('/')[2]}", each.messages, each.requests) for each in facts.branches
+                Branch(f"{session_id}/{branch.id.rpartition('/')[2]}", branch.messages, branch.requests)
+                for branch in facts.branches
             ]
         return Session(facts, EntryContent(self._pass, facts), self._info, len(facts))
 
@@ -287,14 +286,14 @@ def replace_usage(facts: Facts, usage: Usage, message: int) -> None:
 
 def split_branch_id(session_id: str) -> tuple[str, str]:
     """Split ``SESSION/branch-1`` into session and branch; either may be missing."""
-    own, _, branch = session_id.rpartition("/")
-    return (own, branch) if branch.startswith(BRANCH_PREFIX) else (session_id, "")
+    parent_id, _, branch = session_id.rpartition("/")
+    return (parent_id, branch) if branch.startswith(BRANCH_PREFIX) else (session_id, "")
 
 
 def find_branch_in(main: SessionInfo, session_id: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
     """Return the branch with an id if it belongs to one of the *sessions* of a file, else None."""
-    own, branch = split_branch_id(session_id)
-    session = next((each for each in sessions if each.id == own), None)
+    parent_id, branch = split_branch_id(session_id)
+    session = next((each for each in sessions if each.id == parent_id), None)
     return replace(session, id=session_id, title=branch, parent=main.path) if session and branch else None
 
 

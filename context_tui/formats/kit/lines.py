@@ -296,8 +296,9 @@ class LineReader(Generic[R]):
             return
         records: list[tuple[R, int, int]] = []
         try:
-            for begin, end in find_value_ranges(line):
-                records.append((self._parse(line[begin:end]), start + begin, end - begin))
+            for value_start, value_end in find_value_ranges(line):
+                record = self._parse(line[value_start:value_end])
+                records.append((record, start + value_start, value_end - value_start))
                 yield True
         except ValueError:
             self._add_unreadable_line(start, len(line), is_complete, problem)

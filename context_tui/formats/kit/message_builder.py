@@ -212,30 +212,30 @@ def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
 
     @problems_as_value_errors
     @wraps(parse)
-    def checked(*args: P.args, **more: P.kwargs) -> ParsedRecord:
-        parsed = parse(*args, **more)
+    def parse_and_validate(*args: P.args, **kwargs: P.kwargs) -> ParsedRecord:
+        parsed = parse(*args, **kwargs)
         if isinstance(parsed, RecordGroup):
             return RecordGroup(tuple(map(_validate, parsed.records)))
         if not isinstance(parsed, _Record):
             raise TypeError(f"parse returned {type(parsed).__name__}, not a record")
         return _validate(parsed)
 
-    return checked
+    return parse_and_validate
 
 
 def problems_as_value_errors(function: Callable[P, T]) -> Callable[P, T]:
     """Return *function* with any failure raised as ValueError, which callers turn into a problem of the record."""
 
     @wraps(function)
-    def checked(*args: P.args, **more: P.kwargs) -> T:
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return function(*args, **more)
+            return function(*args, **kwargs)
         except (ValueError, Error, OSError, MemoryError):
             raise
         except Exception as error:
             raise ValueError(truncate_name(f"not understood: {type(error).__name__}: {error}")) from error
 
-    return checked
+    return call
 
 
 SHAPE_RENAMES = {
@@ -429,16 +429,16 @@ class MessageBuilder:
         """Add the messages of a history that are not in the context yet; return their notes."""
         path, is_known, owner = self._find_current_path(), False, -1
         notes: list[str] = []
-        for number, each in enumerate(history.messages, 1):
-            if each.key:
-                version = each.version if isinstance(each, MessageRecord) else None
-                is_current = self._message_by_key.get(each.key, -1) in path
-                is_known = is_current and self._version_by_key.get(each.key) == version
+        for number, record in enumerate(history.messages, 1):
+            if record.key:
+                version = record.version if isinstance(record, MessageRecord) else None
+                is_current = self._message_by_key.get(record.key, -1) in path
+                is_known = is_current and self._version_by_key.get(record.key) == version
             if is_known:
                 continue
-            notes += each.notes
-            if isinstance(each, MessageRecord):
-                owner = self._add_further_message(each, row, number, numbers, owner)
+            notes += record.notes
+            if isinstance(record, MessageRecord):
+                owner = self._add_further_message(record, row, number, numbers, owner)
         if numbers:
             self.facts.record_kind[row] = RecordKind.MESSAGE
         return notes
@@ -456,44 +456,44 @@ class MessageBuilder:
             self._further_messages.setdefault(owner, []).append(message)
         return owner
 
-    def _add_message(self, part: MessageRecord, *, starts_message: bool = False) -> int:
+    def _add_message(self, record: MessageRecord, *, starts_message: bool = False) -> int:
         """Add a message, or (unless *starts_message*) further blocks of an open one; return the message."""
-        facts, parent = self.facts, self._find_parent_of_record(part)
-        message = -1 if starts_message else self._find_open_message(part, parent)
+        facts, parent = self.facts, self._find_parent_of_record(record)
+        message = -1 if starts_message else self._find_open_message(record, parent)
         if message >= 0:
             self._changed.append(message)
-            if part.parent_key is not None:
+            if record.parent_key is not None:
                 self._move_to(message)
-            if part.time >= 0 and part.role == Role.ASSISTANT:
-                facts.end_time[message] = part.time
+            if record.time >= 0 and record.role == Role.ASSISTANT:
+                facts.end_time[message] = record.time
         else:
-            summary = MessageFlag.SUMMARY if part.compaction and part.compaction.has_summary else 0
-            message = facts.add_message(part.role, part.flags | summary, part.time)
+            summary = MessageFlag.SUMMARY if record.compaction and record.compaction.has_summary else 0
+            message = facts.add_message(record.role, record.flags | summary, record.time)
             self._move_to(parent)
             self._parents.append(parent)
             self._current = message
-            if part.message_id:
-                self._messages_by_id[part.message_id] = message
-            if part.has_results:
-                self._results_message, self._result_group = message, part.result_group
-            elif part.role == Role.ASSISTANT:
+            if record.message_id:
+                self._messages_by_id[record.message_id] = message
+            if record.has_results:
+                self._results_message, self._result_group = message, record.result_group
+            elif record.role == Role.ASSISTANT:
                 self._results_message = -1
-        summary = part.flags & MessageFlag.SUMMARY  # which says already that nobody typed it
-        injected = (part.is_injected or part.role == Role.SYSTEM) and not summary
-        for number, block in enumerate(part.blocks):
-            facts.add_block(message, block, injected=injected or number in part.injected_blocks)
-        if part.role == Role.ASSISTANT:
+        summary = record.flags & MessageFlag.SUMMARY  # which says already that nobody typed it
+        injected = (record.is_injected or record.role == Role.SYSTEM) and not summary
+        for number, block in enumerate(record.blocks):
+            facts.add_block(message, block, injected=injected or number in record.injected_blocks)
+        if record.role == Role.ASSISTANT:
             self._last_assistant = message
-        if part.usage:
-            self._add_usage(part, part.usage, message)
+        if record.usage:
+            self._add_usage(record, record.usage, message)
         return message
 
-    def _find_open_message(self, part: MessageRecord, parent: int) -> int:
+    def _find_open_message(self, record: MessageRecord, parent: int) -> int:
         """Return the message that a record continues; -1 if it starts a new one."""
-        message, results = self._messages_by_id.get(part.message_id, -1), self._results_message
-        if message >= 0 or not part.has_results or results < 0 or self._result_group != part.result_group:
+        message, results = self._messages_by_id.get(record.message_id, -1), self._results_message
+        if message >= 0 or not record.has_results or results < 0 or self._result_group != record.result_group:
             return message
-        return results if part.parent_key is None or parent in (results, self._parents[results]) else -1
+        return results if record.parent_key is None or parent in (results, self._parents[results]) else -1
 
     def _add_usage(self, record: MessageRecord | UsageRecord, usage: Usage, message: int) -> None:
         if previous := self._usage_by_message.get(message):
@@ -509,18 +509,18 @@ class MessageBuilder:
         """Return the (last) message of a record's parent; the newest message if no parent is recorded."""
         if record.parent_key is None:
             return self._current
-        above = self._message_by_key.get(record.parent_key, -1 if not record.parent_key else self._current)
-        return self._further_messages[above][-1] if above in self._further_messages else above
+        parent = self._message_by_key.get(record.parent_key, -1 if not record.parent_key else self._current)
+        return self._further_messages[parent][-1] if parent in self._further_messages else parent
 
     def _move_to(self, message: int) -> None:
         self._revision += message != self._current
         self._current = message
 
-    def _assign_key(self, part: MessageRecord, message: int) -> None:
-        self._message_by_key[part.key] = message
-        self._out_of_band_keys.discard(part.key)
-        if part.version is not None:
-            self._version_by_key[part.key] = part.version
+    def _assign_key(self, record: MessageRecord, message: int) -> None:
+        self._message_by_key[record.key] = message
+        self._out_of_band_keys.discard(record.key)
+        if record.version is not None:
+            self._version_by_key[record.key] = record.version
 
     def _rewind(self, key: str, *, or_start: bool) -> None:
         """Abandon a record with its descendants, so that the next message follows the message before it."""
@@ -536,10 +536,10 @@ class MessageBuilder:
 
     def _find_current_path(self, since: int = 0) -> set[int]:
         """Return the messages on the path to the next one, except those before *since*."""
-        path, at = set[int](), self._current
-        while at >= max(since, 0):
-            path.add(at)
-            at = self._parents[at]
+        path, message = set[int](), self._current
+        while message >= max(since, 0):
+            path.add(message)
+            message = self._parents[message]
         return path
 
     def _replace_record(self, key: str) -> None:
@@ -589,18 +589,18 @@ class MessageBuilder:
     def _add_microcompaction(self, record: MicroCompactionRecord) -> None:
         facts, rows = self.facts, set[int]()
         self.event_positions["micro", len(facts.compactions)] = self._current
-        for each in record.cleared_keys:
-            key, number = each if isinstance(each, tuple) else (each, -1)
+        for cleared_key in record.cleared_keys:
+            key, number = cleared_key if isinstance(cleared_key, tuple) else (cleared_key, -1)
             if number < 0 and (call := facts.call_row(key)) >= 0:
                 rows.add(facts.call_result[call])
             elif (message := self._message_by_key.get(key, -1)) >= 0:
                 blocks = [*facts.blocks_of(message)]
                 rows.update(blocks if number < 0 else blocks[number : number + 1])
         cleared_blocks = frozenset(row for row in rows if row >= 0 and facts.kind[row] in (Kind.TEXT, Kind.TOOL_RESULT))
-        compaction = Compaction(
-            len(facts), "micro", record.trigger, record.tokens_before, cleared_blocks=cleared_blocks
+        before, saved = record.tokens_before, record.saved_tokens
+        facts.add_compaction(
+            Compaction(len(facts), "micro", record.trigger, before, cleared_blocks=cleared_blocks, saved_tokens=saved)
         )
-        facts.add_compaction(replace(compaction, saved_tokens=record.saved_tokens))
 
     def _add_full_compaction(self, record: FullCompactionRecord, messages: dict[int, int]) -> None:
         """Add a full compaction; its summary is the first of *messages*, those of its record by number."""
@@ -611,7 +611,9 @@ class MessageBuilder:
             prefix = Spans(range(summary, summary + 1), range(max(summary - record.kept_messages, 0), summary))
         else:
             prefix_messages = (
-                message for each in record.context for message in self._find_context_messages(each, messages)
+                message
+                for key_or_number in record.context
+                for message in self._find_context_messages(key_or_number, messages)
             )
             prefix = Spans.from_numbers(
                 dict.fromkeys(message for message in prefix_messages if 0 <= message < len(self.facts))
@@ -619,11 +621,11 @@ class MessageBuilder:
         self._summary_messages.add(summary)
         self.facts.add_compaction(Compaction(summary, "full", record.trigger, record.tokens_before, prefix))
 
-    def _find_context_messages(self, each: str | int, messages: dict[int, int]) -> tuple[int, ...]:
+    def _find_context_messages(self, key_or_number: str | int, messages: dict[int, int]) -> tuple[int, ...]:
         """Return the messages that an element of a new context names, by a record's key or a number in this record."""
-        if isinstance(each, int):
-            return (messages.get(each, -1),)
-        first = self._message_by_key.get(each, -1)
+        if isinstance(key_or_number, int):
+            return (messages.get(key_or_number, -1),)
+        first = self._message_by_key.get(key_or_number, -1)
         return (first, *self._further_messages.get(first, ()))
 
     def _find_kept_since(self, since: str | int, summary: int) -> list[int]:
@@ -640,20 +642,22 @@ class MessageBuilder:
                 ),
                 -1,
             )
-        above = first if since in self._out_of_band_keys else self._parents[first] if first >= 0 else len(self._parents)
+        parent = (
+            first if since in self._out_of_band_keys else self._parents[first] if first >= 0 else len(self._parents)
+        )
         ancestors: list[int] = []
-        at = self._parents[summary]
-        while at > above:  # parents precede their children
-            ancestors.append(at)
-            at = self._parents[at]
-        if at != above or (since not in self._out_of_band_keys and ancestors[-1:] != [first]):
+        ancestor = self._parents[summary]
+        while ancestor > parent:  # parents precede their children
+            ancestors.append(ancestor)
+            ancestor = self._parents[ancestor]
+        if ancestor != parent or (since not in self._out_of_band_keys and ancestors[-1:] != [first]):
             return []  # it is on another branch, or not in the file
         return [message for message in reversed(ancestors) if message not in self._summary_messages]
 
-    def pop_first_changed(self, before: int) -> int | None:
-        """Return the first message below *before* that was extended since the last call; None if none was."""
-        changed, self._changed = min(self._changed, default=before), []
-        return changed if changed < before else None
+    def pop_first_changed(self, count: int) -> int | None:
+        """Return the first message below *count* that was extended since the last call; None if none was."""
+        changed, self._changed = min(self._changed, default=count), []
+        return changed if changed < count else None
 
     def add_problem(self, place: int, length: int, location: str, reason: str) -> None:
         """Add a record that cannot be read or understood."""

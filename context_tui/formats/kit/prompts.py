@@ -32,11 +32,10 @@ def get_prompt(facts: Facts) -> Prompt:
 
 
 def _set_prompt(facts: Facts, **parts: tuple[PromptPart, ...]) -> None:
-    old = get_prompt(facts)
-    changed = [name for name, value in parts.items() if value != getattr(old, name)]
-    if changed:
-        new = Prompt(len(facts), **{"system": old.system, "tools": old.tools, **parts})
-        facts.prompts[len(facts.prompts) - (old.message == new.message) :] = [new]
+    newest = get_prompt(facts)
+    if any(value != getattr(newest, name) for name, value in parts.items()):
+        prompt = Prompt(len(facts), **{"system": newest.system, "tools": newest.tools, **parts})
+        facts.prompts[len(facts.prompts) - (newest.message == prompt.message) :] = [prompt]
 
 
 def _describe_tool(tool: Any) -> PromptPart:

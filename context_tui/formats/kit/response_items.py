@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from context_tui.formats.kit.message_builder import MessageRecord, MetadataRecord, ParsedRecord
@@ -20,7 +21,7 @@ from context_tui.formats.kit.values import (
     parse_id,
     parse_image_url,
 )
-from context_tui.formats.kit.writing import list_injected
+from context_tui.formats.kit.writing import convert_body_blocks, list_injected
 from context_tui.session.blocks import is_block_list, replace_texts
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
@@ -141,13 +142,13 @@ class ResponseGrouping:
         self._number = 0
         self._open = False
 
-    def assign_response_id(self, part: ParsedRecord) -> str:
+    def assign_response_id(self, record: ParsedRecord) -> str:
         """Return the id of a record's response; empty for a record of the user. Records must be passed in order."""
-        if isinstance(part, MessageRecord) and part.role == Role.ASSISTANT:
+        if isinstance(record, MessageRecord) and record.role == Role.ASSISTANT:
             self._number += not self._open
             self._open = True
             return f"response {self._number}"
-        self._open &= not isinstance(part, MessageRecord)
+        self._open &= not isinstance(record, MessageRecord)
         return ""
 
     def end_response(self) -> None:
@@ -182,18 +183,15 @@ def build_thinking(item: Item) -> Block:
 
 
 def _build_tool_use(item: Item, kind: str, call_id: str) -> Block:
-    value = item.get(CALL_ARGUMENT_KEYS[kind])
+    value, name, namespace = item.get(CALL_ARGUMENT_KEYS[kind]), item.get("name"), item.get("namespace")
     arguments = (
         {RAW_ARGUMENTS_KEY: value} if kind == "custom_tool_call" and isinstance(value, str) else parse_arguments(value)
     )
-    return build_tool_use(call_id, _parse_call_name(item, kind), arguments)
-
-
-def _parse_call_name(item: Item, kind: str) -> str:
-    name, space = item.get("name"), item.get("namespace")
     if not isinstance(name, str) or not name:
-        return kind.removesuffix("_call")
-    return f"{space.removesuffix('__')}__{name}" if isinstance(space, str) and space else name
+        name = kind.removesuffix("_call")
+    elif isinstance(namespace, str) and namespace:
+        name = f"{namespace.removesuffix('__')}__{name}"
+    return build_tool_use(call_id, name, arguments)
 
 
 def _build_tool_result(item: Item, kind: str) -> Block:
@@ -247,20 +245,20 @@ class ItemWriter:
         self, origin: Origin, items: list[Item], injected: list[bool], by_assistant: bool
     ) -> Iterator[WrittenItem]:
         """Yield the recorded items; build new ones for those in which a block was changed or removed."""
-        first = at = 0
+        first_block = first_remaining = 0
         for item in items:
-            part = parse_item(item)
-            blocks = part.blocks if isinstance(part, MessageRecord) else []
-            own = range(first, first + len(blocks))
-            first += len(blocks)
-            bodies = {each - own.start: origin.texts[each] for each in own if each in origin.texts}
+            record = parse_item(item)
+            blocks = record.blocks if isinstance(record, MessageRecord) else []
+            numbers = range(len(blocks))
+            bodies = {n: origin.texts[first_block + n] for n in numbers if first_block + n in origin.texts}
+            first_block += len(blocks)
             remaining = replace_texts(blocks, bodies)
-            flags = injected[at : at + len(remaining)]
-            at += len(remaining)
+            flags = injected[first_remaining : first_remaining + len(remaining)]
+            first_remaining += len(remaining)
             if not bodies:
                 if item.get("type") == "custom_tool_call":
                     self._custom.add(str(item.get("call_id")))
-                typed = isinstance(part, MessageRecord) and part.role == Role.USER and not all(flags)
+                typed = isinstance(record, MessageRecord) and record.role == Role.USER and not all(flags)
                 yield WrittenItem(item, typed and blocks[0].get("type") != "tool_result")
             elif remaining:
                 yield from self._build_items(remaining, flags, by_assistant)
@@ -327,10 +325,8 @@ class ItemWriter:
             self._losses.add("results no longer marked as errors")
         output: Any = "" if body is None else body
         if is_block_list(body):
-            output = [part for each in body if (part := self._build_content_part(each, by_assistant=False)) is not None]
-            if len(output) < len(body):
-                held_blocks = [each for each in body if self._build_content_part(each, by_assistant=False) is not None]
-                self._losses.replace(block, {**block, "content": held_blocks}, UNSUPPORTED_BLOCKS_LOSS)
+            convert = partial(self._build_content_part, by_assistant=False)
+            output = convert_body_blocks(block, convert, self._losses, UNSUPPORTED_BLOCKS_LOSS)
         elif not isinstance(output, str):
             output = compact_text(output)
             self._losses.add("JSON results turned into text")

@@ -98,24 +98,23 @@ class RowCursor(Generic[R]):
 
     def read_after(self, last_id: int) -> Sequence[R | OversizedRow]:
         """Return the next rows after *last_id*; none at the end."""
+        id_column = self._shape.id_column
         try:
             selected = self.database.query(
                 self._select, (self.session, last_id, self._batch), max_value_bytes=files.MAX_RECORD_BYTES
             )
         except ValueTooLarge:
             if self._batch == 1:
-                return [self._make_oversized_row(last_id)]
+                remaining = f"{self._shape.select_sql} WHERE {self._shape.session_column} = ? AND {id_column} > ?"
+                query = f"SELECT min({id_column}) FROM ({remaining})"
+                row_id = self.database.query(query, (self.session, last_id))[0][0]
+                return [OversizedRow(row_id, self._shape.query_row_size(row_id))]
             self._batch = 1  # read row by row up to it
             return self.read_after(last_id)
         rows = [self._shape.parse_row(values) for values in selected]
         large = sum(row.size for row in rows) > BATCH_BYTES
         self._batch = 1 if large else min(2 * self._batch, BATCH_ROWS)
         return rows
-
-    def _make_oversized_row(self, last_id: int) -> OversizedRow:
-        own = f"{self._shape.select_sql} WHERE {self._shape.session_column} = ? AND {self._shape.id_column} > ?"
-        row_id = self.database.query(f"SELECT min({self._shape.id_column}) FROM ({own})", (self.session, last_id))[0][0]
-        return OversizedRow(row_id, self._shape.query_row_size(row_id))
 
     def read_row(self, row_id: int) -> R:
         """Read a row in its present form.
@@ -224,13 +223,13 @@ class RowScanner(Generic[R]):
             if restarted := not self._rows.is_unchanged():
                 self._restart()
         facts = self._builder.facts
-        before = 0 if restarted else len(facts)
+        old_count = 0 if restarted else len(facts)
         while self._scan_row() and (deadline is None or time.monotonic() < deadline):
             pass
         if self._is_finished:
             self._shape.finish(self._builder)
-        changed = self._builder.pop_first_changed(before)
-        return Advance(len(facts) - before, 0 if restarted else changed, self._is_finished)
+        changed = self._builder.pop_first_changed(old_count)
+        return Advance(len(facts) - old_count, 0 if restarted else changed, self._is_finished)
 
     def session(self) -> Session:
         facts = self._builder.facts

@@ -28,9 +28,9 @@ def parse_openai_usage(value: Any) -> Usage | None:
     )
     if input_name not in value and output_name not in value:
         return None
-    more = value.get(details)
+    detail_counts = value.get(details)
     cached = max(
-        parse_token_count(more, "cached_tokens") if isinstance(more, dict) else 0,
+        parse_token_count(detail_counts, "cached_tokens") if isinstance(detail_counts, dict) else 0,
         parse_token_count(value, "cache_read_input_tokens"),
         parse_token_count(value, "prompt_cache_hit_tokens"),
         parse_token_count(value, "cached_input_tokens"),

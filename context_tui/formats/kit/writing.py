@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ from context_tui.session.losses import Losses
 from context_tui.session.session import Session
 from context_tui.session.validation import MAX_TIME_MS
 from context_tui.session.values import BlockFlag, MessageFlag
+
+T = TypeVar("T")
 
 
 def format_json_line(value: Any) -> bytes:
@@ -92,6 +94,15 @@ def count_injected_losses(session: Session, losses: Losses) -> None:
 
 
 INJECTED_LOSS = "injected blocks that look typed now"
+
+
+def convert_body_blocks(result: Block, convert: Callable[[Block], T | None], losses: Losses, loss: str) -> list[T]:
+    """Convert the blocks in the body of a tool_result; those for which *convert* returns None are counted as *loss*."""
+    body = result["content"]
+    pairs = [(block, new) for block in body if (new := convert(block))]
+    if len(pairs) < len(body):
+        losses.replace(result, {**result, "content": [block for block, _ in pairs]}, loss)
+    return [new for _, new in pairs]
 
 
 def convert_body_to_text(result: dict[str, Any], losses: Losses) -> str:

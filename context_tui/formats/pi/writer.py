@@ -16,6 +16,7 @@ from context_tui.formats.kit.values import Block, as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
     build_change_folder,
+    convert_body_blocks,
     convert_body_to_text,
     format_iso_time,
     list_injected,
@@ -58,13 +59,11 @@ def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:
     first = max((time for time in session.facts.time[:1] if time >= 0), default=-1)
     cwd = session.info.cwd or str(Path.cwd())
     yield {"type": "session", "version": 3, "id": str(uuid.uuid4()), "timestamp": format_iso_time(first), "cwd": cwd}
-    above: str | None = None
     for number, (entry, time) in enumerate(_build_entry_bodies(session, losses), 1):
-        own = f"{number:08x}"
         if entry["type"] == "compaction":
             entry["firstKeptEntryId"] = f"{number + 1:08x}"  # it keeps no earlier entries
-        yield {"type": entry.pop("type"), "id": own, "parentId": above, "timestamp": format_iso_time(time), **entry}
-        above = own
+        ids = {"id": f"{number:08x}", "parentId": f"{number - 1:08x}" if number > 1 else None}
+        yield {"type": entry.pop("type"), **ids, "timestamp": format_iso_time(time), **entry}
 
 
 def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[EntryObject, int]]:
@@ -150,14 +149,11 @@ def _format_usage(usage: Usage) -> dict[str, Any]:
 def _build_result(result: Block, tools: dict[str, str], losses: Losses) -> Message:
     body = result.get("content")
     if is_block_list(body):
-        content = [part for block in body if (part := _build_part(block))]
-        if len(content) < len(body):
-            held_blocks = [block for block in body if _build_part(block)]
-            losses.replace(result, {**result, "content": held_blocks}, "results whose images pi cannot hold")
+        content = convert_body_blocks(result, _build_part, losses, "results whose images pi cannot hold")
     else:
         content = [{"type": "text", "text": convert_body_to_text(result, losses)}]
-    own = str(result.get("tool_use_id") or "")
-    members = {"toolCallId": own, "toolName": tools.get(own, "unknown"), "content": content}
+    call_id = str(result.get("tool_use_id") or "")
+    members = {"toolCallId": call_id, "toolName": tools.get(call_id, "unknown"), "content": content}
     return {"role": "toolResult", **members, "isError": bool(result.get("is_error"))}
 
 

@@ -189,12 +189,14 @@ def naive(
                 return max(guessed[call] + change - removed, min(outside, guessed[call]))
 
             sizes.append(of(messages, message))
-            firings += [(at, of(before, at), of(after, at)) for at, before, after in pending]
+            firings += [(at, of(before, message), of(after, message)) for at, before, after in pending]
             pending.clear()
             if message in usages and usages[message].context:
                 fresh = min(usages[message].fresh, sizes[-1])
                 reported, since = Usage(fresh, sizes[-1] - fresh), len(messages)
-        messages = [*messages, session.message(message)]
+        appended = session.message(message)
+        messages = [*messages, appended]
+        pending = [(at, [*before, appended], [*after, appended]) for at, before, after in pending]
     return sizes, firings, messages
 
 

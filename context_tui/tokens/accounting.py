@@ -23,8 +23,10 @@ def find_last_request(context: Context) -> int:
 
 
 def find_request_before(facts: Facts, at: int, floor: int) -> int:
-    """Return the row of the last request before message *at*; -1 if it ended before message *floor*."""
+    """Return the row of the last request before message *at* whose reply is sent; -1 if it ended before *floor*."""
     row = bisect_left(facts.request_message, at) - 1
+    while row >= 0 and facts.flags[facts.request_message[row]] & MessageFlag.NOT_SENT:
+        row -= 1  # runtimes forget the size of a reply that they leave out
     return row if row >= 0 and facts.request_message[row] >= floor else -1
 
 

@@ -121,7 +121,7 @@ class _PiEntry:
 
     def parse_reply(self, message: dict[str, Any]) -> ParsedRecord:
         unsent = message.get("stopReason") in UNSENT_STOP_REASONS
-        usage, notes = (None, ()) if unsent else parse_usage_or_note(parse_pi_usage, message.get("usage"))
+        usage, notes = parse_usage_or_note(parse_pi_usage, message.get("usage"))
         return MessageRecord(
             Role.ASSISTANT,
             parse_content_blocks(message.get("content")),

@@ -92,7 +92,7 @@ class Recording:
 
     Attributes:
         facts: the session's facts, with room for more messages.
-        calls: every call to the model, in order.
+        calls: every call to the model with a recorded usage, in order; every reply where the file records none.
         checkpoints: messages before which a runtime may check its trigger, with the phases that apply, in order.
         events: what the recording did to its context, in order.
         is_sent: by message, whether a model ever received it.
@@ -110,16 +110,18 @@ class Recording:
         self.session, self.facts = session, facts.copy()
         self.calibrations: list[Calibration] = calibrate(facts)
         self.is_sent = [not facts.flags[message] & MessageFlag.NOT_SENT for message in range(length)]
-        rows = {message: row for row, message in enumerate(facts.request_message)}
         self.events = _find_events(session)
         summaries = [message for message in range(length) if facts.flags[message] & MessageFlag.SUMMARY]
         compaction_epochs = [epoch for epoch in facts.epochs if epoch.cause == "compaction" and epoch.message]
         self.undoable_messages = frozenset(
             message for epoch in compaction_epochs for message in range(epoch.message, epoch.start)
         )
-        self.calls = [ModelCall(message, rows.get(message, -1)) for message in range(length) if self._is_call(message)]
-        end = self.calls[-1].message if self.calls else -1
-        phases_at = ((message, find_phases(facts, message)) for message in range(end + 1) if self.is_sent[message])
+        self.calls = [ModelCall(message, row) for row, message in enumerate(facts.request_message)] or [
+            ModelCall(message, -1) for message in range(length) if self._is_reply(message)
+        ]
+        end, replies = self.calls[-1].message if self.calls else -1, {call.message for call in self.calls}
+        checkpoints = (message for message in range(end + 1) if self.is_sent[message] or message in replies)
+        phases_at = ((message, find_phases(facts, message)) for message in checkpoints)
         self.checkpoints = [(message, phases) for message, phases in phases_at if phases]
         sizes = [count_message_tokens(facts, message) for message in summaries if self.is_sent[message]]
         nonzero = [size for size in sizes if size]  # encrypted content says nothing
@@ -144,7 +146,7 @@ class Recording:
         self.memo: dict[Any, Any] = {}
         self.windows: list[Window] = [session.window_at(call.message) for call in self.calls]
 
-    def _is_call(self, message: int) -> bool:
+    def _is_reply(self, message: int) -> bool:
         facts = self.session.facts
         put_in = message in self.undoable_messages or facts.flags[message] & (
             MessageFlag.SUMMARY | MessageFlag.SYNTHETIC

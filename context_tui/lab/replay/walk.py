@@ -366,7 +366,7 @@ class Walk:
         self.unchanged_prefixes.append(self._compute_unchanged_prefix(size, weights))
         self.sizes.append(size)
         history.changed_from = None
-        if recording.recorded_sizes[self.call] is not None:
+        if recording.recorded_sizes[self.call] is not None and recording.is_sent[call.message]:
             usage = recording.facts.requests[call.request]
             fresh = min(usage.fresh, size)
             usage_reported = Usage(fresh, size - fresh, output=usage.output, output_trusted=usage.output_trusted)

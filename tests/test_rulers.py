@@ -29,6 +29,7 @@ from context_tui.tokens.measures import (
     TokenTable,
     build_calibrated_table,
     build_exact_table,
+    find_model_before,
 )
 from tests.formats.histories import histories
 from tests.formats.providers import FRAME, RATES, Provider
@@ -283,7 +284,8 @@ def test_the_recordings_measure_what_they_recorded(shared: Path) -> None:
         sizes, facts = build_calibrated_table(session.facts), session.facts
         for message, usage in list(zip(facts.request_message, facts.requests, strict=True))[-20:]:
             context = session.context_at(message)
-            found = sizes.calibration_at(context)
+            model = find_model_before(facts, message)
+            found = next((each for each in sizes.calibrations if each.model == model), None)
             hidden = sizes.not_in_file_at(context)
             if found and found.usable and usage.context and hidden:
                 off.append(abs(sizes.prefix_sums_in(context)[-1] + hidden - usage.context) / usage.context)

@@ -1,9 +1,10 @@
-"""Carry out a plan: build the new session from copied, changed and inserted messages."""
+"""Application of a plan: the new session is built from copied, changed and inserted messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from context_tui.compaction.changes import build_new_texts
 from context_tui.compaction.next_request import compute_next_request
@@ -22,7 +23,7 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
     """Return a new session with the history after *plan*; a plan without changes returns the same session.
 
     Args:
-        summary: the text for a plan that summarises, without prefix or suffix.
+        summary: the text of the summary if the plan needs one, without prefix or suffix.
 
     Raises:
         PlanError: the plan is for another session, or it summarises and the summary is missing or blank.
@@ -59,7 +60,7 @@ def iterate_result_entries(plan: Plan) -> Iterator[int | Insert]:
     inserts: dict[int, list[Insert]] = {}
     for insert in plan.inserts:
         inserts.setdefault(insert.position, []).append(insert)
-    dropped = {position for each in plan.dropped_ranges for position in each}
+    dropped = set(chain.from_iterable(plan.dropped_ranges))
     for position in range(len(plan.context) + 1):
         yield from inserts.get(position, ())
         if position < len(plan.context) and position not in dropped:
@@ -67,14 +68,14 @@ def iterate_result_entries(plan: Plan) -> Iterator[int | Insert]:
 
 
 class SessionBuilder:
-    """Builder of a session from messages of another one, which remains unchanged, and new messages."""
+    """Builder of a session from copied messages of another session and new messages."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._facts = session, Facts()
         self._entries: list[Origin | Message] = []
 
     def copy_message(self, message: int, bodies: Mapping[int, str | None] | None = None) -> None:
-        """Copy a message, with other texts for some of its blocks (by ordinal); None removes a block."""
+        """Copy a message; *bodies* are new texts by block ordinal, None to remove the block."""
         bodies = bodies or {}
         self._entries.append(find_origin(self._session, message, bodies))
         source = self._session.facts
@@ -103,7 +104,7 @@ class SessionBuilder:
         """Add a new message.
 
         Args:
-            rows: for each block, the row of the block of the other session that it is, or -1 for a new one.
+            rows: for each block, its row in the other session, or -1 if it is new.
             injected: whether its new texts count as injected by the runtime.
         """
         self._entries.append(message)
@@ -119,8 +120,8 @@ class SessionBuilder:
         """Build the session from the added messages.
 
         Args:
-            origin: the plans that it was derived by.
-            at: the message before which the original was cut, which decides the model (default: the end).
+            origin: names of the policies whose plans led to it.
+            at: the message before which the original was cut (default: the end); it decides model and prompt.
         """
         facts, source, session = self._facts, self._session.facts, self._session
         for index in range(len(facts)):

@@ -1,4 +1,4 @@
-"""Changes to single blocks: one change, many without an object for each, and the texts that remain."""
+"""Changes of single blocks: one change, mappings of many, and the texts after the changes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.session import Content
 
 TextRenderer = Callable[[Any], str]
-"""Makes the new text of a block from what stands there: a result's content, a call's input, another block's text."""
+"""Function that returns the new text of a block, given a result's content, a call's input, or another block's text."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """Change of a block by ``policy``: another body, or none; ``render`` makes the text if the body has none.
+    """Change of a block by ``policy``: its new body, and ``render`` to make the text if the body has none.
 
     For a tool_use the text is its new input as compact JSON (:func:`build_input_body`).
     """
@@ -32,28 +32,25 @@ class Change:
 
 
 def build_removal(policy: str) -> Change:
-    """Return the removal of a block."""
+    """Build a change that removes a block."""
     return Change("drop", REMOVED_BODY, policy)
 
 
 def build_input_body(facts: Facts, row: int, arguments: Mapping[str, Any]) -> Body:
-    """Return the body of a tool_use with other arguments."""
+    """Build the body of a tool_use with other arguments."""
     encoded = compact_json(dict(arguments))
     return Body(encoded.decode("utf-8", "surrogatepass"), utf8_len(facts.tool_name(row)) + len(encoded))
 
 
 class LazyChanges(Mapping[int, Change]):
-    """Changes by block row, in prompt order, each made on demand: tens of thousands of objects would take too long."""
+    """Changes by block row, in prompt order, each built on demand, as there may be tens of thousands."""
 
-    def __init__(self, rows: Sequence[int], make: Callable[[int], Change]) -> None:
-        self.rows, self._build_change = rows, make
+    def __init__(self, rows: Sequence[int], build_change: Callable[[int], Change]) -> None:
+        self.rows, self._build_change = rows, build_change
 
     def build_bodies(self) -> dict[int, Body]:
         """Return the new bodies by block row."""
-        return {row: self._get_change(row).body for row in self.rows}
-
-    def _get_change(self, row: int) -> Change:
-        return self._build_change(row)
+        return {row: self._build_change(row).body for row in self.rows}
 
     @cached_property
     def _row_set(self) -> frozenset[int]:
@@ -65,7 +62,7 @@ class LazyChanges(Mapping[int, Change]):
     def __getitem__(self, row: int) -> Change:
         if row not in self._row_set:
             raise KeyError(row)
-        return self._get_change(row)
+        return self._build_change(row)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.rows)
@@ -75,20 +72,18 @@ class LazyChanges(Mapping[int, Change]):
 
 
 class UniformChanges(LazyChanges):
-    """The same change for all of many blocks."""
+    """The same change for many blocks."""
 
     def __init__(self, rows: Sequence[int], change: Change) -> None:
-        self.rows, self.change = rows, change
-
-    def _get_change(self, row: int) -> Change:
-        return self.change
+        super().__init__(rows, lambda row: change)
+        self.change = change
 
     def build_bodies(self) -> dict[int, Body]:
         return dict.fromkeys(self.rows, self.change.body)
 
 
 class StackedChanges(Mapping[int, Change]):
-    """Changes on top of earlier ones; of two of one block, the newer is applied to the result of the older."""
+    """Changes on top of earlier ones: a newer change of a block is applied to the result of the older one."""
 
     def __init__(self, newer: Mapping[int, Change], older: Mapping[int, Change]) -> None:
         self._newer, self._older = newer, older
@@ -102,8 +97,10 @@ class StackedChanges(Mapping[int, Change]):
             return older
         if newer.render is None or newer.body.text is not None:
             return newer
-        render, first, text = newer.render, older.render, older.body.text
-        return replace(newer, render=lambda value: render(first(value) if text is None and first else text))
+        render, older_render, text = newer.render, older.render, older.body.text
+        return replace(
+            newer, render=lambda value: render(older_render(value) if text is None and older_render else text)
+        )
 
     def __contains__(self, row: object) -> bool:
         return row in self._newer or row in self._older
@@ -128,13 +125,13 @@ def collect_bodies(changes: Mapping[int, Change]) -> dict[int, Body]:
     """Return the new bodies by block row."""
     if isinstance(changes, LazyChanges):
         return changes.build_bodies()
-    return {row: each.body for row, each in changes.items()}
+    return {row: change.body for row, change in changes.items()}
 
 
 def build_new_texts(
     content: Content, context: Context, changes: Mapping[int, Change], message: int
 ) -> dict[int, str | None]:
-    """Return the new texts of a message's blocks by ordinal; None: removed."""
+    """Return the new texts of a message's changed blocks by ordinal; None if a block is removed."""
     texts: dict[int, str | None] = {}
     blocks: list[dict[str, Any]] | None = None
     for ordinal, row in enumerate(context.facts.blocks_of(message)):
@@ -144,8 +141,7 @@ def build_new_texts(
             continue
         if change and change.render and body.text is None and not body.removed:
             blocks = blocks or content.blocks(message)
-            now = earlier.text if earlier else get_text(blocks[ordinal])
-            texts[ordinal] = change.render(now)
+            texts[ordinal] = change.render(earlier.text if earlier else get_text(blocks[ordinal]))
         elif body.removed or body.text is not None:
             texts[ordinal] = body.text
     return texts

@@ -1,7 +1,7 @@
-"""Compactions found in a recording: the context before and after, and the blocks removed.
+"""Compactions found in a recording: the context before and after, and the removed blocks.
 
-Three kinds: a full one, with its summary; a micro one, announced by a record; and a silent one, visible only in the
-recorded sizes (:class:`context_tui.session.facts.Drop`), whose results are inferred.
+There are three kinds: full, with a summary; micro, announced by a record; and silent, visible only as a drop of the
+recorded size (:class:`context_tui.session.facts.Drop`), from which the cleared results are inferred.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class RecordedCompaction:
 
     Attributes:
         session: the recording.
-        message: the summary of a full one, the message after a micro one, or the reply that shows a silent one.
+        message: the summary of a full compaction, the message after a micro one, or the reply that shows a silent one.
         kind: full, micro or silent.
         event: the facts about it.
-        believed_tokens_before: size that a runtime with baseline and delta believed before it; None for an empty
-            context. ``believed_is_recorded`` states whether a recorded size is part of it.
-        recorded_tokens_after: recorded size of the first request after it; None if another context begins before that.
+        believed_tokens_before: the believed size before it, by baseline and delta; None for an empty context.
+        believed_is_recorded: whether a recorded size is part of that.
+        recorded_tokens_after: recorded size of the first request after it; None if a new context begins before that.
     """
 
     session: Session
@@ -55,7 +55,7 @@ class RecordedCompaction:
 
     @cached_property
     def context_after(self) -> Context:
-        """Context of the first request after the compaction, with what was inserted and said by then."""
+        """Context of the first request after the compaction, including messages added until then."""
         if isinstance(self.event, Drop):
             return self.context_before.with_bodies(dict.fromkeys(self.event.cleared_blocks, CLEARED_BODIES["inferred"]))
         at = _find_first_reply(self.session, self.message) if self.kind == "full" else self.message
@@ -63,7 +63,7 @@ class RecordedCompaction:
 
     @cached_property
     def removed_blocks(self) -> Sequence[int]:
-        """Rows of the blocks whose content was there before and is not after, in prompt order."""
+        """Rows of the blocks whose content the compaction removed, in prompt order."""
         remaining = set(self.context_after.order)
         return [
             row
@@ -75,29 +75,29 @@ class RecordedCompaction:
 
     @cached_property
     def added_messages(self) -> Sequence[int]:
-        """Messages that were not there before, in prompt order: the summary, what was attached again, what was said."""
+        """Messages that are only in the context after it, in prompt order: the summary, attachments, new messages."""
         earlier = set(self.context_before.order)
         return [message for message in self.context_after.order if message not in earlier]
 
     @cached_property
     def remaining_messages(self) -> Sequence[int]:
-        """Messages that are there before and after, in prompt order."""
+        """Messages that are in the context before and after it, in prompt order."""
         later = set(self.context_after.order)
         return [message for message in self.context_before.order if message in later]
 
     @property
     def summary_message(self) -> int | None:
-        """The summary's message, None where there is none."""
+        """Message of the summary, or None."""
         flags = self.session.facts.flags
         return next((message for message in self.added_messages if flags[message] & MessageFlag.SUMMARY), None)
 
     def count_block_tokens(self, row: int) -> int:
-        """Estimated tokens (``bytes/4``) of a block before it."""
+        """Estimate the tokens (``bytes/4``) of a block before the compaction."""
         return count_block_tokens(self.context_before, row)
 
 
 def count_tokens_by_category(context: Context) -> dict[str, int]:
-    """Estimated tokens (``bytes/4``) of the messages of a context by category, as in a breakdown."""
+    """Estimate the tokens (``bytes/4``) of the messages of a context by the categories of a breakdown."""
     by_category = dict.fromkeys(CATEGORIES, 0)
     for message in context.order:
         for row in context.blocks_of(message):
@@ -108,9 +108,10 @@ def count_tokens_by_category(context: Context) -> dict[str, int]:
 def find_recorded_compactions(session: Session) -> list[RecordedCompaction]:
     """Return all compactions of a recording, in order."""
     facts, sizes = session.facts, RunningSizes(session.facts)
-    events: list[Compaction | Drop] = [each for each in facts.compactions if each.message <= session.length]
+    events: list[Compaction | Drop] = [event for event in facts.compactions if event.message <= session.length]
     events += (drop for drop in session.drops if drop.cleared_blocks)
-    return [_build_recorded_compaction(session, each, sizes) for each in sorted(events, key=lambda each: each.message)]
+    events.sort(key=lambda event: event.message)
+    return [_build_recorded_compaction(session, event, sizes) for event in events]
 
 
 def _build_recorded_compaction(session: Session, event: Compaction | Drop, sizes: RunningSizes) -> RecordedCompaction:
@@ -119,22 +120,16 @@ def _build_recorded_compaction(session: Session, event: Compaction | Drop, sizes
     if isinstance(event, Drop):
         after = facts.requests[bisect_left(facts.request_message, at)].context
         return RecordedCompaction(session, at, "silent", event, after + event.tokens, True, after)
-    tokens, is_recorded = _compute_believed_tokens(facts, at, sizes)
-    kind: CompactionKind = "full" if event.kind == "full" else "micro"
-    return RecordedCompaction(session, at, kind, event, tokens, is_recorded, _find_recorded_tokens_after(facts, event))
-
-
-def _compute_believed_tokens(facts: Facts, at: int, sizes: RunningSizes) -> tuple[int | None, bool]:
-    """Compute the size that a runtime believed before message *at*, and whether a recorded size is part of it."""
     sizes.move_to(at, until=at - 1)
     epoch = epoch_at(facts, at)
     request = find_request_before(facts, at, max(epoch.start, find_last_rewrite(facts, at - 1)))
     tokens = sizes.believed_size(epoch, at, request).tokens if sizes.message_count(epoch, at) else None
-    return tokens, request >= 0
+    kind: CompactionKind = "full" if event.kind == "full" else "micro"
+    return RecordedCompaction(session, at, kind, event, tokens, request >= 0, _find_recorded_tokens_after(facts, event))
 
 
 def _find_recorded_tokens_after(facts: Facts, compaction: Compaction) -> int | None:
-    """Return the recorded size of the first request after a compaction, if it is of the same context."""
+    """Return the recorded size of the first request after a compaction; None if a new context begins before it."""
     row = bisect_left(facts.request_message, compaction.message)
     if row >= len(facts.requests):
         return None
@@ -149,13 +144,10 @@ def _find_recorded_tokens_after(facts: Facts, compaction: Compaction) -> int | N
 
 
 def _find_first_reply(session: Session, summary: int) -> int:
-    """Return the point of the model's first reply after a summary, in the same context; else the end of that context.
-
-    It is not before the start of that epoch: runtimes may insert more after the summary, such as a hint to continue.
-    """
+    """Return the model's first reply after a summary, or the end of that context if it has no reply."""
     facts = session.facts
     next_epoch = bisect_left(facts.epochs, summary + 1, key=lambda epoch: epoch.message)
-    start = max(summary + 1, facts.epochs[next_epoch - 1].start)
+    start = max(summary + 1, facts.epochs[next_epoch - 1].start)  # after other insertions, such as a hint to continue
     end = min(facts.epochs[next_epoch].message, len(session)) if next_epoch < len(facts.epochs) else len(session)
     replies = (
         message

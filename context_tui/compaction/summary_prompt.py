@@ -1,4 +1,4 @@
-"""Prompts that a runtime sends to have older messages summarised."""
+"""Prompts with which a runtime asks a model for a summary of older messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from context_tui.session.session import Message
 
 
 def return_unchanged(messages: list[Message]) -> list[Message]:
-    """Return the messages unprepared."""
+    """Return the messages as they are."""
     return messages
 
 
@@ -22,12 +22,11 @@ class SummaryPrompt:
 
     Attributes:
         system: the system prompt.
-        build_request: builds the messages to send from the prepared head and the earlier summary to update, if any.
-        prepare_messages: prepares the head before pair repair: truncates long results, names images.
+        build_request: builds the request from the prepared messages and the earlier summary to update, or None.
+        prepare_messages: truncates long results and replaces images by text, before pairs are repaired.
         sections: headings of a complete reply, in order; empty if none are required.
-        max_tokens: limit of the reply.
-        sends_messages: whether the head is sent as messages, with the session's tool schemas and repaired pairs; else
-            as text.
+        max_tokens: maximum length of the reply.
+        sends_messages: whether the messages to summarise are sent as messages, with tool schemas, or else as text.
         retries_with_session_model: whether the session's own model is tried if the first one fails.
     """
 
@@ -41,17 +40,13 @@ class SummaryPrompt:
 
 
 MAX_RESULT_CHARS = 2_000
-"""Characters of a tool result that the summarizer is sent (bytes, for the JSON test)."""
-
-
+"""Maximum length of a tool result for the summarizer, in characters; in bytes for a result that is JSON."""
 TRUNCATION_MARKER = "\n…[truncated for summary]"
-
-
 IMAGE_OMITTED = "[image omitted from summary]"
 
 
 def prepare_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Prepare the messages for the summarizer: long results cut, images named (before pair repair)."""
+    """Truncate long results, and replace images by text, for the summarizer."""
     return [{**message, "content": [_prepare_block(block) for block in message["content"]]} for message in messages]
 
 
@@ -60,9 +55,7 @@ def _prepare_block(block: dict[str, Any]) -> dict[str, Any]:
         return {"type": "text", "text": IMAGE_OMITTED}
     if block.get("type") != "tool_result":
         return block
-    body = block.get("content")
-    if body is None:
-        body = ""
+    body = "" if block.get("content") is None else block["content"]
     if is_block_list(body):
         body = "".join(_format_part(part) for part in body)
     elif not isinstance(body, str):

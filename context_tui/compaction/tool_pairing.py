@@ -1,7 +1,7 @@
-"""Tool pairing: find calls and results of a history without their counterpart, and repair it for a provider.
+"""Tool pairing: calls and results without their counterpart, and repairs that make a provider accept a history.
 
-Consecutive messages of one role count as one, as providers combine them. Within that, every call of an assistant is
-answered in the user message right after it, and nowhere else.
+Providers combine consecutive messages of one role, so these count as one message here. A provider accepts a call only
+if the next user message holds its result, and a result only in that place.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from context_tui.session.blocks import body_to_text
@@ -31,7 +32,7 @@ NOTE_MESSAGES_MERGED = "messages merged with the previous one of the same role"
 
 
 class Orphan(NamedTuple):
-    """A call without its result, or a result without its call; indexes count messages and the blocks in them."""
+    """A call without its result, or a result without its call (``kind``), with the numbers of message and block."""
 
     kind: str
     message: int
@@ -58,16 +59,16 @@ class BlockPosition(NamedTuple):
 
 
 class MessageSource(NamedTuple):
-    """Source of a repaired message: the given message, and each of its blocks; None for new ones."""
+    """Source of a repaired message and of each of its blocks in the given history; None for new ones."""
 
     message: int | None
     blocks: list[BlockPosition | None]
 
 
 class RepairedHistory(NamedTuple):
-    """Repaired history: its messages, the source of each one, and the counted notes on changes.
+    """Repaired history: its messages, the source of each one, and notes on changes with their counts.
 
-    Messages that needed no repair are the same objects.
+    Unchanged messages are the same objects.
     """
 
     messages: list[Message]
@@ -76,17 +77,21 @@ class RepairedHistory(NamedTuple):
 
 
 class _TracedMessage(NamedTuple):
-    """A message on its way through repairs, with its source."""
+    """Message between two repairs, with its source."""
 
     message: Message
     source: MessageSource
+
+    @property
+    def role(self) -> str:
+        return str(self.message["role"])
 
 
 _PlacedBlock = tuple[Block, BlockPosition | None]
 
 
 def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
-    """Find the unpaired calls and results; calls of the very last message are pending, which is fine."""
+    """Find the unpaired calls and results; calls of the very last message are pending and not included."""
     calls: list[Orphan] = []
     results: list[Orphan] = []
     open_calls: list[Orphan] = []  # of the previous assistant turn
@@ -107,18 +112,18 @@ def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
         unanswered = frozenset(call for queue in open_by_id.values() for call in queue)
         calls += [call for call in open_calls if call in unanswered]
         open_calls = []
-    last = max((message for message, entry in enumerate(messages) if list_nonblank_blocks(entry)), default=0)
-    calls += [call for call in open_calls if call.message != last]
+    last_nonblank = max((message for message, entry in enumerate(messages) if list_nonblank_blocks(entry)), default=0)
+    calls += [call for call in open_calls if call.message != last_nonblank]
     return UnpairedBlocks(tuple(calls), tuple(results))
 
 
 def compare_orphans(
     before: list[Message], after: list[Message], renamed: Mapping[str, str] | None = None
 ) -> tuple[list[Orphan], list[Orphan]]:
-    """Return the orphans of *after*: those inherited from *before* (same kind and id there), and those introduced.
+    """Return the orphans of *after* that *before* has, too (by kind and id), and those that it does not have.
 
     Args:
-        renamed: ids that calls of *after* have now, with those that they had before.
+        renamed: new ids of calls of *after*, with the ids in *before*.
     """
     unpaired_before, unpaired_after = find_unpaired(before), find_unpaired(after)
     counts_before = Counter(
@@ -134,7 +139,7 @@ def compare_orphans(
 
 
 def _group_by_call_id(entries: Iterable[tuple[str, T]]) -> dict[str, deque[T]]:
-    """Group entries by call id, in order: ids may repeat, and each answer takes the first one that waits."""
+    """Group entries by call id, in order; ids may repeat."""
     groups: dict[str, deque[T]] = {}
     for call_id, entry in entries:
         groups.setdefault(call_id, deque()).append(entry)
@@ -142,7 +147,7 @@ def _group_by_call_id(entries: Iterable[tuple[str, T]]) -> dict[str, deque[T]]:
 
 
 def list_block_positions(messages: list[Message]) -> list[tuple[str, str, int, int, str]]:
-    """List role, kind, message, block and call id of every block that is not blank; blank blocks count as absent."""
+    """List role, kind, message number, block number and call id of every block that is not blank."""
     kinds = {"tool_use": ("call", "id"), "tool_result": ("result", "tool_use_id")}
     places = []
     for index, message in enumerate(messages):
@@ -154,7 +159,7 @@ def list_block_positions(messages: list[Message]) -> list[tuple[str, str, int, i
 
 
 def get_role(message: Message) -> str:
-    """Return the role of a message: user, unless it is assistant."""
+    """Return ``assistant`` or, for any other role, ``user``."""
     return "assistant" if message.get("role") == "assistant" else "user"
 
 
@@ -167,7 +172,7 @@ def get_content_blocks(message: Message) -> list[Any]:
 
 
 def list_nonblank_blocks(message: Message) -> list[Block]:
-    """List the blocks that are not blank."""
+    """List the blocks of a message, except blank texts."""
     return [block for block in get_content_blocks(message) if isinstance(block, dict) and not _is_blank(block)]
 
 
@@ -176,10 +181,10 @@ def _is_blank(block: Block) -> bool:
 
 
 def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
-    """Give each call an id of its own; return the messages, and the original of each new id.
+    """Give each call a unique id; return the messages, and the original of each new id.
 
-    Recordings of several runs may repeat ids, and providers refuse a second call with an id. Such a call, and its
-    result, get a new id made from the old one. Messages without changes are the same objects.
+    Recordings of several runs may repeat ids, which providers refuse. The second call with an id, and its result, get a
+    new id derived from it. Unchanged messages are the same objects.
     """
     places = list_block_positions(messages)
     present = {call_id for _, kind, _, _, call_id in places if kind}
@@ -187,7 +192,7 @@ def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str,
     tried: dict[str, int] = {}
     renamed: dict[str, str] = {}
     ids: dict[tuple[int, int], str] = {}
-    new_ids: dict[str, deque[str]] = {}  # new ids by the old one, of the assistant turn before
+    new_ids: dict[str, deque[str]] = {}  # new ids by old id, in the previous assistant turn
     for role, turn in groupby(places, key=lambda place: place[0]):
         if role == "assistant":
             new_ids = {}
@@ -214,10 +219,10 @@ def _rename_call_ids(message: Message, at: int, ids: dict[tuple[int, int], str])
 
 
 def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: dict[str, int]) -> str:
-    """Return *call_id* if no earlier call has it, else the next id made from it that nothing in the history has.
+    """Return *call_id* if no earlier call has it, else the next free id derived from it.
 
     Args:
-        tried: by id, the last number that was tried; none before it is free.
+        tried: by id, the last number that was tried; no lower number is free.
     """
     new, number = call_id, tried.get(call_id, 1)
     while not new or new in assigned or (new != call_id and new in present):
@@ -229,14 +234,14 @@ def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: 
 
 
 def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list[Message], list[str]]:
-    """Return a history that a provider accepts, and counted notes on the changes.
+    """Return a history that a provider accepts, and notes on the changes with their counts.
 
-    Roles alternate and the user begins; no message or text is blank; each call has an id of its own and its result at
-    the start of the next message. Missing results are added as labelled errors, results without a call become labelled
-    text. The input is not changed, and messages without changes are the same objects.
+    Roles alternate and the user begins; no message or text is blank; each call has a unique id, and its result is at
+    the start of the next message. Missing results are added as labelled errors; results without a call become labelled
+    text. The input is not modified. Unchanged messages are the same objects.
 
     Args:
-        keep_pending: leave calls of the very last message unanswered, for a history that a runtime will continue.
+        keep_pending: do not answer calls of the very last message, for a history that a runtime will continue.
     """
     repaired = _repair_history(messages, keep_pending)
     return repaired.messages, format_losses(repaired.notes)
@@ -248,13 +253,11 @@ def _repair_history(messages: list[Message], keep_pending: bool, unmerged: Colle
     notes[NOTE_CALLS_RENAMED] = len(renamed)
     entries = _remove_blanks(_trace_messages(unique_messages), notes)
     history = _ensure_user_first(_merge_same_roles(entries, notes), notes)
-    ends_with_call = bool(history) and any(
-        block.get("type") == "tool_use" for block in list_nonblank_blocks(history[-1].message)
-    )
-    if ends_with_call and _get_entry_role(history[-1]) == "assistant" and not keep_pending:
+    needs_answer = bool(history) and history[-1].role == "assistant" and not keep_pending
+    if needs_answer and any(block.get("type") == "tool_use" for block in list_nonblank_blocks(history[-1].message)):
         history.append(_build_user_message([]))
     for position, entry in enumerate(history):
-        if _get_entry_role(entry) == "assistant":
+        if entry.role == "assistant":
             following = history[position + 1] if position + 1 < len(history) else None
             history[position], answers = _answer_calls(entry, following, notes)
             if following is not None:
@@ -267,13 +270,11 @@ def _repair_history(messages: list[Message], keep_pending: bool, unmerged: Colle
 
 
 def _trace_messages(messages: list[Message]) -> list[_TracedMessage]:
-    return [
-        _TracedMessage(
-            message,
-            MessageSource(at, [BlockPosition(at, number) for number in range(len(get_content_blocks(message)))]),
-        )
-        for at, message in enumerate(messages)
-    ]
+    history: list[_TracedMessage] = []
+    for at, message in enumerate(messages):
+        numbers = range(len(get_content_blocks(message)))
+        history.append(_TracedMessage(message, MessageSource(at, [BlockPosition(at, number) for number in numbers])))
+    return history
 
 
 def _split_merged_messages(
@@ -282,10 +283,9 @@ def _split_merged_messages(
     unmerged: Collection[int],
     notes: Counter[str],
 ) -> list[_TracedMessage]:
-    """Split the *unmerged* messages from those that they were merged with.
+    """Split the *unmerged* messages from those that they were merged with, except between a call and its result.
 
-    A message between a call and its result stays where it is; a call before a message that only has an added result
-    gets that result there.
+    An added result moves to a new message directly after its call.
     """
     split_history: list[_TracedMessage] = []
     for position, entry in enumerate(history):
@@ -302,53 +302,37 @@ def _split_merged_messages(
         calls_by_piece = [
             [str(block.get("id")) for block, _ in piece if block.get("type") == "tool_use"] for piece in pieces
         ]
-        calls_by_piece[-1] = []  # it stands right before what answers it already
+        calls_by_piece[-1] = []  # their results follow in the next message
         moved_calls = {call for calls in calls_by_piece for call in calls}
         if following is not None and not moved_calls <= added.keys():
             split_history.append(entry)
             continue
         notes[NOTE_MESSAGES_MERGED] -= len(pieces) - 1
         for piece, calls in zip(pieces, calls_by_piece, strict=True):
-            split_history.append(_build_split_message(entry, piece, originals))
+            number = next((place.message for _, place in piece if place), None)
+            split_history.append(_replace_blocks(originals.get(number, entry), piece))
             if calls:
-                split_history.append(
-                    _build_user_message(
-                        [added[call] if call in added else _build_missing_result(call, notes) for call in calls]
-                    )
-                )
+                results = [added[call] if call in added else _build_missing_result(call, notes) for call in calls]
+                split_history.append(_build_user_message(results))
         if following is not None and moved_calls:
-            remaining = [
-                (block, at)
-                for block, at in _list_placed_blocks(following)
-                if at or block.get("tool_use_id") not in moved_calls
-            ]
+            placed = _list_placed_blocks(following)
+            remaining = [(block, at) for block, at in placed if at or block.get("tool_use_id") not in moved_calls]
             history[position + 1] = _replace_blocks(following, remaining)
     return [entry for entry in split_history if get_content_blocks(entry.message)]
 
 
 def _split_blocks(entry: _TracedMessage, unmerged: Collection[int]) -> list[list[_PlacedBlock]]:
-    """Split the blocks of a message at the messages that stay unmerged."""
-    numbers = [
-        (each, place.message if (place := each[1]) and place.message in unmerged else -1)
-        for each in _list_placed_blocks(entry)
-    ]
-    return [[each for each, _ in piece] for _, piece in groupby(numbers, key=lambda numbered: numbered[1])]
+    """Split the blocks of a message before and after each of the *unmerged* messages."""
 
+    def get_unmerged_number(placed: _PlacedBlock) -> int:
+        place = placed[1]
+        return place.message if place and place.message in unmerged else -1
 
-def _build_split_message(
-    entry: _TracedMessage, placed: list[_PlacedBlock], originals: Mapping[int | None, _TracedMessage]
-) -> _TracedMessage:
-    """Build a message of some blocks: the given message, by its number, where they are all of it."""
-    number = next((place.message for _, place in placed if place), None)
-    return _replace_blocks(originals.get(number, entry), placed)
+    return [list(piece) for _, piece in groupby(_list_placed_blocks(entry), key=get_unmerged_number)]
 
 
 def _build_repaired_history(history: list[_TracedMessage], notes: Counter[str]) -> RepairedHistory:
     return RepairedHistory([entry.message for entry in history], [entry.source for entry in history], notes)
-
-
-def _get_entry_role(entry: _TracedMessage) -> str:
-    return str(entry.message["role"])
 
 
 def _build_user_message(blocks: list[Block]) -> _TracedMessage:
@@ -361,24 +345,24 @@ def _list_placed_blocks(entry: _TracedMessage) -> list[_PlacedBlock]:
 
 
 def _replace_blocks(entry: _TracedMessage, placed: list[_PlacedBlock]) -> _TracedMessage:
-    """Return the message with these blocks; itself, when it has them already."""
+    """Return the message with these blocks, or the message itself if it has them already."""
     blocks = [block for block, _ in placed]
-    if blocks == list_nonblank_blocks(entry.message):
-        return entry
-    return _TracedMessage(
-        {**entry.message, "content": blocks}, MessageSource(entry.source.message, [place for _, place in placed])
-    )
+    return entry if blocks == list_nonblank_blocks(entry.message) else _with_blocks(entry, placed)
+
+
+def _with_blocks(entry: _TracedMessage, placed: list[_PlacedBlock]) -> _TracedMessage:
+    source = MessageSource(entry.source.message, [place for _, place in placed])
+    return _TracedMessage({**entry.message, "content": [block for block, _ in placed]}, source)
 
 
 def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) -> RepairedHistory:
-    """Repair a history with the fewest changes that a provider accepts, with notes on them.
+    """Repair a history with the fewest changes that a provider accepts.
 
-    Neighbours of one role are not merged, as providers accept them, unless pairs are broken or something stands between
-    a call and its result: that needs :func:`repair`. Ids must be those of :func:`assign_unique_ids`. Calls of the very
-    last message stay pending.
+    Consecutive messages of one role are merged only if pairs are broken, or a block stands between a call and its
+    result. Ids must be those of :func:`assign_unique_ids`. Calls of the very last message stay pending.
 
     Args:
-        unmerged: numbers of messages that are merged with no other, unless they stand between a call and its result.
+        unmerged: numbers of messages that are not merged, unless they stand between a call and its result.
     """
     notes = Counter[str]()
     history = _ensure_user_first(_remove_blanks(_trace_messages(messages), notes), notes)
@@ -389,11 +373,10 @@ def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) ->
 
 
 def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> RepairedHistory:
-    """Repair these orphans and leave everything else as it is, with notes.
+    """Repair these orphans and change nothing else.
 
-    A result becomes labelled text in its place. A call of the assistant gets a labelled result in the first user
-    message after its turn, after the results there; if no user message follows, in a new message before the very last
-    one. A call of the user cannot be answered, and stays.
+    A result becomes labelled text. A call of the assistant gets a labelled result after the other results in the next
+    user message or, if there is none, in a new message before the very last one. A call of the user stays.
     """
     notes = Counter[str]()
     texts = {(orphan.message, orphan.block) for orphan in orphans if orphan.kind == "result"}
@@ -415,31 +398,31 @@ def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> Repair
             index = max((n + 1 for n, (block, _) in enumerate(placed) if block.get("type") == "tool_result"), default=0)
             placed[index:index], missing_results, changed = missing_results, [], True
         if changed:
-            blocks, places = [block for block, _ in placed], [place for _, place in placed]
-            entry = _TracedMessage({**message, "content": blocks}, MessageSource(source.message, places))
+            entry = _with_blocks(entry, placed)
         if not is_user:
             missing_results += [(_build_missing_result(call_id, notes), None) for call_id in calls.get(at, ())]
         last_nonblank = last_nonblank if is_blank else len(history)
         history.append(entry)
-    if missing_results:  # not behind the last message, whose own calls are pending
+    if missing_results:  # before the very last message, whose calls are pending
         history.insert(last_nonblank, _build_user_message([block for block, _ in missing_results]))
     return _build_repaired_history(history, notes)
 
 
 def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:
-    """Remove blank texts, and messages of nothing else; unchanged messages are the same objects."""
+    """Remove blank texts and empty messages, and set the role of each message to user or assistant."""
     history: list[_TracedMessage] = []
     for entry in messages:
         message, source = entry
         role, placed, content = get_role(message), _list_placed_blocks(entry), message.get("content")
         if not placed:
             notes["empty messages left out"] += 1
-        elif isinstance(content, list) and len(content) != len(placed):
-            origin = MessageSource(source.message, [place for _, place in placed])
-            history.append(_TracedMessage({**message, "role": role, "content": [block for block, _ in placed]}, origin))
+            continue
+        if message.get("role") != role:
+            entry = _TracedMessage({**message, "role": role}, source)
+        if isinstance(content, list) and len(content) != len(placed):
+            entry = _with_blocks(entry, placed)
             notes["empty texts left out"] += len(content) - len(placed)
-        else:
-            history.append(entry if message.get("role") == role else _TracedMessage({**message, "role": role}, source))
+        history.append(entry)
     return history
 
 
@@ -454,19 +437,17 @@ def _has_late_results(messages: list[Message]) -> bool:
 
 def _merge_same_roles(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:
     history: list[_TracedMessage] = []
-    for _, group in groupby(messages, key=_get_entry_role):
-        first, *neighbours = group
-        if neighbours:
-            first = _replace_blocks(
-                first, [each for entry in (first, *neighbours) for each in _list_placed_blocks(entry)]
-            )
-            notes[NOTE_MESSAGES_MERGED] += len(neighbours)
+    for _, neighbours in groupby(messages, key=attrgetter("role")):
+        first, *others = group = list(neighbours)
+        if others:
+            first = _replace_blocks(first, list(chain.from_iterable(map(_list_placed_blocks, group))))
+            notes[NOTE_MESSAGES_MERGED] += len(others)
         history.append(first)
     return history
 
 
 def _ensure_user_first(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:
-    if messages and _get_entry_role(messages[0]) == "assistant":
+    if messages and messages[0].role == "assistant":
         notes["user messages added at the start"] += 1
         return [_build_user_message([{"type": "text", "text": MISSING_START_TEXT}]), *messages]
     return messages
@@ -475,9 +456,9 @@ def _ensure_user_first(messages: list[_TracedMessage], notes: Counter[str]) -> l
 def _answer_calls(
     assistant: _TracedMessage, user: _TracedMessage | None, notes: Counter[str]
 ) -> tuple[_TracedMessage, _TracedMessage]:
-    """Return an assistant message, and the user message that answers exactly its calls."""
+    """Pair the calls of an assistant message with the results in the next user message; return both messages."""
     assistant_blocks: list[_PlacedBlock] = []
-    results: list[tuple[int, _PlacedBlock]] = []  # with their number among the given blocks, added ones behind
+    results: list[tuple[int, _PlacedBlock]] = []  # by number in the user message, added ones last
     user_blocks = _list_placed_blocks(user) if user is not None else []
     unused = _group_by_call_id(
         (str(block.get("tool_use_id") or ""), number)
@@ -500,17 +481,17 @@ def _answer_calls(
     result_numbers = {number for number, _ in results}
     other_blocks: list[_PlacedBlock] = []
     for number, (block, place) in enumerate(user_blocks):
+        if number in result_numbers:
+            continue
         match block.get("type"):
-            case "tool_result" if number not in result_numbers:
+            case "tool_result":
                 other_blocks += _convert_result_to_text(block, notes)
             case "tool_use":
                 other_blocks.append(({"type": "text", "text": f"[tool call by the user] {compact_text(block)}"}, None))
                 notes["calls in user messages turned into text"] += 1
-            case "tool_result":
-                pass
             case _:
                 other_blocks.append((block, place))
-    ordered = [result for _, result in sorted(results, key=lambda entry: entry[0])]
+    ordered = [result for _, result in sorted(results, key=itemgetter(0))]
     first_other = min(
         (number for number in range(len(user_blocks)) if number not in result_numbers), default=len(user_blocks)
     )
@@ -527,7 +508,7 @@ def _build_missing_result(call_id: str, notes: Counter[str]) -> Block:
 
 
 def _convert_result_to_text(result: Block, notes: Counter[str]) -> list[_PlacedBlock]:
-    """Return a result without its call as labelled text; its images stay images. They are new blocks."""
+    """Convert a result without its call to a labelled text block; images follow as blocks of their own."""
     call_id = str(result.get("tool_use_id") or "")
     notes[NOTE_RESULTS_AS_TEXT] += 1
     label = "tool error" if result.get("is_error") else "tool result"

@@ -16,7 +16,7 @@ def estimate(source: Session | Context | dict[str, Any], by: str = "bytes/4") ->
     """Estimate the tokens of a session (all its messages), a context, a message or a block.
 
     Returns:
-        Tokens; None for an empty history.
+        Tokens; None for a session or context without messages.
     """
     estimator = get_estimator(by)
     if isinstance(source, dict):

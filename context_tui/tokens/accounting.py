@@ -17,13 +17,13 @@ from context_tui.tokens.estimators import Estimator, bytes4, count_message_token
 def find_last_request(context: Context) -> int:
     """Return the row of the last request before the context's point whose size still holds, or -1.
 
-    A request from before the epoch, or before a microcompaction, does not count: both reset the baseline (system 2).
+    A new epoch and a microcompaction reset the baseline (system 2), so requests before these do not count.
     """
     return find_request_before(context.facts, context.at, max(context.epoch_start, context.last_rewrite))
 
 
 def find_request_before(facts: Facts, at: int, floor: int) -> int:
-    """Return the row of the last request before message *at* whose reply is sent; -1 if it ended before *floor*."""
+    """Return the row of the last request before message *at* whose reply was sent; -1 if that is before *floor*."""
     row = bisect_left(facts.request_message, at) - 1
     while row >= 0 and facts.flags[facts.request_message[row]] & MessageFlag.NOT_SENT:
         row -= 1  # runtimes forget the size of a reply that they leave out
@@ -31,7 +31,7 @@ def find_request_before(facts: Facts, at: int, floor: int) -> int:
 
 
 def find_last_usage(context: Context) -> Usage | None:
-    """Return the usage of the last request at or before the point, never from before a compaction."""
+    """Return the usage of the last request whose size still holds (:func:`find_last_request`), or None."""
     row = find_last_request(context)
     return context.facts.requests[row] if row >= 0 else None
 
@@ -40,27 +40,26 @@ def estimate_prompt(facts: Facts, at: int | None = None) -> int:
     """Estimate the tokens of the system prompt and the tool schemas, as far as they are in the file.
 
     Args:
-        at: those of the request before this message; default: the newest.
+        at: estimate those of the last request before this message (default: the newest ones).
     """
     return sum(estimate_prompt_parts(facts, at))
 
 
 def estimate_prompt_parts(facts: Facts, at: int | None = None) -> tuple[int, int]:
-    """Estimate the tokens of the system prompt and of the tool schemas, as :func:`estimate_prompt` adds them."""
+    """Estimate the tokens of the system prompt, and those of the tool schemas; see :func:`estimate_prompt`."""
     row = -1 if at is None else prompt_row_at(facts, at)
     if row in (-1, len(facts.prompts) - 1) or not facts.prompts:
         return bytes_to_tokens(facts.system_bytes), bytes_to_tokens(facts.tools_bytes)
-    system, tools = (
-        sum(part.size for part in parts) for parts in (facts.prompts[row].system, facts.prompts[row].tools)
-    )
-    return bytes_to_tokens(system), bytes_to_tokens(tools)
+    prompt = facts.prompts[row]
+    system, tools = (bytes_to_tokens(sum(part.size for part in parts)) for parts in (prompt.system, prompt.tools))
+    return system, tools
 
 
 def find_standing_blocks(facts: Facts) -> list[int]:
-    """Return the rows of the blocks that the agent inserted before anything was typed.
+    """Return the rows of the blocks that the agent inserted before the user typed anything.
 
-    Instructions, project files and the environment: an agent inserts them anew into every context, so that no policy
-    can remove them.
+    An agent inserts such blocks (instructions, project files, the environment) again into every new context, so no
+    policy can remove them.
     """
     blocks = list[int]()
     for message in range(len(facts)):
@@ -78,9 +77,9 @@ def find_standing_blocks(facts: Facts) -> list[int]:
 def compute_not_in_file(context: Context) -> int | None:
     """Return the tokens of the session's first request that are not in the file: recorded − estimated.
 
-    None if that is not positive, if the file holds whole requests, or if no request precedes the point of *context*.
-    A copy has no recorded requests; it
-    keeps the difference at the last request of its original, which is negative if the estimate is larger.
+    None if the difference is not positive, if the file holds whole requests, or if no request precedes the context's
+    point. A copy has no recorded requests. It keeps the difference at the last request of its original, which may be
+    negative.
     """
     facts = context.facts
     if facts.not_in_file is not None:
@@ -94,27 +93,26 @@ def compute_not_in_file(context: Context) -> int | None:
 
 @memoize
 def compute_prompt_not_in_file(context: Context) -> int | None:
-    """Return the part of the content outside the file that is a system prompt and tools.
+    """Return the tokens of the system prompt and tools that are not in the file.
 
-    None if several requests before the first recorded one are missing: the difference then includes the error of their
-    estimate.
+    None if several replies precede the first recorded request, because the difference then includes the error of the
+    estimate for those replies.
     """
     facts = context.facts
     if facts.not_in_file is not None:
         return facts.prompt_not_in_file
     hidden = compute_not_in_file(context)
-    return None if hidden is None or _count_replies_before(facts) > 1 else hidden
-
-
-def _count_replies_before(facts: Facts) -> int:
-    """Count the replies in the context of the first recorded request."""
-    first, silent = context_at(facts, facts.request_message[0]), MessageFlag.SYNTHETIC
-    return sum(facts.role[at] == Role.ASSISTANT and not facts.flags[at] & silent for at in first.order)
+    if hidden is None:
+        return None
+    order, synthetic = context_at(facts, facts.request_message[0]).order, MessageFlag.SYNTHETIC
+    replies = sum(facts.role[at] == Role.ASSISTANT and not facts.flags[at] & synthetic for at in order)
+    return hidden if replies <= 1 else None
 
 
 class BelievedSize(NamedTuple):
-    """Tokens of a context: ``recorded`` of its last request (None: none recorded), and ``estimated`` (``bytes/4``)
-    of what was appended since, or of the whole context without a recorded request.
+    """Tokens of a context: the ``recorded`` size of its last request, and the ``estimated`` size of what followed.
+
+    Without a recorded request, ``recorded`` is None and ``estimated`` (``bytes/4``) covers the whole context.
     """
 
     recorded: int | None
@@ -122,32 +120,32 @@ class BelievedSize(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Baseline and delta together."""
+        """Sum of both."""
         return (self.recorded or 0) + self.estimated
 
 
 def compute_believed_size(context: Context) -> BelievedSize:
-    """Compute the size that a counting runtime believes *context* to have (system 2 of the seed systems).
+    """Compute the size that a runtime computes for its context by baseline and delta (system 2 of the seed systems).
 
-    The reply of the last request is the first message that counts as appended. :meth:`RunningSizes.believed_size`
-    computes the same at one point after another.
+    The delta begins with the reply to the last request. :meth:`RunningSizes.believed_size` returns the same for
+    successive points of a session.
     """
-    sums, request = index_context(context), find_last_request(context)
-    reply = sums.position_of.get(context.facts.request_message[request]) if request >= 0 else None
+    index, request = index_context(context), find_last_request(context)
+    reply = index.position_of.get(context.facts.request_message[request]) if request >= 0 else None
     if reply is None:
-        return BelievedSize(None, sums.total)
-    return BelievedSize(context.facts.requests[request].context, sums.total - sums.prefix[reply])
+        return BelievedSize(None, index.total)
+    return BelievedSize(context.facts.requests[request].context, index.total - index.prefix[reply])
 
 
 def estimate_message(message: dict[str, Any], estimator: Estimator = bytes4) -> int:
-    """Tokens of one Anthropic-shaped message."""
+    """Estimate the tokens of one message in the shape of the Messages API."""
     return count_message_tokens(build_facts([message]), 0, estimator)
 
 
 class History:
-    """Size that a runtime believes its context to have: the last recorded size plus an estimate of what followed.
+    """Context size by baseline and delta: the last recorded size plus an estimate of the messages since then.
 
-    Without a recorded size it is the estimate of all messages; an empty history without one has no estimate.
+    Without a recorded size, it is the estimate of all messages.
     """
 
     def __init__(self) -> None:
@@ -160,34 +158,34 @@ class History:
 
     @property
     def tokens(self) -> int | None:
-        """The believed size in tokens; None for an empty history without a real count."""
+        """The believed size in tokens; None for an empty history without a recorded size."""
         if self._baseline is not None:
             return self._baseline + self._delta
         return sum(self._tokens) if self._tokens else None
 
     def append(self, message: dict[str, Any] | int) -> None:
-        """Add a message (or its estimate) to the end; it counts in the delta."""
+        """Append a message, or the estimate of one, to the history and to the delta."""
         tokens = message if isinstance(message, int) else estimate_message(message)
         self._tokens.append(tokens)
         self._delta += tokens
 
     def record(self, input_tokens: int) -> None:
-        """Set the recorded size of the request just made; its reply will be the first message of the delta."""
+        """Set the baseline to the size of the last request, and empty the delta."""
         self._baseline, self._delta = input_tokens, 0
 
     def replace(self, messages: list[dict[str, Any]]) -> None:
-        """Replace the whole history; the baseline is reset."""
+        """Replace the whole history and reset the baseline."""
         self._tokens = [estimate_message(message) for message in messages]
         self._forget()
 
     def splice(self, drop_count: int, summary: dict[str, Any] | str) -> None:
-        """Replace up to *drop_count* messages at the front by the summary; the baseline is reset."""
+        """Replace up to *drop_count* messages at the front by the summary, and reset the baseline."""
         message = {"role": "assistant", "content": summary} if isinstance(summary, str) else summary
         self._tokens[: min(drop_count, len(self._tokens))] = [estimate_message(message)]
         self._forget()
 
     def truncate(self, length: int) -> None:
-        """Keep the first *length* messages; no change if there are no more."""
+        """Keep the first *length* messages and, if there were more, reset the baseline."""
         if length < len(self._tokens):
             del self._tokens[length:]
             self._forget()

@@ -26,14 +26,14 @@ RERUNNABLE_TOOLS = (
     *("Read", "read", "Bash", "bash", "Grep", "grep", "Glob", "glob"),
     *("ListFiles", "list_files", "WebSearch", "web_search", "WebFetch", "web_fetch"),
 )
-"""Tools whose results can be had again by another call, as koda lists them."""
+"""Tools whose calls can be repeated to get the result again, by koda's list."""
 MIN_DIAGNOSIS_TOKENS = 500
-"""Tokens of results (bytes / 3.5) under which koda says nothing."""
+"""Minimum tokens of results (bytes / 3.5) for koda to write a diagnosis."""
 
 
 @dataclass(frozen=True)
 class ToolShare:
-    """A tool's calls in the context, and the estimated tokens of their results (``bytes/4``)."""
+    """Number of a tool's calls in the context, and tokens of their results."""
 
     tool: str
     calls: int
@@ -42,7 +42,7 @@ class ToolShare:
 
 @dataclass(frozen=True)
 class FileShare:
-    """Path read in the context: number of reads, and estimated tokens of their results (``bytes/4``)."""
+    """Path that was read in the context: number of reads, and tokens of their results."""
 
     path: str
     reads: int
@@ -51,10 +51,10 @@ class FileShare:
 
 @dataclass(frozen=True)
 class DuplicateRead:
-    """Path read more than once, and the tokens of it that the context already held.
+    """Path that was read more than once.
 
-    ``wasted`` sums, over its reads, the share of lines that an earlier read had too, and is at most floor(tokens /
-    count) x (count - 1). Ranges that do not overlap waste nothing.
+    ``wasted`` estimates the tokens of the lines that an earlier read returned, too. It is at most floor(tokens / count)
+    x (count - 1), and 0 for ranges that do not overlap.
     """
 
     path: str
@@ -65,7 +65,7 @@ class DuplicateRead:
 
 @dataclass(frozen=True)
 class ToolSchema:
-    """Tool that a request offers: tokens of its schema, calls so far, and the message of the last one (None: never)."""
+    """Tool that a request offers: tokens of its schema, number of calls, and message of the last call (None: none)."""
 
     name: str
     tokens: int
@@ -75,7 +75,7 @@ class ToolSchema:
 
 @dataclass(frozen=True)
 class PromptShares:
-    """Parts of what a request begins with: the system prompt, by name and tokens, and the tools, largest first."""
+    """Names and tokens of the parts of the system prompt, and the offered tools, largest first."""
 
     system: list[tuple[str, int]]
     tools: list[ToolSchema]
@@ -83,7 +83,7 @@ class PromptShares:
 
 @dataclass(frozen=True)
 class FileRead:
-    """Read of ``lines`` lines from ``first`` on (0: to the end); if failed or cleared, not ``is_complete``."""
+    """Read of ``lines`` lines from line ``first`` on (0: all of them); a failed or cleared one is not complete."""
 
     tokens: int
     first: int
@@ -98,7 +98,7 @@ class FileRead:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Context in parts; tokens are by the requested measure, except ``not_in_file`` (recorded - these)."""
+    """Tokens of a context by category, tool and file; ``not_in_file`` is the recorded size less the measured one."""
 
     by_category: dict[str, int]
     by_tool: list[ToolShare]
@@ -131,7 +131,7 @@ def compute_breakdown(
     checkpoint: Callable[[], object] = lambda: None,
     table: TokenTable | None = None,
 ) -> Breakdown:
-    """Return the context in parts.
+    """Measure the parts of a context.
 
     Args:
         not_in_file: the result of :func:`context_tui.tokens.accounting.compute_not_in_file`.
@@ -147,7 +147,7 @@ def compute_breakdown(
     result_tokens: dict[str, int] = defaultdict(int)
     koda_tokens: dict[str, int] = defaultdict(int)
     reads: dict[int, list[FileRead]] = defaultdict(list)
-    open_calls: dict[int, deque[int]] = {}  # call to the blocks that made it and have no result yet; ids may come again
+    open_calls: dict[int, deque[int]] = {}  # unanswered tool_use blocks by call id, which may repeat
 
     for message in context.order:
         checkpoint()
@@ -163,15 +163,15 @@ def compute_breakdown(
             elif facts.kind[block] == Kind.TOOL_RESULT:
                 call = facts.call[block]
                 unanswered = open_calls.get(call, deque())
-                use = unanswered.popleft() if len(unanswered) > 1 else unanswered[0] if unanswered else -1
-                result_tokens[facts.tool_name(use) if use >= 0 else ""] += tokens
+                call_block = unanswered.popleft() if len(unanswered) > 1 else unanswered[0] if unanswered else -1
+                result_tokens[facts.tool_name(call_block) if call_block >= 0 else ""] += tokens
                 body = context.replacements.get(block)
                 size = body.size if body else facts.text_bytes[block]
                 koda_tokens[sums.tool_of_call.get(call, "")] += bytes_to_tokens35(size)
-                if use >= 0 and facts.path[use] >= 0:
+                if call_block >= 0 and facts.path[call_block] >= 0:
                     is_complete = body is None and not facts.block_flags[block] & BlockFlag.ERROR
-                    read_range = facts.read_range.get(block) or facts.read_range.get(use, (1, 0))
-                    reads[facts.path[use]].append(FileRead(tokens, *read_range, is_complete))
+                    read_range = facts.read_range.get(block) or facts.read_range.get(call_block, (1, 0))
+                    reads[facts.path[call_block]].append(FileRead(tokens, *read_range, is_complete))
 
     tools = [ToolShare(tool, calls[tool], result_tokens[tool]) for tool in {**calls, **result_tokens}]
     duplicates = [
@@ -198,10 +198,10 @@ def compute_breakdown(
 
 
 def measure_prompt(context: Context, table: TokenTable | None = None) -> PromptShares:
-    """Return the parts of the system prompt and the tools at the point of a context, as far as they are in the file.
+    """Measure the system prompt and the tools at the point of a context, as far as they are in the file.
 
     Args:
-        table: the token measure; ``bytes/4`` without one.
+        table: the token measure (default: ``bytes/4``).
     """
     facts, prompt = context.facts, prompt_at(context.facts, context.at)
     count = table.count_part if table else lambda part, is_tool: bytes_to_tokens(part.size)
@@ -222,32 +222,32 @@ def measure_prompt(context: Context, table: TokenTable | None = None) -> PromptS
 
 
 def count_wasted(reads: Sequence[FileRead]) -> int:
-    """Count the tokens of reads of one path, in order, whose lines an earlier read had too.
+    """Estimate the tokens of lines that an earlier one of these reads of one path returned, too.
 
-    An estimate: the lines of a read are taken to be equally long, and a read to the end of the file to have all lines
-    that other reads had after its first one.
+    All lines of a read are assumed to be equally long. A read to the end of the file is assumed to contain all lines
+    after its first one that other reads returned.
     """
     starts, ends, tokens = list[float](), list[float](), list[float]()  # ranges of lines, disjoint and ascending
     total = 0.0
     for read in reads:
-        at = slice(bisect_right(ends, read.first), bisect_left(starts, read.end))
-        within = list(zip(starts[at], ends[at], tokens[at], strict=True))
+        overlap = slice(bisect_right(ends, read.first), bisect_left(starts, read.end))
+        spans = list(zip(starts[overlap], ends[overlap], tokens[overlap], strict=True))
         if read.end != inf:
-            repeated = sum(min(until, read.end) - max(since, read.first) for since, until, _ in within)
+            repeated = sum(min(end, read.end) - max(start, read.first) for start, end, _ in spans)
             repeated *= read.tokens / (read.end - read.first)
         else:
-            repeated = sum(_count_tokens_from(read.first, *span) for span in within)
+            repeated = sum(_count_tokens_from(read.first, *span) for span in spans)
         repeated = min(repeated, read.tokens)
         total += repeated
-        starts[at] = [min([read.first, *starts[at]])]
-        ends[at] = [max([read.end, *ends[at]])]
-        tokens[at] = [sum(tokens[at]) + read.tokens - repeated]
+        starts[overlap] = [min([read.first, *starts[overlap]])]
+        ends[overlap] = [max([read.end, *ends[overlap]])]
+        tokens[overlap] = [sum(tokens[overlap]) + read.tokens - repeated]
     return min(int(total), sum(read.tokens for read in reads) // len(reads) * (len(reads) - 1)) if reads else 0
 
 
-def _count_tokens_from(first: float, since: float, until: float, tokens: float) -> float:
-    """Return the tokens that lines *since* to *until* have from line *first* on."""
-    return tokens if since >= first or until == inf else tokens * (until - first) / (until - since)
+def _count_tokens_from(first: float, start: float, end: float, tokens: float) -> float:
+    """Return the tokens of the lines from *first* on, given those of the lines from *start* to *end*."""
+    return tokens if start >= first or end == inf else tokens * (end - first) / (end - start)
 
 
 def format_diagnosis(result_tokens: dict[str, int]) -> str | None:

@@ -12,14 +12,14 @@ from context_tui.session.token_factors import PRIOR, Factors, fit_factors, inter
 from context_tui.tokens.estimators import IMAGE_TOKENS
 
 MIN_REQUESTS = 12
-"""Requests of a model from which on predictions are tested."""
+"""Minimum number of a model's requests for its predictions to be tested."""
 MAX_USABLE_ERROR = 0.05
 """Maximum median error of a usable calibration."""
 
 
 @dataclass(frozen=True)
 class ErrorStats:
-    """Error of predicted request sizes, relative to the recorded ones."""
+    """Errors of predicted request sizes, relative to the recorded ones."""
 
     median: float
     p95: float
@@ -32,10 +32,10 @@ class Calibration:
     Attributes:
         model: its name; empty if none is recorded.
         requests: number of its requests with a recorded size.
-        factors: fitted to all of them; typical ones, or fitted to too few requests to be tested, if not ``usable``.
-        error: of sizes predicted for the second half by factors of the first half; None if that was not possible.
-        error_bytes4: of the same sizes predicted by ``bytes/4``.
-        usable: whether the factors can be relied on; ``reason`` says why not.
+        factors: fitted to all requests; if not ``usable``, typical factors, or factors fitted to very few requests.
+        error: error of sizes predicted for the second half by factors of the first half; None if untested.
+        error_bytes4: error of ``bytes/4`` for the same sizes.
+        usable: whether the factors are accurate enough to rely on; if not, ``reason`` tells why.
     """
 
     model: str
@@ -48,7 +48,7 @@ class Calibration:
 
     @property
     def fallback(self) -> str:
-        """Factors used where the calibration is not usable, in words."""
+        """Name of the factors of a calibration that is not usable."""
         return "typical factors" if self.factors is PRIOR else "factors of few requests"
 
 
@@ -89,12 +89,12 @@ def _compute_errors(
     """Compute the errors over these requests of one model, by *factors* and by ``bytes/4``."""
     errors, plain_errors = list[float](), list[float]()
     fitted = estimated = 0.0
-    last = -1
+    last_row = -1
     for row in rows:
         checkpoint()
         recorded = facts.requests[row].context
-        interval = interval_at(facts, row) if last == row - 1 else None
-        last = row
+        interval = interval_at(facts, row) if last_row == row - 1 else None
+        last_row = row
         if interval is None:
             fitted = estimated = float(recorded)
             continue

@@ -30,19 +30,18 @@ class ToolResults:
 class ContextIndex:
     """Sums over a context. Positions count from 0 within the context; tokens are ``bytes/4`` estimates.
 
-    A growing history is measured step by step: :meth:`extend` and :meth:`replace_bodies` work in place, so results hold
-    for the context that was measured last.
+    :meth:`extend` and :meth:`replace_bodies` update the index of a growing history in place.
 
     Attributes:
         tokens: by message; ``total`` is their sum.
-        results: the tool results that remain.
-        structure_changed: whether more than bodies of results differs from the context that it was derived from.
+        results: the tool results that were not removed.
+        structure_changed: whether more than the bodies of results differs from the context that this one derives from.
         changed_ranges: first and last position of each change by :meth:`replace_bodies`.
-        memo: derived results, which use ``changed_ranges`` and lengths to find what is new.
+        memo: cached results of other modules, which read ``changed_ranges`` and lengths to find what is new.
     """
 
     def __init__(self, context: Context) -> None:
-        # It has no context, which keeps it: a cycle would keep the open file until memory is looked through.
+        # The context refers to its index. A reference back would keep the file open until the next garbage collection.
         self._facts, self._order, self._replaced = context.facts, context.order, context.replacements
         self.structure_changed, self.changed_in_place = False, False
         self.changed_ranges: list[tuple[int, int]] = []
@@ -52,21 +51,16 @@ class ContextIndex:
         self._tools_cache: tuple[dict[int, str], int] = {}, 0
         self._position_cache: tuple[dict[int, int], int] = {}, 0
         self._prefix: list[int] | None = None
-        self._base = self._base_of(context)
+        self._base: ContextIndex | None = None  # index of the context that this one derives from; it never changes
+        if context.base is not None:
+            index = index_context(context.base)
+            self._base = ContextIndex(context.base) if index.changed_in_place else index
         if self._base is None:
             self.tokens, self.results, self.total = list[int](), ToolResults([], [], []), 0
             self._count_new()
         else:
             self.tokens, self.results = self._adjust_results(self._base)
             self.total = sum(self.tokens)
-
-    @staticmethod
-    def _base_of(context: Context) -> ContextIndex | None:
-        """Return the index that this one is derived from, which must not change."""
-        if context.base is None:
-            return None
-        index = index_context(context.base)
-        return ContextIndex(context.base) if index.changed_in_place else index
 
     def _count_new(self) -> None:
         facts, replaced, results = self._facts, self._replaced, self.results
@@ -109,25 +103,21 @@ class ContextIndex:
         self.structure_changed = result_count < len(replaced)
         if not self.structure_changed:
             return sums, ToolResults(results.position, results.block, sizes)
-        self._adjust_others(base, sums)  # calls, texts and thinking too
-        rows = zip(results.position, results.block, sizes, strict=True)
-        remaining = [each for each in rows if each[1] not in replaced or not replaced[each[1]].removed]
-        return sums, ToolResults(*map(list, zip(*remaining, strict=True))) if remaining else ToolResults([], [], [])
-
-    def _adjust_others(self, base: ContextIndex, sums: list[int]) -> None:
-        """Add the replacements of blocks other than results to the sums of their messages."""
         facts = self._facts
-        for row, body in self._replaced.items():
+        for row, body in replaced.items():  # calls, texts and thinking
             position = base.position_of.get(facts.block_message[row])
             if facts.kind[row] != Kind.TOOL_RESULT and position is not None:
-                sums[position] += body.tokens - _count_block_tokens(self._facts, row, base._replaced)
+                sums[position] += body.tokens - _count_block_tokens(facts, row, base._replaced)
+        rows = zip(results.position, results.block, sizes, strict=True)
+        remaining = [row for row in rows if row[1] not in replaced or not replaced[row[1]].removed]
+        return sums, ToolResults(*map(list, zip(*remaining, strict=True))) if remaining else ToolResults([], [], [])
 
     # Growth
 
     def extend(self, context: Context, order: Sequence[int], replaced: Mapping[int, Body]) -> None:
-        """Extend the index to *context*, which has the same messages and bodies, and more messages after them.
+        """Extend the index to *context*, which appends messages to the indexed ones.
 
-        *order* and *replaced* are its messages and bodies, which may grow and change later.
+        *order* and *replaced* are the history's messages and bodies, which may grow and change later.
         """
         self.changed_in_place, self._prefix = True, None
         self._order, self._replaced = order, replaced
@@ -138,7 +128,7 @@ class ContextIndex:
         """Replace the bodies of blocks; *before* holds the earlier replacements.
 
         Returns:
-            False if the context must be indexed again, because results, calls or typed texts were removed altogether.
+            False if the context must be indexed again, because results, calls or typed texts were removed.
         """
         facts, results, positions = self._facts, self.results, self.position_of
         self.changed_in_place, self._prefix = True, None
@@ -162,11 +152,11 @@ class ContextIndex:
             self.changed_ranges.append((min(changed_positions), max(changed_positions)))
         return True
 
-    # Positions, which other bodies of results do not change
+    # Positions, which do not depend on the bodies of results
 
     @property
     def prefix(self) -> list[int]:
-        """Tokens before each position; at the end those of all messages."""
+        """Tokens before each position, and the total at the end."""
         if self._prefix is None:
             self._prefix = list(accumulate(self.tokens, initial=0))
         return self._prefix
@@ -180,7 +170,7 @@ class ContextIndex:
 
     @cached_property
     def _remaining_turn_starts(self) -> list[int]:
-        return [each for each in self._base.turn_starts if self._is_turn_start(each)] if self._base else []
+        return [position for position in self._base.turn_starts if self._is_turn_start(position)] if self._base else []
 
     @property
     def summaries(self) -> list[int]:
@@ -208,7 +198,7 @@ class ContextIndex:
         return self._find_positions("assistants", lambda at: role[order[at]] == assistant)
 
     def _find_positions(self, key: object, matches: Callable[[int], bool]) -> list[int]:
-        """Return the positions that match; positions tested before are not tested again."""
+        """Return the positions that match, testing only those added since the last call."""
         positions, start = self._positions_cache.get(key, (None, 0))
         if positions is None or start < len(self.tokens):
             new = [at for at in range(start, len(self.tokens)) if matches(at)]
@@ -221,7 +211,7 @@ class ContextIndex:
 
     @property
     def tool_of_call(self) -> dict[int, str]:
-        """Tool name by call in this context; of two calls with one id the last counts."""
+        """Tool name by call id; the last of several calls with the same id counts."""
         if self._base is not None:
             return self._remaining_tools if self.structure_changed else self._base.tool_of_call
         facts, (tools, start) = self._facts, self._tools_cache
@@ -239,7 +229,7 @@ class ContextIndex:
 
     @property
     def position_of(self) -> dict[int, int]:
-        """Message index to position."""
+        """Position by message."""
         if self._base is not None:
             return self._base.position_of
         positions, start = self._position_cache
@@ -262,12 +252,15 @@ def _count_block_tokens(facts: Facts, row: int, replaced: Mapping[int, Body]) ->
 
 @memoize
 def index_context(context: Context) -> ContextIndex:
-    """Return the sums of *context*; computed once."""
+    """Return the index of *context*, which is computed once."""
     return ContextIndex(context)
 
 
 def memoize_by_messages(compute: Callable[[Context], T]) -> Callable[[Context], T]:
-    """Cache the result of *compute*, which reads no body of a result, for all contexts that differ only in these."""
+    """Share the cached result of *compute* among all contexts that differ only in bodies of results.
+
+    *compute* must not read such bodies.
+    """
     memoized = memoize(compute)
 
     @wraps(compute)

@@ -1,4 +1,4 @@
-"""Check an estimate against the recorded size: the error, its causes, and suggested sizes by category."""
+"""Comparison of an estimate with the recorded size: the error, its causes, and suggested sizes by category."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import IMAGE_TOKENS
 
 LARGE_ERROR = 0.15
-"""Relative error of an estimate from which on the screen shows it."""
+"""Minimum relative error of an estimate that is shown with its causes."""
 MIN_CAUSE_SHARE = 0.1
-"""Share of the whole difference from which on a cause is named."""
+"""Minimum share of the difference for a cause to be named."""
 MAX_RATIO_SPREAD = 0.25
 """Maximum median deviation of the intervals' ratios for the tokenizer to be the cause."""
 MIN_INTERVAL_TOKENS = 200
 """Minimum estimated tokens of an interval for its ratio to be used."""
 MIN_JUMP = 1_000
-"""Tokens from which on growth without a record counts as an insertion."""
+"""Minimum tokens of growth without a record that count as an insertion."""
 MAX_IMAGE_TOKENS = 1_600
 """Maximum tokens of an image, at Anthropic."""
 
@@ -42,14 +42,14 @@ _CAUSE_TEXTS = {
 
 @dataclass(frozen=True)
 class Cause:
-    """Reason for the error of an estimate, in tokens: positive where it makes the estimate too large."""
+    """Cause of the error of an estimate; its tokens are positive if it makes the estimate too large."""
 
     label: str
     tokens: int
 
     @property
     def text(self) -> str:
-        """The cause as shown to people; ``label`` stays as it is in JSON."""
+        """The cause as shown to people; ``label`` is for JSON."""
         return _CAUSE_TEXTS.get(self.label, self.label)
 
 
@@ -67,21 +67,21 @@ class EstimateCheck:
 
     @property
     def relative_error(self) -> float:
-        """Relative error, (expected - recorded) / recorded: negative when the estimate is too small."""
+        """Relative error, (expected - recorded) / recorded; negative if the estimate is too small."""
         return (self.expected - self.recorded) / self.recorded
 
     @property
     def is_far_off(self) -> bool:
-        """Whether the error is large enough to need a reason."""
+        """Whether the error is large enough to be explained."""
         return abs(self.relative_error) >= LARGE_ERROR
 
     @property
     def causes_text(self) -> str:
-        """Causes with their tokens as text; empty where the estimate is near enough."""
+        """Text of the causes with their tokens; empty if the error is small."""
         return ", ".join(self.format_causes(" tokens"))
 
     def format_causes(self, unit: str = "") -> list[str]:
-        """Format each cause and a significant remainder; empty where the estimate is near enough."""
+        """Format each cause and a significant remainder; return nothing if the error is small."""
         if not self.is_far_off:
             return []
         lines = [f"{cause.text} {_format_difference(cause.tokens, unit)}" for cause in self.causes]
@@ -91,12 +91,12 @@ class EstimateCheck:
 
 
 def _format_difference(tokens: int, unit: str) -> str:
-    """Return the signed difference of the real size from an estimate that is too large by *tokens*."""
+    """Format the signed difference of the recorded size from an estimate that is too large by *tokens*."""
     return f"{'−' if tokens > 0 else '+'}{abs(tokens):,}{unit}"
 
 
 def check_estimate(session: Session, context: Context) -> EstimateCheck | None:
-    """Compare the estimate with the last recorded size; return None where nothing is recorded."""
+    """Compare the estimate with the last recorded size; return None if no size is recorded."""
     row = find_last_request(context)
     facts = context.facts
     if row < 0 or not facts.requests[row].context:
@@ -118,17 +118,14 @@ def _size_causes(session: Session, before: Context, row: int, hidden: int) -> It
     """Yield each cause with the tokens by which it makes the estimate too large."""
     facts, factors = before.facts, fit_factors(before.facts, row + 1)
     drops = [drop for drop in session.drops if before.epoch_start < drop.message <= facts.request_message[row]]
-    excluded = (Explanation.CLEARED, Explanation.MICROCOMPACTION)  # their results are not in the estimate any more
+    excluded = (Explanation.CLEARED, Explanation.MICROCOMPACTION)  # the estimate does not include their results
     for cause in dict.fromkeys(drop.explained_by for drop in drops if drop.explained_by not in excluded):
-        yield (
-            (cause or "silent drop"),
-            sum(drop.removed_tokens for drop in drops if drop.explained_by == cause),
-        )
-    content, first_row = estimate_context_content(before), _find_first_request(facts, before)
+        yield cause or "silent drop", sum(drop.removed_tokens for drop in drops if drop.explained_by == cause)
+    content, first_row = _estimate_content(before), _find_first_request(facts, before)
     if content.images:
-        estimated, each = _estimate_images(before), factors.image if factors else None
-        if each is not None:
-            yield "images", estimated - each * content.images
+        estimated, image_tokens = _estimate_images(before), factors.image if factors else None
+        if image_tokens is not None:
+            yield "images", estimated - image_tokens * content.images
         elif estimated > MAX_IMAGE_TOKENS * content.images:
             yield "images (at least)", estimated - MAX_IMAGE_TOKENS * content.images
     if factors is None:
@@ -136,19 +133,15 @@ def _size_causes(session: Session, before: Context, row: int, hidden: int) -> It
     text, thinking, signature, call, result = content.tokens
     tokenizer_error = text * (1 - factors.text) + call * (1 - factors.call) + result * (1 - factors.result)
     tokens_of = {"frames of requests": -factors.request_overhead * (row - first_row)}
-    # At its first request the context has a part that is not in the file; *hidden* says so for the session's first.
-    first_context = session.context_at(facts.request_message[first_row])
-    base = (
-        facts.requests[first_row].context
-        - factors.count_tokens(estimate_context_content(first_context))
-        - estimate_prompt(facts)
-    )
+    # Tokens not in the file: *hidden* those of the session's first request, *first_hidden* of the context's first one.
+    first_content = _estimate_content(session.context_at(facts.request_message[first_row]))
+    first_hidden = facts.requests[first_row].context - factors.count_tokens(first_content) - estimate_prompt(facts)
     if not facts.holds_requests:
         tokens_of["injected without a record"] = -_sum_jumps(facts, first_row, row, factors)
     if first_row and not facts.holds_requests:
-        tokens_of["injected without a record"] += hidden - base
+        tokens_of["injected without a record"] += hidden - first_hidden
     else:
-        tokenizer_error += hidden - base
+        tokenizer_error += hidden - first_hidden
     if thinking or signature:
         tokens_of["thinking"] = thinking * (1 - factors.thinking) + signature * (1 - factors.signature)
     if _is_steady(facts, row + 1, factors):
@@ -157,14 +150,14 @@ def _size_causes(session: Session, before: Context, row: int, hidden: int) -> It
 
 
 def _sum_jumps(facts: Facts, first_row: int, row: int, factors: Factors) -> float:
-    """Sum the growth of the context after the request *first_row* that nothing in the file explains, in tokens."""
-    least = max(MIN_JUMP, 10 * factors.error)
+    """Sum the tokens by which the context grew after the request *first_row* without a record that explains it."""
+    min_jump = max(MIN_JUMP, 10 * factors.error)
     residuals = (
         interval.growth - factors.count_tokens(interval.content) - factors.request_overhead
         for interval in find_intervals(facts, row + 1)
         if interval.row > first_row and not interval.content.images
     )
-    return sum(jump for jump in residuals if jump >= least)
+    return sum(jump for jump in residuals if jump >= min_jump)
 
 
 def _find_first_request(facts: Facts, context: Context) -> int:
@@ -172,9 +165,9 @@ def _find_first_request(facts: Facts, context: Context) -> int:
 
 
 def _is_steady(facts: Facts, end: int, factors: Factors) -> bool:
-    """Return whether recorded tokens per estimated token are steady where there are neither images nor thinking.
+    """Return whether recorded tokens per estimated token are steady over the intervals without images or turn starts.
 
-    Thinking is subtracted for a model that always thinks.
+    Thinking is subtracted from the recorded tokens.
     """
     ratios = []
     for interval in find_intervals(facts, end):
@@ -190,8 +183,7 @@ def _is_steady(facts: Facts, end: int, factors: Factors) -> bool:
 
 
 @memoize
-def estimate_context_content(context: Context) -> ContentTokens:
-    """Estimate the content of a context by kind, with replaced bodies in place of recorded ones."""
+def _estimate_content(context: Context) -> ContentTokens:
     facts, content = context.facts, estimate_content(context.facts, context.order)
     for row, body in context.replacements.items():
         if facts.block_flags[row] & BlockFlag.HAS_IMAGE:
@@ -215,10 +207,10 @@ def _estimate_images(context: Context) -> int:
 
 @dataclass(frozen=True)
 class SuggestedSizes:
-    """Tokens by category suggested by recorded sizes, or the ``reason`` why there are none.
+    """Tokens by category that fit the recorded size, or the ``reason`` why there are none.
 
-    The overhead of each request counts as ``tool_use``; ``not_in_file`` is the rest of the recorded size. A category is
-    None if its size is unknown.
+    The overhead of each request counts as ``tool_use``; ``not_in_file`` is the remainder of the recorded size. A
+    category is None if its size is unknown.
     """
 
     by_category: Mapping[str, int | None] | None
@@ -226,7 +218,7 @@ class SuggestedSizes:
 
 
 def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
-    """Suggest the sizes of the categories of *context* from recorded sizes, as far as these allow."""
+    """Suggest the sizes of the categories of *context* from recorded sizes."""
     row = find_last_request(context)
     if row < 0:
         return SuggestedSizes(None, "no recorded size in this context")

@@ -1,4 +1,4 @@
-"""Token estimators of the reproduced runtimes: bytes / 4 and bytes / 3.5."""
+"""Token estimators of the agents: bytes / 4 and bytes / 3.5."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from context_tui.errors import PlanError
 from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts
+from context_tui.session.jsontext import utf8_len
 from context_tui.session.values import Kind
 
 Estimator = Callable[[Facts, int], int]
@@ -15,7 +16,7 @@ Estimator = Callable[[Facts, int], int]
 IMAGE_TOKENS = 2_000
 """Tokens that defect counts for an image."""
 _IMAGE, _OTHER = int(Kind.IMAGE), int(Kind.OTHER)
-_FULL_SIZE_KINDS = frozenset({int(Kind.TOOL_USE), int(Kind.THINKING)})  # whose size is more than their text
+_FULL_SIZE_KINDS = frozenset({int(Kind.TOOL_USE), int(Kind.THINKING)})  # their size includes more than text
 
 
 def bytes4(facts: Facts, block: int) -> int:
@@ -26,13 +27,18 @@ def bytes4(facts: Facts, block: int) -> int:
     return 0 if kind == _OTHER else facts.size[block] // BYTES_PER_TOKEN
 
 
+def estimate_text(text: str) -> int:
+    """Estimate the tokens (``bytes/4``) of a text."""
+    return bytes_to_tokens(utf8_len(text))
+
+
 def bytes_to_tokens35(size: int) -> int:
     """Estimate tokens from UTF-8 bytes: bytes / 3.5, floored."""
     return size * 2 // 7
 
 
 def bytes35(facts: Facts, block: int) -> int:
-    """Return the tokens of a block by koda's rule: text bytes / 3.5, floored per block; images are not text."""
+    """Return the tokens of a block by koda's rule: text bytes / 3.5, floored per block; images have no text."""
     kind = facts.kind[block]
     size = facts.size[block] if kind in _FULL_SIZE_KINDS else facts.text_bytes[block]
     return bytes_to_tokens35(size)

@@ -1,4 +1,4 @@
-"""Exact tokenizers (optional extra): the encoding of a model, and a counter for it."""
+"""Exact tokenizers, an optional extra: the encoding of a model, and a counter of its tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CL100K = re.compile(r"(^|/)(gpt-4|gpt-3\.5|gpt-35|text-embedding-[3a])", re.IGN
 
 
 class Tokenizer(NamedTuple):
-    """Counter of tokens (``count``), with the ``name`` of its encoding and a ``note`` on its relation to the model."""
+    """Function that counts the tokens of a text, name of the encoding, and note whether it is the model's own."""
 
     count: Callable[[str], int]
     name: str
@@ -29,7 +29,7 @@ class Tokenizer(NamedTuple):
 
 
 def find_encoding(model: str) -> tuple[str, bool]:
-    """Return the encoding for a model's texts, and whether it is the model's own, as for OpenAI's models."""
+    """Return the encoding for a model's texts, and whether it is the model's own (as for OpenAI's models)."""
     for pattern, encoding in ((_HARMONY, "o200k_harmony"), (_O200K, "o200k_base"), (_CL100K, "cl100k_base")):
         if pattern.search(model):
             return encoding, True
@@ -42,9 +42,9 @@ def load_tokenizer(model: str) -> Tokenizer:
     Raises:
         MeasureError: the extra is not installed, or does not work here.
     """
-    encoding, own = find_encoding(model)
-    whose = "the model's own tokenizer" if own else "not this model's tokenizer"
-    return Tokenizer(_load_counter(encoding), encoding.removesuffix("_base"), whose)
+    encoding, is_native = find_encoding(model)
+    note = "the model's own tokenizer" if is_native else "not this model's tokenizer"
+    return Tokenizer(_load_counter(encoding), encoding.removesuffix("_base"), note)
 
 
 @lru_cache(maxsize=2)
@@ -72,7 +72,7 @@ def _load_counter(encoding: str) -> Callable[[str], int]:
 
 
 def measure_exactly(session: Session, checkpoint: Callable[[], object] = lambda: None) -> TokenTable:
-    """Measure the texts of a session by the tokenizer of its model, or by another one, which the note names.
+    """Measure the texts of a session by the tokenizer of its model if there is one, else by another tokenizer.
 
     Args:
         checkpoint: called at every message; it may raise to stop.

@@ -25,7 +25,7 @@ from context_tui.tokens.growth import fit_to_growth
 from context_tui.tokens.running_sizes import RunningSizes
 
 TYPICAL_IMAGE_TOKENS = 1_500
-"""Tokens that an image is taken to have where none was sized: at Anthropic up to 1,600, by its edges."""
+"""Assumed tokens of an image if no recorded size tells more; at Anthropic an image has up to 1,600."""
 
 
 class TokenMeasure(StrEnum):
@@ -43,14 +43,13 @@ class TokenTable:
     Attributes:
         measure: the kind of measure.
         name: ``calibrated``, or the encoding of an exact tokenizer.
-        note: accuracy of the measure: the error of the model with the most requests, or the fallback and its reason;
-            for a tokenizer, whether it is the model's own.
+        note: accuracy of a calibration (for the model with the most requests), or whether a tokenizer is the model's.
         blocks: tokens by block; ``messages`` by message.
-        count_body: counts the tokens of a body in place of a block; ``count_text`` those of an inserted text.
-        count_part: counts the tokens of a part of the system prompt, or of a tool schema.
-        prompts: tokens of the system prompt and of the tool schemas, as far as they are in the file, for each change.
+        count_body: counts the tokens of a body that replaces a block; ``count_text`` those of an inserted text.
+        count_part: counts the tokens of a part of the system prompt, or of a tool schema (True).
+        prompts: tokens of the system prompt and of the tool schemas in the file, for each of ``Facts.prompts``.
         calibrations: by model; empty for a tokenizer.
-        uniform: whether a body has the same size in place of any result.
+        uniform: whether the size of a body is the same for every result that it replaces.
         not_in_file: by model, the median over its requests of recorded − measured tokens, if positive.
     """
 
@@ -83,7 +82,7 @@ class TokenTable:
 
     @property
     def label(self) -> str:
-        """Label before its tokens, as ``est.`` before estimates by ``bytes/4``."""
+        """Label before numbers of this measure, as ``est.`` is for ``bytes/4``."""
         return "cal." if self.measure is TokenMeasure.CALIBRATED else self.name
 
     @property
@@ -97,37 +96,29 @@ class TokenTable:
         return self.blocks[row] if body is None else self.count_body(row, body)
 
     def prefix_sums_in(self, context: Context) -> list[int]:
-        """Return the tokens before each position of a context, and of all of it at the end; computed once."""
+        """Return the tokens before each position of a context, and the total at the end; computed once."""
         key = TokenTable.prefix_sums_in, self
         if key not in context.memo:
-            context.memo[key] = list(accumulate(self._message_tokens_in(context), initial=0))
+            tokens = list(map(self.messages.__getitem__, context.order))
+            if context.replacements:
+                positions, owner = index_context(context).position_of, context.facts.block_message
+                for row, body in context.replacements.items():
+                    position = positions.get(owner[row])
+                    if position is not None:
+                        tokens[position] += self.count_body(row, body) - self.blocks[row]
+            context.memo[key] = list(accumulate(tokens, initial=0))
         sums: list[int] = context.memo[key]
         return sums
-
-    def _message_tokens_in(self, context: Context) -> list[int]:
-        tokens = list(map(self.messages.__getitem__, context.order))
-        if context.replacements:
-            places, owner = index_context(context).position_of, context.facts.block_message
-            for row, body in context.replacements.items():
-                place = places.get(owner[row])
-                if place is not None:
-                    tokens[place] += self.count_body(row, body) - self.blocks[row]
-        return tokens
 
     def not_in_file_at(self, context: Context) -> int | None:
         """Return the tokens that are not in the file, for the model in use at a context's point; None if unknown.
 
-        A copy has no recorded requests: it keeps the ``bytes/4`` difference at the last request of its original.
+        A copy has no recorded requests. It keeps the ``bytes/4`` difference at the last request of its original.
         """
         facts = context.facts
         if facts.not_in_file is not None:
             return max(facts.not_in_file, 0)
         return self.not_in_file.get(find_model_before(facts, context.at))
-
-    def calibration_at(self, context: Context) -> Calibration | None:
-        """Return the calibration of the model in use at a context's point."""
-        model = find_model_before(context.facts, context.at)
-        return next((each for each in self.calibrations if each.model == model), None)
 
 
 def find_model_before(facts: Facts, at: int) -> str:
@@ -141,35 +132,34 @@ def find_model_before(facts: Facts, at: int) -> str:
 
 
 def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> TokenTable:
-    """Build the sizes of the blocks of a session from recorded sizes.
+    """Measure the blocks of a session by factors fitted to its recorded sizes.
 
-    Each message counts by the model whose request first sent it. The overhead of a request counts in the last block of
-    its reply that is not a result, usually the call. Images count as fitted, else as :data:`TYPICAL_IMAGE_TOKENS`; a
-    result with an image counts as an image.
+    The factors of a message are those of the model whose request first sent it. The overhead of a request is added to
+    the last block of its reply that is not a result, usually the call. A result with an image counts as an image.
 
     Args:
         checkpoint: called at every message; it may raise to stop.
     """
     calibrations = calibrate(facts, checkpoint)
-    factors = {each.model: each.factors for each in calibrations}
+    factors = {calibration.model: calibration.factors for calibration in calibrations}
     by_message = _map_factors(facts, factors)
     replies = frozenset(facts.request_message)
     blocks = array("l", bytes(array("l").itemsize * len(facts.kind)))
     has_overhead = bytearray(len(facts.kind))
     for message in range(len(facts)):
         checkpoint()
-        message_factors, last, last_tokens = by_message[message], -1, 0.0
+        message_factors, last_row, last_tokens = by_message[message], -1, 0.0
         for row in facts.blocks_of(message):
             tokens = message_factors.count_block_tokens(facts, row)
             tokens = TYPICAL_IMAGE_TOKENS if tokens is None else tokens
             blocks[row] = round(tokens)
             if facts.kind[row] != Kind.TOOL_RESULT:
-                last, last_tokens = row, tokens
-        if last >= 0 and message in replies:
-            has_overhead[last] = 1
-            blocks[last] = round(last_tokens + message_factors.request_overhead)
+                last_row, last_tokens = row, tokens
+        if last_row >= 0 and message in replies:
+            has_overhead[last_row] = 1
+            blocks[last_row] = round(last_tokens + message_factors.request_overhead)
 
-    def of_body(row: int, body: Body) -> int:
+    def count_body(row: int, body: Body) -> int:
         if body.removed:
             return 0
         message_factors = by_message[facts.block_message[row]]
@@ -183,17 +173,14 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
 
     fitted = fit_to_growth(facts, blocks, estimate_part, checkpoint) if facts.holds_requests else {}
 
-    def of_text(text: str) -> int:
-        return round(bytes_to_tokens(utf8_len(text)) * newest.text)
-
-    note = format_calibration(max(calibrations, key=lambda each: each.requests, default=None))
+    note = format_calibration(max(calibrations, key=lambda calibration: calibration.requests, default=None))
     table = TokenTable(
         TokenMeasure.CALIBRATED,
         "calibrated",
         "by the growth of whole requests" if fitted else note,
         blocks,
-        of_body,
-        of_text,
+        count_body,
+        lambda text: round(bytes_to_tokens(utf8_len(text)) * newest.text),
         lambda part, is_tool: fitted[part] if part in fitted else estimate_part(part, is_tool),
         calibrations=tuple(calibrations),
         uniform=len(set(map(id, by_message))) <= 1,
@@ -212,7 +199,7 @@ def _map_factors(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:
 
 
 def format_calibration(calibration: Calibration | None) -> str:
-    """Format the accuracy of a calibration: its error, or what is used instead and why."""
+    """Format the median error of a calibration, or the name of the fallback and its reason."""
     if calibration is None:
         return "typical factors: no request recorded a size"
     if not calibration.usable or calibration.error is None:
@@ -230,10 +217,10 @@ def build_exact_table(
     note: str = "",
     checkpoint: Callable[[], object] = lambda: None,
 ) -> TokenTable:
-    """Build the sizes of the texts of a session by a tokenizer.
+    """Measure the texts of a session by a tokenizer.
 
-    It counts texts, visible thinking, names and arguments (as compact JSON) of calls, and the text of results. Images,
-    signatures and the provider's own framing are not text and count nothing.
+    Counted are texts, visible thinking, names and arguments (as compact JSON) of calls, and the text of results.
+    Images, signatures and the provider's framing count 0.
 
     Args:
         count: counts the tokens of a text.
@@ -248,7 +235,7 @@ def build_exact_table(
             if text := _get_countable_text(block):
                 blocks[row] = count(text)
 
-    def of_body(row: int, body: Body) -> int:
+    def count_body(row: int, body: Body) -> int:
         if body.removed:
             return 0
         if body.text is None:
@@ -257,7 +244,7 @@ def build_exact_table(
         return count(tool_name + body.text)
 
     table = TokenTable(
-        TokenMeasure.EXACT, name, note, blocks, of_body, count, lambda part, is_tool: count(part.text)
+        TokenMeasure.EXACT, name, note, blocks, count_body, count, lambda part, is_tool: count(part.text)
     )
     return _complete_table(facts, table, checkpoint)
 
@@ -279,7 +266,7 @@ def _get_countable_text(block: Mapping[str, Any]) -> str:
 
 
 def _complete_table(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> TokenTable:
-    """Return the table with its sums by message, and the tokens that are not in the file."""
+    """Add the sums by message, the sizes of prompts, and the tokens that are not in the file."""
     messages = array("l")
     for message in range(len(facts)):
         checkpoint()
@@ -294,15 +281,13 @@ def _complete_table(facts: Facts, table: TokenTable, checkpoint: Callable[[], ob
 
 
 def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> dict[str, int]:
-    """Compute, by model, the median over its requests of the recorded size less that of the file's content."""
+    """Compute, by model, the median over its requests of the recorded size less the measured one."""
     if not facts.requests:
         return {}
     drops, dropped_thinking, differences = iter(find_drops(facts)), 0, dict[int, list[int]]()
-
-    def freed(row: int, body: Body) -> int:
-        return table.blocks[row] - table.count_body(row, body)
-
-    running = RunningSizes(facts, checkpoint, table.messages, freed)
+    running = RunningSizes(
+        facts, checkpoint, table.messages, lambda row, body: table.blocks[row] - table.count_body(row, body)
+    )
     drop, epoch_message = next(drops, None), -1
     for row, (reply, model) in enumerate(zip(facts.request_message, facts.request_model, strict=True)):
         checkpoint()
@@ -319,5 +304,5 @@ def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[
             prompt = table.prompts[prompt_row_at(facts, reply)] if table.prompts else ()
             estimated = running.count_context(epoch, reply) - dropped_thinking + sum(prompt)
             differences.setdefault(model, []).append(recorded - estimated)
-    medians = {model: round(median(each)) for model, each in differences.items()}
+    medians = {model: round(median(values)) for model, values in differences.items()}
     return {facts.models[model] if model >= 0 else "": tokens for model, tokens in medians.items() if tokens > 0}

@@ -1,4 +1,4 @@
-"""Running totals over a session: context size at one point after another, and reasoning of past turns."""
+"""Running totals over a session: context sizes at successive points, and reasoning of past turns."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from context_tui.tokens.estimators import bytes4, count_message_tokens
 
 
 class RunningSizes:
-    """Estimated tokens (``bytes/4``) of messages in the context at one point after another, in order.
+    """Estimated tokens (``bytes/4``) of the context at successive points of a session.
 
-    Cleared content counts as its replacement: see :func:`context_tui.session.context.context_at`. ``is_sent`` states
-    for each message whether a model ever received it.
+    A cleared result counts as its replacement. ``is_sent`` states for each message whether a model ever received it.
 
     Args:
         checkpoint: called at every message; it may raise to stop.
-        tokens: tokens by message of another measure, with *freed* for the tokens that clearing a block frees.
+        tokens: tokens by message, to use another measure; *freed* then returns the tokens that clearing a block frees.
     """
 
     def __init__(
@@ -55,7 +54,10 @@ class RunningSizes:
         self._last_assistant = list(accumulate(replies, max, initial=-1))
 
     def move_to(self, at: int, until: int | None = None) -> None:
-        """Apply the clearings before message *at*; recorded microcompactions up to message *until* (default: *at*)."""
+        """Clear what the session cleared before *at*, and by microcompactions up to *until* (default: *at*).
+
+        Points must ascend from one call to the next.
+        """
         facts = self._facts
         while self._compaction < len(facts.compactions):
             compaction = facts.compactions[self._compaction]
@@ -69,17 +71,15 @@ class RunningSizes:
             self._drop += 1
 
     def count_between(self, first: int, end: int) -> int:
-        """Tokens of the messages from *first* up to *end*."""
+        """Count the tokens of the messages from *first* up to *end*."""
         return self._sums[end] - self._sums[first] - self._freed.sum_between(first, end) if first < end else 0
 
     def count_context(self, epoch: Epoch, at: int) -> int:
-        """Tokens of the context before message *at*, which belongs to *epoch*."""
-        return sum(self.count_between(each.start, each.stop) for each in epoch.prefix.ranges) + self.count_between(
-            epoch.start, at
-        )
+        """Count the tokens of the context before message *at* of *epoch*."""
+        return sum(self.count_between(messages.start, messages.stop) for messages in _list_ranges(epoch, at))
 
     def believed_size(self, epoch: Epoch, at: int, request: int) -> BelievedSize:
-        """Return baseline and delta of that context; *request* is the row of its last valid one, or -1."""
+        """Return baseline and delta of that context; *request* is the row of its last request, or -1."""
         reply = self._facts.request_message[request] if request >= 0 else -1
         if reply < 0 or not self.is_sent[reply]:
             return BelievedSize(None, self.count_context(epoch, at))
@@ -87,19 +87,19 @@ class RunningSizes:
 
     def message_count(self, epoch: Epoch, at: int) -> int:
         """Return the number of messages in that context."""
-        ranges = (*epoch.prefix.ranges, range(epoch.start, at))
-        return sum(self._message_counts[each.stop] - self._message_counts[each.start] for each in ranges if each)
+        counts = self._message_counts
+        return sum(counts[messages.stop] - counts[messages.start] for messages in _list_ranges(epoch, at) if messages)
 
     def result_count(self, epoch: Epoch, at: int) -> int:
         """Return the number of tool results in that context, cleared ones included."""
-        ranges = (*epoch.prefix.ranges, range(epoch.start, at))
-        return sum(self._result_counts[each.stop] - self._result_counts[each.start] for each in ranges if each)
+        counts = self._result_counts
+        return sum(counts[messages.stop] - counts[messages.start] for messages in _list_ranges(epoch, at) if messages)
 
     def last_assistant(self, epoch: Epoch, at: int) -> int:
         """Return the last message of the model in that context, in prompt order, or -1."""
-        for each in (range(epoch.start, at), *reversed(epoch.prefix.ranges)):
-            if each and self._last_assistant[each.stop] >= each.start:
-                return self._last_assistant[each.stop]
+        for messages in reversed(_list_ranges(epoch, at)):
+            if messages and self._last_assistant[messages.stop] >= messages.start:
+                return self._last_assistant[messages.stop]
         return -1
 
     def _clear(self, rows: frozenset[int] | tuple[int, ...]) -> None:
@@ -113,8 +113,13 @@ class RunningSizes:
                 self._freed.add(message, freed)
 
 
+def _list_ranges(epoch: Epoch, at: int) -> tuple[range, ...]:
+    """List the ranges of messages in the context before message *at* of *epoch*."""
+    return (*epoch.prefix.ranges, range(epoch.start, at))
+
+
 class _FenwickTree:
-    """Sums over ranges of a list of numbers that change, both in logarithmic time (a Fenwick tree)."""
+    """Numbers of which one can be changed, and a range summed, in logarithmic time."""
 
     def __init__(self, length: int) -> None:
         self._tree = [0] * (length + 1)
@@ -142,10 +147,10 @@ _TURN_START, _ASSISTANT = int(MessageFlag.TURN_START), int(Role.ASSISTANT)
 
 
 class PastReasoning:
-    """Tokens of past reasoning in a context built message by message: before the start of the newest turn.
+    """Tokens of the reasoning of finished turns, in a context that grows message by message.
 
-    Reasoning of a finished turn counts from the first reply of the next one on: at the checkpoint before that, nothing
-    has been typed yet. Source: codex-rs/core, ContextManager.get_non_last_reasoning_items_tokens, and its callers.
+    The reasoning of a turn counts from the first reply of the next turn on. Source: codex-rs/core,
+    ContextManager.get_non_last_reasoning_items_tokens, and its callers.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -154,7 +159,7 @@ class PastReasoning:
         self.tokens = 0
 
     def update(self, messages: Iterable[int]) -> None:
-        """Add the messages that come next."""
+        """Add the next messages."""
         flags, role, reasoning = self._facts.flags, self._facts.role, self._facts.reasoning
         if not reasoning:
             return
@@ -167,7 +172,7 @@ class PastReasoning:
 
 
 def count_past_reasoning(facts: Facts, order: Iterable[int]) -> int:
-    """Count the tokens of past reasoning in a context, given its messages in prompt order."""
+    """Count the tokens of reasoning of finished turns in a context, given its messages in prompt order."""
     reasoning = PastReasoning(facts)
     reasoning.update(order)
     return reasoning.tokens

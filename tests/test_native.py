@@ -30,7 +30,7 @@ def told(name: str, window: int = 200_000, **given: Any) -> dict[str, str]:
         ("codex", {}, "model_auto_compact_token_limit", "180000"),
         ("codex", {"trigger_at_most": 120_000}, "model_auto_compact_token_limit", "120000"),
         ("opencode-prune", {}, "compaction.prune", "true"),
-        ("opencode-compact", {}, "compaction.reserved", "20000"),
+        ("opencode-compact", {}, "compaction.reserved", "32000"),
         ("gemini-compress", {"trigger_share": 0.4}, "model.compressionThreshold", "0.4"),
         ("goose", {"trigger_share": 0.7}, "GOOSE_AUTO_COMPACT_THRESHOLD", "0.7"),
         ("pi", {"keep_tokens": 9_000}, "compaction.keepRecentTokens", "9000"),

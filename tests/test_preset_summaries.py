@@ -32,10 +32,19 @@ from tests.worked_examples import (
 # -- summaries of everything
 
 
-def test_claude_code_auto() -> None:
-    """Claude Code: the whole history goes; a user message that says so holds the summary, at the front."""
-    session = told(typed(), used("x"), spoke(), typed("and more"), spoke("yes"))
-    left = checked_range(session, ct.plan(session, "claude-code-auto"), 6)
+@pytest.mark.parametrize(
+    ("end", "kept", "boundary"),
+    [
+        ((spoke("yes"),), 1, 5),  # the last reply stays
+        ((used("y"),), 1, 5),  # and its call with the result
+        ((spoke("yes"), typed("go on")), 1, 5),  # and what was typed after it
+        ((spoke("yes"),), 0, 6),  # before 2.1.153 nothing
+    ],
+)
+def test_claude_code_auto(end: tuple[list[Message], ...], kept: int, boundary: int) -> None:
+    """Claude Code: all goes but the last reply; a user message that says so holds the summary, at the front."""
+    session = told(typed(), used("x"), spoke(), typed("and more"), *end)
+    left = checked_range(session, ct.plan(session, "claude-code-auto", keep_messages=kept), boundary)
     begin = "This session is being continued from a previous conversation that ran out of context."
     words = words_of(left[0])
     assert left[0]["role"] == "user" and words.startswith(begin) and SUMMARY in words
@@ -116,11 +125,11 @@ def test_codex_stops_at_what_does_not_fit() -> None:
 
 @pytest.mark.parametrize("window", [200_000, 400_000])
 def test_opencode_looks_at_what_is_usable(tmp_path: Path, window: int) -> None:
-    """opencode: at the usage of the last reply in all, output too, from the window less the model's output less 20,000
-    on (the same distance in every window; a model's output of at least 20,000 is taken).
+    """opencode: at the usage of the last reply in all, output too, from the window less the model's output on, which
+    is 32,000 at most (the same distance in every window).
     """
     first, other = (ct.plan(recorded(tmp_path, 9), "opencode-compact", window=w).trigger for w in (window, 250_000))
-    assert first.threshold is not None and other.threshold is not None and first.threshold <= window - 40_000
+    assert first.threshold is not None and other.threshold is not None and first.threshold == window - 32_000
     assert window - first.threshold == 250_000 - other.threshold
     for prompt, output in ((first.threshold, 0), (first.threshold - 8_000, 8_000)):
         assert fires(recorded(tmp_path, prompt, fresh=9, output=output), "opencode-compact", window=window)

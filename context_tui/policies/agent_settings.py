@@ -15,8 +15,6 @@ from pydantic import BaseModel
 
 from context_tui.session.window import Window
 
-OPENCODE_REPLY_TOKENS = 32_000
-"""Tokens of a reply that opencode reserves for the largest models, in whose place nothing can be set."""
 CLAUDE_CODE_REPLY_TOKENS, CLAUDE_CODE_RESERVED_TOKENS = 20_000, 33_000
 """Tokens of the window that Claude Code keeps for the reply, and with what it keeps besides before it compacts."""
 
@@ -145,11 +143,13 @@ def _build_opencode_prune(values: ParamValues, window: Window) -> AgentSettings:
 
 
 def _build_opencode_compact(values: ParamValues, window: Window) -> AgentSettings:
-    reserved = max(values["trigger_reserve"] - OPENCODE_REPLY_TOKENS, 0)
-    note = f"what is kept besides the model's largest reply, {OPENCODE_REPLY_TOKENS:,} tokens here"
+    reserved = str(values["trigger_reserve"])
+    reply = "the most that is reserved for the reply: less where the model's limit.output is less"
+    note = "in place of that where the model has a limit.input, which this is taken from"
     return AgentSettings(
         (
-            AgentSetting("opencode.json", "compaction.reserved", str(reserved), note),
+            AgentSetting(_SHELL_ENVIRONMENT, "OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX", reserved, reply),
+            AgentSetting("opencode.json", "compaction.reserved", reserved, note),
             AgentSetting("opencode.json", "compaction.preserve_recent_tokens", str(values["keep_at_most"])),
         ),
         ("keep_share_of_trigger", "keep_at_least", "summary_max_tokens"),

@@ -186,10 +186,8 @@ class RulePolicy(BasePolicy):
             return build_empty_plan(self.name, params, context, self.trigger(state, params), "it does nothing")
         rule: Rule = self._cached_rule(params)
         window = rule.trigger.compute_window(state)
-        size, is_known = rule.size, state.window.is_known
-        limits = SizeLimits(
-            window, rule.trigger.compute_limit(state) or window, is_known, size.bytes_per_token, size.per_message
-        )
+        size, limit = rule.size, rule.trigger.compute_limit(state) or window
+        limits = SizeLimits(window, limit, state.window.is_known, size.bytes_per_token, size.per_message, size.as_json)
         plan_rule = plan_message_removal if rule.removes_messages else plan_body_changes
         return plan_rule(self.name, rule, params, context, rule.trigger.check(size, state), limits)
 

@@ -250,15 +250,17 @@ def judge_preset(agent: Agent, recorded: Recorded, spec: str, policy: str, param
     requests = {entry["reply"]: entry for entry in recorded.requests}
     recording = Recording(session)
     calls = [call.message for call in recording.calls]
+    replies = [_find_reply(session.message(message)) for message in range(len(session))]
+    firsts = {reply: message for message, reply in reversed(list(enumerate(replies))) if reply}
     for result in backtest_policy(recording, chosen, cases):
         index = bisect_left(calls, result.message)
         earlier = calls[index + (result.off_by or 0) : index]
         main = [each for each in earlier if _find_reply(session.message(each))]  # not the request for the summary
         judgement.fired.append(None if result.off_by is None else -len(main))
         judgement.details.append(f"preset {policy} at #{result.message}: off by {result.off_by}; {result.why}")
-        first = next((m for m in range(result.message, len(session)) if _find_reply(session.message(m))), None)
-        entry = requests.get(_find_reply(session.message(first))) if first is not None else None
-        if first is None or entry is None:
+        new_replies = (reply for reply in replies[result.message :] if firsts.get(reply, -1) >= result.message)
+        entry = requests.get(next(new_replies, ""))
+        if entry is None:
             continue
         sent = parse_sent(agent, recorded.read_body(entry))
         plan = ct.plan(session, policy, at=result.message, **params)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from itertools import accumulate
 from math import ceil
 from typing import ClassVar, Literal, NamedTuple
 
@@ -12,7 +13,7 @@ from context_tui.compaction.plan import VerdictCode
 from context_tui.policies.base import param
 from context_tui.policies.parts.part import Part
 from context_tui.session.blocks import BYTES_PER_TOKEN
-from context_tui.session.context import Context
+from context_tui.session.context import Context, memoize
 from context_tui.tokens.context_index import index_context
 
 
@@ -32,7 +33,8 @@ class ProtectedEnd(NamedTuple):
 
 class SizeLimits(NamedTuple):
     """Sizes at the moment of planning, in tokens: the window and whether it is known, and the limit of the trigger (the
-    window where it has none); and how the rule counts: bytes per token, and extra tokens per message.
+    window where it has none); and how the rule counts: bytes per token, extra tokens per message, and whether results
+    count as JSON text.
     """
 
     window: int
@@ -40,6 +42,7 @@ class SizeLimits(NamedTuple):
     is_window_known: bool = True
     bytes_per_token: float = BYTES_PER_TOKEN
     per_message: int = 0
+    as_json: bool = False
 
 
 class Keep(Part):
@@ -111,7 +114,8 @@ class Keep(Part):
             last = "within the last {:,} messages, as the window is unknown"
             ends.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, last, self.unknown_window))
         elif (budget := self.compute_tail_budget(limits)) is not None:
-            start = self._find_tail_start(sums.prefix, budget, limits)
+            prefix = _count_json_prefix(context) if limits.as_json else sums.prefix
+            start = self._find_tail_start(prefix, budget, limits)
             ends.append(ProtectedEnd(start, VerdictCode.TAIL, "in the tail of about {:,} tokens", budget))
         return ends
 
@@ -144,3 +148,14 @@ class Keep(Part):
         for each in self.find_protected_ends(context, limits):
             start = min(start, each.start)
         return start
+
+
+@memoize
+def _count_json_prefix(context: Context) -> list[int]:
+    """Tokens before each position, with tool results counted as JSON text."""
+    index, facts = index_context(context), context.facts
+    tokens = index.tokens.copy()
+    for position, row in zip(index.results.position, index.results.block, strict=True):
+        if row not in context.replacements:
+            tokens[position] += (facts.json_bytes[row] - facts.text_bytes[row]) // BYTES_PER_TOKEN
+    return list(accumulate(tokens, initial=0))

@@ -491,7 +491,7 @@ def test_no_more_is_taken_out_than_was_recorded(tmp_path: Path, recorded: int, s
 def test_what_factors_are_taken_by(calls: list[tuple[int, int, int]], scale: tuple[float, float]) -> None:
     assert fit_scale(calls) == pytest.approx(scale)
     thinking, whole = scale
-    by = scale_weights((1.0,) * 7, *fit_scale(calls))
+    by = scale_weights((1.0,) * 7, fit_scale(calls))
     assert [by[place] for place in (TEXT, THINKING, RESULT)] == pytest.approx([whole, whole * thinking, whole])
 
 

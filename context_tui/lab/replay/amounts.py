@@ -1,4 +1,4 @@
-"""Content amounts by kind, their token weights, and scales that fit weights to recorded sizes."""
+"""Amounts of content by kind, the token weights of the kinds, and scales that fit weights to recorded sizes."""
 
 from __future__ import annotations
 
@@ -34,26 +34,22 @@ def build_amount(index: int, tokens: int) -> Amount:
     return tuple(counts)  # type: ignore[return-value]
 
 
-def count_block_amount(facts: Facts, row: int) -> Amount:
-    """Count the content of a block, as :mod:`context_tui.session.token_factors` does."""
+def count_block_amount(facts: Facts, row: int, body: Body | None = None) -> Amount:
+    """Count the content of a block, or of the body that replaces it (as :mod:`context_tui.session.token_factors`)."""
     kind = facts.kind[row]
+    place = _INDEX_OF_KIND.get(kind, -1)
+    if body is not None:
+        return build_amount(place, body.tokens) if place >= 0 and not body.removed else ZERO_AMOUNT
     if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
         return build_amount(IMAGES, 1)
     if kind == Kind.THINKING:
         text = facts.text_bytes[row]
         return (0, bytes_to_tokens(text), bytes_to_tokens(facts.size[row] - text), 0, 0, 0, 0)
-    place = _INDEX_OF_KIND.get(kind, -1)
     return build_amount(place, facts.size[row] // BYTES_PER_TOKEN) if place >= 0 else ZERO_AMOUNT
 
 
-def count_body_amount(facts: Facts, row: int, body: Body) -> Amount:
-    """Count the body in place of a block."""
-    place = _INDEX_OF_KIND.get(facts.kind[row], -1)
-    return build_amount(place, body.tokens) if place >= 0 and not body.removed else ZERO_AMOUNT
-
-
 def count_message_amount(facts: Facts, message: int, replaced: Mapping[int, Body]) -> list[int]:
-    """Count the blocks of a message, with other bodies in place of some."""
+    """Count the content of a message, in which *replaced* bodies stand for some blocks."""
     counts, kinds, flags = [0] * 7, facts.kind, facts.block_flags
     for row in facts.blocks_of(message):
         body = replaced.get(row)
@@ -88,7 +84,7 @@ def subtract_amounts(first: Amount, second: Amount) -> Amount:
 
 
 def drop_thinking(amount: Amount) -> Amount:
-    """Drop thinking and its signatures, which a runtime may omit from a request."""
+    """Return the amount without thinking and its signatures, which a runtime may omit from a request."""
     text, _, _, calls, results, images, requests = amount
     return text, 0, 0, calls, results, images, requests
 
@@ -102,14 +98,15 @@ def sum_amounts(amounts: Iterable[Amount]) -> Amount:
 
 
 def compute_weights(factors: Factors | None) -> tuple[float, ...]:
-    """Return recorded tokens per unit of each kind, by the factors of a model or typical ones."""
-    found = factors or PRIOR
-    image = float(TYPICAL_IMAGE_TOKENS) if found.image is None else found.image
-    return (found.text, found.thinking, found.signature, found.call, found.result, image, found.request_overhead)
+    """Return the recorded tokens per unit of each kind, by the factors of a model (None: typical ones)."""
+    factors = factors or PRIOR
+    image = float(TYPICAL_IMAGE_TOKENS) if factors.image is None else factors.image
+    overhead = factors.request_overhead
+    return (factors.text, factors.thinking, factors.signature, factors.call, factors.result, image, overhead)
 
 
 def convert_to_tokens(amount: Amount, kind_weights: tuple[float, ...]) -> int:
-    """Convert an amount to tokens with these :func:`compute_weights`; negative for removed content."""
+    """Convert an amount to tokens by the weights of :func:`compute_weights`; the amount may be negative."""
     text, thinking, signatures, calls, results, images, requests = amount
     a, b, c, d, e, f, g = kind_weights
     return round(text * a + thinking * b + signatures * c + calls * d + results * e + images * f + requests * g)
@@ -132,13 +129,13 @@ def resize_context(size: int, outside: int, before: Amount, after: Amount, kind_
 SIZE_TOLERANCE = 1_000
 """Tokens by which a recorded prompt may be smaller than its content."""
 OUTLIER_SHARE = 0.05
-"""Share of the calls that the factors need not fit ..."""
+"""Share of the calls that may be ignored as outliers when a scale is fitted."""
 MIN_SCALE_RATIO = 0.9
-"""... where these would scale them below this share of what all others allow."""
+"""Minimum ratio of the scale to the one that fits all calls but the outliers."""
 
 
 class WeightScale(NamedTuple):
-    """Scale of the factors of thinking and its signatures, then of all factors; at most 1 each."""
+    """Scale of the factors of thinking and signatures, and an additional scale of all factors; each is at most 1."""
 
     thinking: float
     all: float
@@ -148,25 +145,24 @@ class WeightScale(NamedTuple):
 
 
 def fit_scale(calls: Sequence[tuple[int, int, int]]) -> WeightScale:
-    """Fit the scale to a model's calls: recorded tokens, content without thinking, and thinking of each."""
-    room = sorted((size - other) / thinking for size, other, thinking in calls if thinking > 0)
-    thinking = _format_upper_bound(room[int(len(room) * OUTLIER_SHARE)]) if room else 1.0
-    scaled = [(size, other + thinking * thought) for size, other, thought in calls]
-    shares = sorted((size + SIZE_TOLERANCE) / tokens for size, tokens in scaled if tokens > 0)
-    return WeightScale(
-        thinking,
-        _format_upper_bound(max(shares[0], MIN_SCALE_RATIO * shares[int(len(shares) * OUTLIER_SHARE)]))
-        if shares
-        else 1.0,
-    )
+    """Fit the scale to a model's calls: the tokens of each as recorded, without thinking, and of thinking."""
+    ratios = sorted((size - other) / thinking for size, other, thinking in calls if thinking > 0)
+    thinking_scale = _limit_to_one(ratios[int(len(ratios) * OUTLIER_SHARE)]) if ratios else 1.0
+    scaled = [(size, other + thinking_scale * thinking) for size, other, thinking in calls]
+    ratios = sorted((size + SIZE_TOLERANCE) / tokens for size, tokens in scaled if tokens > 0)
+    if not ratios:
+        return WeightScale(thinking_scale, 1.0)
+    scale = max(ratios[0], MIN_SCALE_RATIO * ratios[int(len(ratios) * OUTLIER_SHARE)])
+    return WeightScale(thinking_scale, _limit_to_one(scale))
 
 
-def scale_weights(weights: tuple[float, ...], thinking: float, overall: float) -> tuple[float, ...]:
-    """Scale weights (:func:`context_tui.lab.replay.amounts.compute_weights`)."""
+def scale_weights(weights: tuple[float, ...], scale: WeightScale) -> tuple[float, ...]:
+    """Scale the weights of :func:`compute_weights`."""
     return tuple(
-        value * overall * (thinking if place in (THINKING, SIGNATURE) else 1.0) for place, value in enumerate(weights)
+        weight * scale.all * (scale.thinking if index in (THINKING, SIGNATURE) else 1.0)
+        for index, weight in enumerate(weights)
     )
 
 
-def _format_upper_bound(share: float) -> float:
-    return min(max(share, 0.0), 1.0)
+def _limit_to_one(scale: float) -> float:
+    return min(max(scale, 0.0), 1.0)

@@ -1,10 +1,11 @@
-"""Back-tests of an agent's own policies against the recorded compactions."""
+"""Back-tests: comparison of an agent's own policies with the recorded compactions."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -25,12 +26,12 @@ class BacktestResult:
     """Recorded compaction, compared with the policy.
 
     Attributes:
-        message: where it happened; ``kind`` is full or micro, ``trigger`` the recorded cause.
-        recorded: tokens that the runtime believed then, from the file or else from the policy; None where it does not
-            use tokens.
-        testable: whether it can be compared; ``why`` says why not, or with what result.
-        off_by: calls by which the policy fires earlier (negative); 0: at the same call; None: it does not fire.
-        above: largest size recorded at a checkpoint without compaction: the threshold is above that.
+        message: message at which it happened.
+        kind, trigger: full or micro, and the recorded cause.
+        recorded: believed size in tokens at that point, from the file or else from the policy; None if unknown.
+        testable: whether the compaction can be compared; ``why`` is the result or the reason why not.
+        off_by: number of calls by which the policy fires earlier, as a negative number; None if it does not fire.
+        above: largest size at an earlier checkpoint without a compaction, a lower bound of the threshold.
     """
 
     message: int
@@ -44,12 +45,12 @@ class BacktestResult:
 
     @property
     def is_hit(self) -> bool:
-        """Whether the policy fires there, or one call earlier."""
+        """Whether the policy fires at the same call or one call earlier."""
         return self.off_by is not None and self.off_by >= -1
 
 
 class ThresholdInterval(NamedTuple):
-    """Thresholds in tokens that explain most compactions: above ``above``, up to ``most``; ``explains`` of ``of``."""
+    """Thresholds, above ``above`` and up to ``most`` tokens, that explain ``explains`` of ``of`` compactions."""
 
     above: int
     most: int
@@ -58,7 +59,7 @@ class ThresholdInterval(NamedTuple):
 
 
 class BacktestCase(NamedTuple):
-    """Recorded compaction, with the parameters that the policy had then."""
+    """Recorded compaction, with the parameters of the policy in the agent's version at that time."""
 
     compaction: Compaction
     params: Params
@@ -74,7 +75,7 @@ def backtest_policy(
     """Compare recorded compactions with a policy that runs along the unchanged recording.
 
     Args:
-        threshold: tokens at which it fires, in place of its own.
+        threshold: tokens at which the policy fires (default: its own threshold).
         checkpoint: called at every message and every compaction; it may raise to stop.
     """
     key = backtest_policy, policy.phases
@@ -92,7 +93,7 @@ def backtest_policy(
 
 @dataclass(frozen=True)
 class _BacktestTrigger:
-    """Trigger of a policy, optionally with another threshold."""
+    """Trigger of a policy, optionally with a different threshold."""
 
     policy: Policy
     params: Params
@@ -129,54 +130,49 @@ def _backtest_compaction(
     start, micro = epoch_at(facts, at).start, compaction.kind == "micro"
     if micro:
         start = max(start, find_last_rewrite(facts, at - 1))
-    point = attrgetter("at")
-    before = states[bisect_right(states, start, key=point) : bisect_left(states, at, key=point)]
+    get_point = attrgetter("at")
+    earlier_states = states[bisect_right(states, start, key=get_point) : bisect_left(states, at, key=get_point)]
     if compaction.trigger == "manual":
         return build_result("requested by the user")
     if not any(start <= message < at for message in facts.request_message):
         return build_result("no size was recorded earlier in its context")
-    sizes = [state.recorded_usage.context for state in before if state.recorded_usage]
+    sizes = [state.recorded_usage.context for state in earlier_states if state.recorded_usage]
     context = session.context_at(at)
     if micro:
         replacements = {row: body for row, body in context.replacements.items() if row not in compaction.cleared_blocks}
         context = replace(context, replacements=replacements, last_rewrite=find_last_rewrite(facts, at - 1), memo={})
     state_now = build_runtime_state(context, session.window_at(at), len(session))
-    trigger_now, checks = backtest_trigger(state_now), [(state, backtest_trigger(state)) for state in before]
-    above, by_file = max(sizes, default=0), recorded is not None
-    if not by_file and trigger_now.unit == "tokens":
+    trigger_now, checks = backtest_trigger(state_now), [(state, backtest_trigger(state)) for state in earlier_states]
+    above, is_in_file = max(sizes, default=0), recorded is not None
+    if not is_in_file and trigger_now.unit == "tokens":
         recorded = trigger_now.value
         above = max([above, *(trigger.value for _, trigger in checks if trigger.value is not None)])
-    firing_states = (state for state, trigger in checks if trigger.fires)
-    first = next(
-        (
-            each.at
-            for each in firing_states
-            if not micro or backtest_trigger.clears_anything(session.context_at(each.at), each)
-        ),
-        None,
-    )
-    if first is not None:
-        early = bisect_left(calls, at) - bisect_left(calls, first)
-        calls_earlier = "1 call" if early == 1 else f"{early:,} calls"
-        return build_result(f"it fires {calls_earlier} earlier", testable=True, off_by=-early, above=above)
+    for state, trigger in checks:
+        if trigger.fires and (not micro or backtest_trigger.clears_anything(session.context_at(state.at), state)):
+            early = bisect_left(calls, at) - bisect_left(calls, state.at)
+            calls_earlier = "1 call" if early == 1 else f"{early:,} calls"
+            return build_result(f"it fires {calls_earlier} earlier", testable=True, off_by=-early, above=above)
     is_reached = recorded is not None and trigger_now.threshold is not None and recorded >= trigger_now.threshold
     if trigger_now.fires or is_reached:
         if micro and not backtest_trigger.clears_anything(context, state_now):
             return build_result("it fires there, but finds too little to clear", testable=True, above=above)
         return build_result("it fires there", testable=True, off_by=0, above=above)
-    file_text = f"the file says {recorded:,}; " if by_file and recorded != trigger_now.value else ""
+    file_text = f"the file says {recorded:,}; " if is_in_file and recorded != trigger_now.value else ""
     return build_result(f"it does not fire there: {file_text}{trigger_now.reason}", testable=True, above=above)
 
 
 def find_explaining_threshold(results: Sequence[BacktestResult]) -> ThresholdInterval | None:
-    """Return the thresholds that explain most of these compactions; None where none gives an interval."""
-    cases = [each for each in results if each.testable and each.recorded is not None]
-    spans = [(each.above or 0, each.recorded or 0) for each in cases if (each.above or 0) < (each.recorded or 0)]
+    """Return the thresholds that explain most of these compactions; None if no result has bounds for one."""
+    cases = [
+        (result.above or 0, result.recorded) for result in results if result.testable and result.recorded is not None
+    ]
+    spans = [(low, high) for low, high in cases if low < high]
     if not spans:
         return None
-    best = max((sum(low < threshold <= high for low, high in spans), threshold) for _, threshold in spans)
-    within = [span for span in spans if span[0] < best[1] <= span[1]]
-    return ThresholdInterval(max(low for low, _ in within), min(high for _, high in within), len(within), len(cases))
+    _, best = max((sum(low < threshold <= high for low, high in spans), threshold) for _, threshold in spans)
+    explained = [(low, high) for low, high in spans if low < best <= high]
+    lows, highs = zip(*explained, strict=True)
+    return ThresholdInterval(max(lows), min(highs), len(explained), len(cases))
 
 
 OWN_POLICIES = {
@@ -196,7 +192,7 @@ OWN_POLICIES = {
 
 
 class FormerPolicy(NamedTuple):
-    """Former policy or defaults of an agent, from one version up to before another."""
+    """Policy and parameters of an agent from version ``since`` up to, but not including, version ``before``."""
 
     since: tuple[int, ...]
     before: tuple[int, ...]
@@ -205,23 +201,25 @@ class FormerPolicy(NamedTuple):
 
 
 FORMER_POLICIES = {
-    # 32,000 tokens of the reply were left free and 13,000 more, until "auto-compact triggering too early on models with
-    # large output token limits" was mended (changelog of Claude Code, 2.1.21). The last reply is kept from 2.1.153 on
-    # (2.1.152 and 2.1.153 were driven).
+    # The reserve was 32,000 tokens for the reply and 13,000 more, until "auto-compact triggering too early on models
+    # with large output token limits" was fixed (changelog of Claude Code, 2.1.21). The last reply is kept from 2.1.153
+    # on (2.1.152 and 2.1.153 were driven).
     "claude-code-auto": (
         FormerPolicy((2, 0), (2, 1, 21), "claude-code-auto", {"trigger_reserve": 45_000, "keep_messages": 0}),
         FormerPolicy((2, 1, 21), (2, 1, 153), "claude-code-auto", {"keep_messages": 0}),
     ),
     "claude-code-micro": (FormerPolicy((2, 1), (2, 1, 21), "claude-code-micro-by-size", {}),),
 }
-"""Former versions, by policy."""
+"""Policies of former versions, by the current policy."""
 
 
 class PolicyBacktest(NamedTuple):
     """Policy of an agent, compared with the recorded compactions of one kind.
 
-    ``results`` are by the policy's own thresholds in the agent's version of each of the ``cases``; ``fitted_results``
-    by the one threshold that explains most compactions, which lies within ``threshold``.
+    Attributes:
+        results: by case, with the policy's own threshold in the agent's version at that time.
+        threshold: the thresholds that explain most of the compactions; None if unknown.
+        fitted_results: by case, with the highest of these thresholds; empty if unknown.
     """
 
     policy: str
@@ -232,48 +230,37 @@ class PolicyBacktest(NamedTuple):
 
     @property
     def former_settings(self) -> list[str]:
-        """Parameters of its version that differ from the current ones, as assignments."""
-        return list(
-            dict.fromkeys(text for case in self.cases for text in format_assignments(find_changed_params(case.params)))
-        )
+        """Parameters of the cases that differ from the current defaults, as assignments."""
+        texts = (format_assignments(find_changed_params(case.params)) for case in self.cases)
+        return list(dict.fromkeys(chain.from_iterable(texts)))
 
 
 def run_backtests(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> list[PolicyBacktest]:
     """Compare the policies of the agent with the recorded compactions.
 
-    *checkpoint* is called at every message, and may raise to stop.
+    Args:
+        checkpoint: called at every message; it may raise to stop.
     """
     backtests = list[PolicyBacktest]()
     for kind, name in OWN_POLICIES.get(recording.session.info.format, {}).items():
         cases: dict[str, list[BacktestCase]] = {}
-        for each in recording.session.facts.compactions:
-            if each.kind == kind:
-                policy, params = _find_own_policy(name, each)
-                cases.setdefault(policy, []).append(BacktestCase(each, POLICIES[policy].Params(**params)))
-        backtests += (
-            _backtest_own_policy(recording, POLICIES[policy], policy_cases, checkpoint)
-            for policy, policy_cases in cases.items()
-        )
+        for compaction in recording.session.facts.compactions:
+            if compaction.kind == kind:
+                policy_name, params = _find_policy_of_version(name, compaction)
+                case = BacktestCase(compaction, POLICIES[policy_name].Params(**params))
+                cases.setdefault(policy_name, []).append(case)
+        for policy_name, policy_cases in cases.items():
+            policy = POLICIES[policy_name]
+            results = backtest_policy(recording, policy, policy_cases, checkpoint=checkpoint)
+            threshold = find_explaining_threshold(results)
+            fitted = backtest_policy(recording, policy, policy_cases, threshold.most, checkpoint) if threshold else []
+            backtests.append(PolicyBacktest(policy_name, policy_cases, results, threshold, fitted))
     return backtests
 
 
-def _find_own_policy(name: str, compaction: Compaction) -> tuple[str, Mapping[str, Any]]:
-    """Return the policy and parameters of the version that compacted; the current policy where that is unknown."""
-    former = FORMER_POLICIES.get(name, ())
-    return next(
-        (
-            (version.policy, version.params)
-            for version in former
-            if version.since <= compaction.version < version.before
-        ),
-        (name, {}),
-    )
-
-
-def _backtest_own_policy(
-    recording: Recording, policy: Policy, cases: list[BacktestCase], checkpoint: Callable[[], object]
-) -> PolicyBacktest:
-    results = backtest_policy(recording, policy, cases, checkpoint=checkpoint)
-    best = find_explaining_threshold(results)
-    fitted = backtest_policy(recording, policy, cases, best.most, checkpoint) if best else []
-    return PolicyBacktest(policy.name, cases, results, best, fitted)
+def _find_policy_of_version(name: str, compaction: Compaction) -> tuple[str, Mapping[str, Any]]:
+    """Return the policy and parameters of the agent's version at a compaction, else the current policy."""
+    for former in FORMER_POLICIES.get(name, ()):
+        if former.since <= compaction.version < former.before:
+            return former.policy, former.params
+    return name, {}

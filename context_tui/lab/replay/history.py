@@ -1,4 +1,4 @@
-"""History of a runtime along a recording: messages, replaced bodies, sizes, and snapshots of them."""
+"""History that a runtime would have along a recording: messages, replaced bodies, and their sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from context_tui.lab.replay.amounts import (
     Amount,
     add_amounts,
     count_block_amount,
-    count_body_amount,
     subtract_amounts,
     sum_amounts,
 )
@@ -28,7 +27,7 @@ from context_tui.tokens.running_sizes import PastReasoning
 
 
 class ListPrefix(Sequence[int]):
-    """The first numbers of a list that is only appended to. It equals any sequence of the same numbers."""
+    """Sequence of the present items of a list to which items may be appended later."""
 
     __slots__ = ("_length", "_numbers")
 
@@ -62,11 +61,11 @@ class ListPrefix(Sequence[int]):
 
 
 _BodyVersion = tuple[int, Body, Any]
-"""A body since the number of a change, and what was there before it: another one, or None."""
+"""Number of the change that set a body, the body, and the version before it, or None."""
 
 
 class VersionedBodies(dict[int, Body]):
-    """Bodies by block row, changed by :meth:`replace_bodies`; replacements can change, never vanish."""
+    """Replaced bodies by block row, with snapshots of earlier states; a replacement can change, but not vanish."""
 
     def __init__(self, bodies: Mapping[int, Body] | None = None) -> None:
         super().__init__(bodies or {})
@@ -74,7 +73,7 @@ class VersionedBodies(dict[int, Body]):
         self._changes = 0
 
     def replace_bodies(self, bodies: Mapping[int, Body]) -> None:
-        """Put bodies in place of blocks."""
+        """Add or change the bodies of these blocks."""
         self._changes += 1
         self.update(bodies)
         versions, since = self._versions, self._changes
@@ -82,12 +81,12 @@ class VersionedBodies(dict[int, Body]):
             versions[row] = since, body, versions.get(row)
 
     def take_snapshot(self) -> Mapping[int, Body]:
-        """Return the current state, which later changes leave alone."""
+        """Return a view of the current state, which later changes do not affect."""
         return _BodiesSnapshot(self._versions, self._changes)
 
 
 class _BodiesSnapshot(Mapping[int, Body]):
-    """Bodies after a number of changes."""
+    """Replaced bodies after a number of changes."""
 
     __slots__ = ("_changes", "_length", "_versions")
 
@@ -95,7 +94,7 @@ class _BodiesSnapshot(Mapping[int, Body]):
         self._versions, self._changes, self._length = versions, changes, len(versions)
 
     def get(self, row: int, default: object = None) -> Body | None:  # type: ignore[override]
-        """Return the body in place of a block; None where it is as recorded."""
+        """Return the body in place of a block; None if the block is as recorded."""
         version = self._versions.get(row)
         while version is not None and version[0] > self._changes:
             version = version[2]
@@ -111,7 +110,7 @@ class _BodiesSnapshot(Mapping[int, Body]):
         return isinstance(row, int) and self.get(row) is not None
 
     def __iter__(self) -> Iterator[int]:
-        return islice(self._versions, self._length)  # later ones follow after these
+        return islice(self._versions, self._length)  # a dict keeps the order of insertion
 
     def __len__(self) -> int:
         return self._length
@@ -126,13 +125,12 @@ class History:
     Attributes:
         order: messages before ``end_message``, in prompt order.
         tokens_before: estimated tokens that the recording appends before each message.
-        replaced: bodies by block row.
-        removed_by_policy: by block row, the message before which the policy removed its content;
-            ``removed_by_recording`` likewise.
+        replaced: replaced bodies by block row.
+        removed_by_policy, removed_by_recording: by block row, the message before which the content was removed.
         estimate: estimated tokens (``bytes/4``).
         results: number of tool results, including cleared ones.
-        excess: what the history holds beyond the recorded context; negative if less.
-        floor: the message before which recorded sizes no longer hold for a runtime that forgets them at a rewrite.
+        excess: amount of the history less that of the recorded context.
+        floor: message of the last rewrite; a runtime forgets the sizes of earlier requests.
         generation: number of changes other than growth.
         changed_from: position of the first message that differs from the last call; None if none does.
     """
@@ -152,23 +150,22 @@ class History:
         self._recorded_block_count = len(recording.session.facts.kind)
         self._dropped: set[int] = set()
         self._epoch_start = 0
-        self._cleared: dict[int, Body] = {}  # by the recording, in earlier contexts too
-        self._recorded_from = 0  # start of the messages appended to the recorded context,
-        self._recorded_before = frozenset[int]()  # and those that it began with
+        self._cleared: dict[int, Body] = {}  # by the recording, including earlier contexts
+        self._recorded_from = 0  # first message appended to the recorded context
+        self._recorded_before = frozenset[int]()  # messages with which the recorded context began
         self._amounts: dict[int, Amount] = {}  # by message with replaced bodies
-        self._reordered_length = 0  # length of the order up to which messages were rearranged
-        self._non_appended: Amount = ZERO_AMOUNT  # content beyond the appended messages
+        self._reordered_length = 0  # number of messages at the start of the order that may be rearranged
+        self._non_appended: Amount = ZERO_AMOUNT  # amount of the history less that of the appended messages
         self._split_cache = (0, 0, 0), (ZERO_AMOUNT, ZERO_AMOUNT)  # last key and value
         self._position_cache: tuple[dict[int, int], int] = {}, 0  # positions, and the number of indexed messages
-        # Generation, number of messages, and their reasoning.
-        self._reasoning_cache = 0, 0, PastReasoning(recording.facts)
-        self._context: Context | None = None  # the last one that was built
-        self._context_index: ContextIndex | None = None  # its index, which grows with the history
+        self._reasoning_cache = 0, 0, PastReasoning(recording.facts)  # generation, number of messages, their reasoning
+        self._context: Context | None = None  # the last context that was built
+        self._context_index: ContextIndex | None = None  # an index that grows with the history
         self._appended = recording.get_appended(recorded)
         self.tokens_before = self._appended.tokens
 
     def append_until(self, at: int) -> None:
-        """Append what was recorded up to message *at*."""
+        """Append the recorded messages up to message *at*."""
         first, (is_appended, tokens, results, _) = self.end_message, self._appended
         if at <= first:
             return
@@ -194,13 +191,13 @@ class History:
         return context
 
     def _clear_context_memo(self) -> None:
-        """Clear cached results of the last context, whose messages the history goes on to change."""
+        """Clear the cached results of the last context, which would keep a growing index alive."""
         if self._context is not None:
             self._context.memo.clear()
             self._context = None
 
     def count_past_reasoning(self) -> int:
-        """Return the tokens that the runtime counts for the hidden reasoning of ended turns."""
+        """Return the tokens that the runtime counts for the hidden reasoning of finished turns."""
         if not self.recording.facts.reasoning:
             return 0
         generation, length, reasoning = self._reasoning_cache
@@ -221,10 +218,10 @@ class History:
     # Changes by the recording
 
     def update(self, event: RecordedEvent) -> bool:
-        """Apply what the recording did to its own context, or undo it, and grow up to there.
+        """Append messages up to a recorded event and apply the event, unless its compaction is to be ignored.
 
         Returns:
-            Whether it was applied.
+            Whether the event was applied.
         """
         self.append_until(event.at)
         happens = self.recorded == "keep" or not event.compaction
@@ -256,88 +253,82 @@ class History:
         )
 
     def compute_event_shifts(self, event: RecordedEvent, plans: Sequence[Plan]) -> list[Amount]:
-        """Return the shifts of :attr:`excess` by what *event* clears, had the policy stopped before each of *plans*.
+        """Return how *event* would shift :attr:`excess` without the last plans, from each of *plans* on.
 
-        *plans* are the last ones carried out; what they removed is there for the recording to clear.
+        *plans* are the last plans that were applied. The event clears results that such a plan had removed, too.
         """
         facts = self.recording.facts
-        rows = {row: body for row, body in event.cleared.items() if self._recording_held(row, event)}
-        amounts: dict[int, Amount] = {}
-        for row in rows:
-            if facts.block_message[row] not in self._dropped:
-                now = self.replaced.get(row)
-                amounts[row] = count_body_amount(facts, row, now) if now else count_block_amount(facts, row)
+        rows = {row: body for row, body in event.cleared.items() if self._is_recorded_whole(row, event)}
+        amounts = {
+            row: count_block_amount(facts, row, self.replaced.get(row))
+            for row in rows
+            if facts.block_message[row] not in self._dropped
+        }
+        recorded_loss = sum_amounts(self._count_loss(row, body) for row, body in rows.items())
         shifts: list[Amount] = []
         for plan in reversed(plans):
             for row in rows.keys() & find_changed_rows(plan):
-                before = plan.context.replacements.get(row)
-                amounts[row] = count_body_amount(facts, row, before) if before else count_block_amount(facts, row)
-            own_loss = sum_amounts(
-                subtract_amounts(amounts[row], count_body_amount(facts, row, rows[row])) for row in amounts
+                amounts[row] = count_block_amount(facts, row, plan.context.replacements.get(row))
+            loss = sum_amounts(
+                subtract_amounts(amounts[row], count_block_amount(facts, row, rows[row])) for row in amounts
             )
-            recorded_loss = sum_amounts(
-                subtract_amounts(count_block_amount(facts, row), count_body_amount(facts, row, body))
-                for row, body in rows.items()
-            )
-            shifts.append(subtract_amounts(recorded_loss, own_loss))
+            shifts.append(subtract_amounts(recorded_loss, loss))
         return shifts[::-1]
 
-    def _recording_held(self, row: int, event: RecordedEvent) -> bool:
-        """Return whether the recorded context held the whole of a result until *event*."""
+    def _is_recorded_whole(self, row: int, event: RecordedEvent) -> bool:
+        """Return whether the recorded context contains a result in full before *event*."""
         owner = self.recording.facts.block_message[row]
         in_context = self._recorded_from <= owner < event.at or owner in self._recorded_before
         return in_context and row not in self._cleared
 
+    def _count_loss(self, row: int, body: Body) -> Amount:
+        """Count what a block as recorded loses by *body* in its place."""
+        facts = self.recording.facts
+        return subtract_amounts(count_block_amount(facts, row), count_block_amount(facts, row, body))
+
     def _clear_result(self, event: RecordedEvent, row: int, body: Body, happens: bool) -> None:
         facts = self.recording.facts
         owner = facts.block_message[row]
-        was_held = self._recording_held(row, event)
+        was_whole = self._is_recorded_whole(row, event)
         self._cleared[row] = body
-        if not was_held:
+        if not was_whole:
             return
-        recorded_loss = subtract_amounts(count_block_amount(facts, row), count_body_amount(facts, row, body))
         if not happens or owner in self._dropped:
-            self.excess = add_amounts(self.excess, recorded_loss)
-        elif (position := self._find_position(owner)) < len(self.order):
-            before = self.replaced.get(row)
-            amount = count_body_amount(facts, row, before) if before else count_block_amount(facts, row)
+            self.excess = add_amounts(self.excess, self._count_loss(row, body))
+        elif (position := self._positions.get(owner)) is not None:
+            body_before = self.replaced.get(row)
             self._replace_bodies({row: body})
-            self.estimate += body.tokens - (before.tokens if before else bytes4(facts, row))
-            self.excess = add_amounts(
-                self.excess,
-                subtract_amounts(recorded_loss, subtract_amounts(amount, count_body_amount(facts, row, body))),
-            )
+            self.estimate += body.tokens - (body_before.tokens if body_before else bytes4(facts, row))
+            # The recorded context loses the block as recorded, this one the block as it was here.
+            before = count_block_amount(facts, row, body_before)
+            self.excess = add_amounts(self.excess, subtract_amounts(count_block_amount(facts, row), before))
             self._mark_removed(self.removed_by_recording, (row,), event.at)
             self._mark_changed(position)
 
     # Changes by the policy
 
-    def apply_plan(self, plan: Plan, summary_tokens: int, decided: int) -> int:
-        """Apply *plan*, which was made when the history had grown up to message *decided*.
-
-        Returns:
-            The position of the first message that changed.
-        """
+    def apply_plan(self, plan: Plan, summary_tokens: int) -> int:
+        """Apply *plan*; return the position of the first changed message."""
         facts = self.recording.facts
         bodies = collect_bodies(plan.changes)
-        first = len(self.order)
+        first_changed = len(self.order)
         if bodies:
             owner, replaced = facts.block_message, self.replaced
             positions = self._context_index.position_of if self._context_index is not None else self._positions
             for row, body in bodies.items():
-                first = min(first, positions.get(owner[row], first))
+                first_changed = min(first_changed, positions.get(owner[row], first_changed))
                 before = replaced.get(row)
                 self.estimate += body.tokens - (before.tokens if before else bytes4(facts, row))
             self.excess = add_amounts(self.excess, self._replace_bodies(bodies))
             self._mark_removed(self.removed_by_policy, bodies, self.end_message)
         if plan.dropped_ranges or plan.inserts:
-            first = min(first, self._reorder_messages(plan, summary_tokens, decided))
+            first_changed = min(first_changed, self._reorder_messages(plan, summary_tokens))
         self.floor = self.end_message
-        self._mark_changed(first)
-        return first
+        self._mark_changed(first_changed)
+        return first_changed
 
-    def _reorder_messages(self, plan: Plan, summary_tokens: int, decided: int) -> int:
-        """Remove what *plan* drops and add what it inserts; return the position of the first change."""
+    def _reorder_messages(self, plan: Plan, summary_tokens: int) -> int:
+        """Drop and insert the messages of *plan*; return the position of the first change."""
         recording = self.recording
         before = set(self.order)
         entries = [
@@ -351,22 +342,24 @@ class History:
         inserted = [message for message in order if message not in before]
         changed = add_amounts(recording.compute_amount(inserted, {}), self.excess)
         self.excess = subtract_amounts(changed, recording.compute_amount(removed, self.replaced))
-        first = next((at for at, (a, b) in enumerate(zip(order, self.order, strict=False)) if a != b), len(order))
+        first_changed = next(
+            (at for at, (a, b) in enumerate(zip(order, self.order, strict=False)) if a != b), len(order)
+        )
         self._mark_removed(self.removed_by_policy, self._iter_rows(removed), self.end_message)
         self._dropped |= removed
         self.order = order
         self._epoch_start = self.end_message
         self._recount()
         self.estimate = self._estimate_tokens()
-        return first
+        return first_changed
 
     @property
     def amount(self) -> Amount:
-        """Amount of its content."""
+        """Amount of the content."""
         return add_amounts(self._appended.amounts[self.end_message], self._non_appended)
 
     def split_amount(self, position: int) -> tuple[Amount, Amount]:
-        """Split the amount before and from a position on."""
+        """Return the amount before a position, and that from the position on."""
         key = self.generation, len(self.order), position
         if self._split_cache[0] != key:
             total = self.amount
@@ -390,10 +383,6 @@ class History:
                 total = add_amounts(total, subtract_amounts(amounts[message], amount(message)))
         return total
 
-    def _find_position(self, message: int) -> int:
-        """Return the position of a message; the length where it is missing."""
-        return self._positions.get(message, len(self.order))
-
     @property
     def _positions(self) -> dict[int, int]:
         positions, start = self._position_cache
@@ -403,18 +392,18 @@ class History:
         return positions
 
     def _replace_bodies(self, bodies: Mapping[int, Body]) -> Amount:
-        """Put bodies in place of blocks; return the amount that this adds."""
+        """Replace the bodies of blocks; return the amount that this adds."""
         self._clear_context_memo()
         if self._context_index is not None and not self._context_index.replace_bodies(bodies, self.replaced):
             self._context_index = None
         self.replaced.replace_bodies(bodies)
-        more = ZERO_AMOUNT
+        added_amount = ZERO_AMOUNT
         for message in {self.recording.facts.block_message[row] for row in bodies}:
             before = self._amounts.get(message) or self.recording.get_message_amount(message)
             after = self._amounts[message] = self.recording.compute_message_amount(message, self.replaced)
-            more = add_amounts(more, subtract_amounts(after, before))
-        self._non_appended = add_amounts(self._non_appended, more)
-        return more
+            added_amount = add_amounts(added_amount, subtract_amounts(after, before))
+        self._non_appended = add_amounts(self._non_appended, added_amount)
+        return added_amount
 
     def _recount(self) -> None:
         kind, result = self.recording.facts.kind, int(Kind.TOOL_RESULT)
@@ -447,7 +436,7 @@ class History:
                 row = following[row]
 
     def _mark_removed(self, removed: dict[int, int], rows: Iterable[int], at: int) -> None:
-        """Note when blocks of the session were removed; summaries inserted by a policy do not count."""
+        """Note the first removal of blocks; those of summaries inserted by a policy are ignored."""
         for row in rows:
             if row < self._recorded_block_count:
                 removed.setdefault(row, at)

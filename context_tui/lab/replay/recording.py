@@ -1,10 +1,9 @@
-"""Data of a session that all replays share, computed once: calls, sizes, events, and room for summaries."""
+"""Data of a session that its replays share: calls, sizes, events, and the summaries that replays insert."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -20,7 +19,6 @@ from context_tui.lab.replay.amounts import (
     compute_weights,
     convert_to_tokens,
     count_block_amount,
-    count_body_amount,
     count_message_amount,
     drop_thinking,
     fit_scale,
@@ -38,20 +36,23 @@ from context_tui.session.values import Kind, MessageFlag, Role
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import estimate_prompt, find_standing_blocks
 from context_tui.tokens.calibration import Calibration, calibrate
-from context_tui.tokens.estimators import count_message_tokens
+from context_tui.tokens.estimators import bytes4, count_message_tokens
 
 DEFAULT_SUMMARY_TOKENS = 2_000
-"""Tokens (``bytes/4``) of a summary where the recording holds none."""
+"""Assumed tokens (``bytes/4``) of a summary if the recording contains none."""
 
 
 class RecordedEvent(NamedTuple):
     """Recorded change of the context, from message ``at`` on.
 
-    ``order`` are the messages that a new epoch begins with, in prompt order (None: the epoch continues), ``start`` is
-    the first message appended after these. ``cleared`` maps rows of cleared results to their replacements. ``rewrote``
-    means that runtimes forget earlier sizes; ``compaction`` that the event can be undone: the removed content is in the
-    file, and no person asked for its removal. A ``silent`` event is visible only in the size of the call whose reply is
-    ``at``: at the checkpoint before that call the runtime still has the content.
+    Attributes:
+        order: messages with which a new epoch begins, in prompt order; None if the epoch continues.
+        start: first message appended after these.
+        cleared: replacements by row of a cleared result.
+        rewrote: whether runtimes forget earlier sizes.
+        compaction: whether the event can be ignored: the file holds the removed content, and no user removed it.
+        silent: whether only the size of the call whose reply is ``at`` shows the event. The checkpoint before that call
+            precedes it.
     """
 
     at: int
@@ -64,7 +65,7 @@ class RecordedEvent(NamedTuple):
 
 
 class _SummaryContent(ContentOverlay):
-    """Content of a session, and of the summaries that replays append: these have no text, only a size."""
+    """Content of a session, and of the messages that replays insert."""
 
     def __init__(self, recorded: Content) -> None:
         super().__init__(recorded)
@@ -77,8 +78,11 @@ class _SummaryContent(ContentOverlay):
 
 
 class AppendedContent(NamedTuple):
-    """Content that a session appends to its context: whether each message ``is_appended``, and by message the running
-    sums before it: estimated ``tokens`` (``bytes/4``), number of tool ``results``, and ``amounts``.
+    """Messages that a session appends to its context.
+
+    Attributes:
+        is_appended: by message, whether it is one of them.
+        tokens, results, amounts: by message, the sums before it: tokens (``bytes/4``), number of results, amounts.
     """
 
     is_appended: list[bool]
@@ -88,20 +92,20 @@ class AppendedContent(NamedTuple):
 
 
 class Recording:
-    """Session as replays go along it. Their summaries become messages after its last one, in ``facts``.
+    """Session with the data that its replays share.
 
     Attributes:
-        facts: the session's facts, with room for more messages.
-        calls: every call to the model with a recorded usage, in order; every reply where the file records none.
-        checkpoints: messages before which a runtime may check its trigger, with the phases that apply, in order.
-        events: what the recording did to its context, in order.
+        facts: a copy of the session's facts; replays add their summaries as messages after the last one.
+        calls: every call to the model with a recorded usage, in order, or every reply if the file records no usage.
+        checkpoints: messages before which a runtime may check its trigger, with their phases, in order.
+        events: recorded changes of the context, in order.
         is_sent: by message, whether a model ever received it.
         undoable_messages: messages inserted by recorded compactions: summaries, and hints to continue.
         summary_tokens: estimated tokens of a summary: the recorded median, else :data:`DEFAULT_SUMMARY_TOKENS`.
-        calibrations: by model, recorded tokens per estimated token, and their accuracy.
-        scales: by model, the scale of its factors, for recorded contexts that are smaller than their content by these.
-        tokens_outside_file: tokens of the first request that are not among its messages, calibrated.
-        recorded_sizes: by call, the recorded tokens of its context; None if the file has none.
+        calibrations: of each model.
+        scales: by model, the scale of its factors, if recorded contexts are smaller than their content by the factors.
+        tokens_outside_file: calibrated tokens of the first request that are in no message.
+        recorded_sizes: by call, the recorded tokens of its context; None if there are none.
         windows: by call, the context window.
     """
 
@@ -124,8 +128,8 @@ class Recording:
         phases_at = ((message, find_phases(facts, message)) for message in checkpoints)
         self.checkpoints = [(message, phases) for message, phases in phases_at if phases]
         sizes = [count_message_tokens(facts, message) for message in summaries if self.is_sent[message]]
-        nonzero = [size for size in sizes if size]  # encrypted content says nothing
-        self.summary_tokens = summary_tokens or (round(median(nonzero)) if nonzero else DEFAULT_SUMMARY_TOKENS)
+        sizes = [size for size in sizes if size]  # an encrypted summary has no size
+        self.summary_tokens = summary_tokens or (round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS)
         self.content = _SummaryContent(session.content)
         self._replies = frozenset(facts.request_message)
         self._amounts: dict[int, Amount] = {}
@@ -136,22 +140,20 @@ class Recording:
         self._inserted: dict[tuple[Insert, int], list[int]] = {}
         usages = (facts.requests[call.request] if call.request >= 0 else None for call in self.calls)
         self.recorded_sizes = [usage.context or None if usage else None for usage in usages]
-        by_model = {each.model: compute_weights(each.factors) for each in self.calibrations}
+        by_model = {calibration.model: compute_weights(calibration.factors) for calibration in self.calibrations}
         self._set_weights(by_model)
         self.scales = self._compute_scales()
-        self._set_weights(
-            {model: scale_weights(by, *self.scales.get(model, (1.0, 1.0))) for model, by in by_model.items()}
-        )
+        by_model |= {model: scale_weights(by_model[model], scale) for model, scale in self.scales.items()}
+        self._set_weights(by_model)
         self.tokens_outside_file = self._count_tokens_outside_file()
         self.memo: dict[Any, Any] = {}
         self.windows: list[Window] = [session.window_at(call.message) for call in self.calls]
 
     def _is_reply(self, message: int) -> bool:
         facts = self.session.facts
-        put_in = message in self.undoable_messages or facts.flags[message] & (
-            MessageFlag.SUMMARY | MessageFlag.SYNTHETIC
-        )
-        return self.is_sent[message] and facts.role[message] == Role.ASSISTANT and not put_in
+        is_inserted = facts.flags[message] & (MessageFlag.SUMMARY | MessageFlag.SYNTHETIC)
+        is_reply = facts.role[message] == Role.ASSISTANT and not is_inserted
+        return self.is_sent[message] and is_reply and message not in self.undoable_messages
 
     def _set_weights(self, by_model: Mapping[str, tuple[float, ...]]) -> None:
         self._default_weights = next(iter(by_model.values()), compute_weights(None))
@@ -159,9 +161,9 @@ class Recording:
         self._weights = [by_model.get(name, self._default_weights) for name in names]
 
     def _compute_scales(self) -> dict[str, WeightScale]:
-        """Return, by model, the scale of its factors where contexts would hold more by them than was recorded.
+        """Compute the scales of models by whose factors the content of a context is larger than the recorded size.
 
-        Otherwise less than nothing would remain once most of a context is removed.
+        Without a scale, removing most of such a context would leave a negative size.
         """
         calls: dict[str, list[tuple[int, int, int]]] = {}
         models = self.facts.request_model
@@ -177,11 +179,11 @@ class Recording:
         return {model: scale for model, scale in scales.items() if scale != (1.0, 1.0)}
 
     def _count_tokens_outside_file(self) -> int:
-        """Count the tokens of a request that belong to no message, which no policy can remove.
+        """Count the tokens of a request that no policy can remove.
 
-        These are the system prompt, tool schemas, and content that the agent inserts anew into every context: the size
-        of the first recorded request less its messages. Where no request is recorded, it is what the file holds of
-        these.
+        These are the system prompt, tool schemas, and content that the agent inserts again into every context: the size
+        of the first recorded request less its messages or, without a recorded request, the estimate of what is in the
+        file.
         """
         facts = self.session.facts
         if not facts.requests:
@@ -193,7 +195,7 @@ class Recording:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Tokens of the recorded context, by call; calibrated from the file where none were recorded."""
+        """Tokens of the recorded context, by call; a calibrated estimate if none were recorded."""
         if None not in self.recorded_sizes:
             return [size or 0 for size in self.recorded_sizes]
         sizes, row = list[int](), -1
@@ -204,73 +206,69 @@ class Recording:
 
     def _iter_recorded_amounts(self) -> Iterator[Amount]:
         """Yield, by call, the amount of the recorded context that is in the file."""
-        before = self.get_appended("keep").amounts
+        sums = self.get_appended("keep").amounts
         amount, end, events = ZERO_AMOUNT, 0, iter(self.events)
         cleared: dict[int, Body] = {}
         owner, prefix, start = self.facts.block_message, frozenset[int](), 0
         event = next(events, None)
         for call in self.calls:
             while event is not None and event.at <= call.message:
-                amount, end = add_amounts(amount, subtract_amounts(before[event.at], before[end])), event.at
+                amount, end = add_amounts(amount, subtract_amounts(sums[event.at], sums[end])), event.at
                 if event.order is not None:
                     amount = self.compute_amount(event.order, cleared)
                     prefix = frozenset(event.order)
                     start = event.start
                 in_context = (row for row in event.cleared if start <= owner[row] < end or owner[row] in prefix)
-                new = {row: event.cleared[row] for row in in_context if row not in cleared}
-                amount = subtract_amounts(amount, sum_amounts(count_block_amount(self.facts, row) for row in new))
-                amount = add_amounts(
-                    amount, sum_amounts(count_body_amount(self.facts, row, body) for row, body in new.items())
-                )
+                for row in in_context:
+                    if row not in cleared:
+                        amount = subtract_amounts(amount, count_block_amount(self.facts, row))
+                        amount = add_amounts(amount, count_block_amount(self.facts, row, event.cleared[row]))
                 cleared.update(event.cleared)
                 event = next(events, None)
-            amount, end = add_amounts(amount, subtract_amounts(before[call.message], before[end])), call.message
+            amount, end = add_amounts(amount, subtract_amounts(sums[call.message], sums[end])), call.message
             yield amount
 
     def get_appended(self, recorded: CompactionHandling) -> AppendedContent:
-        """Return the messages that the session appends, with its compactions kept or undone."""
+        """Return the messages that the session appends, with its compactions kept or ignored."""
         if recorded not in self._appended:
             facts, result = self.facts, int(Kind.TOOL_RESULT)
             undone = self.undoable_messages if recorded == "ignore" else frozenset[int]()
             is_appended = [is_sent and message not in undone for message, is_sent in enumerate(self.is_sent)]
-            new = [message if is_there else -1 for message, is_there in enumerate(is_appended)]
-            tokens = (count_message_tokens(facts, message) if message >= 0 else 0 for message in new)
-            kinds = ([facts.kind[row] for row in facts.blocks_of(message)] if message >= 0 else [] for message in new)
-            amounts = (self.get_message_amount(message) if message >= 0 else ZERO_AMOUNT for message in new)
-            self._appended[recorded] = AppendedContent(
-                is_appended,
-                [*accumulate(tokens, initial=0)],
-                [*accumulate((each.count(result) for each in kinds), initial=0)],
-                [*accumulate(amounts, add_amounts, initial=ZERO_AMOUNT)],
-            )
+            tokens, results, amounts = [0], [0], [ZERO_AMOUNT]
+            for message, is_new in enumerate(is_appended):
+                rows = [*facts.blocks_of(message)] if is_new else []
+                tokens.append(tokens[-1] + sum(bytes4(facts, row) for row in rows))
+                results.append(results[-1] + sum(facts.kind[row] == result for row in rows))
+                amounts.append(add_amounts(amounts[-1], self.get_message_amount(message)) if is_new else amounts[-1])
+            self._appended[recorded] = AppendedContent(is_appended, tokens, results, amounts)
         return self._appended[recorded]
 
     def window_at(self, message: int, call: int) -> Window:
-        """Return the context window at a message before *call*."""
+        """Return the context window at a message, given the number of the next call."""
         at_call = call < len(self.calls) and self.calls[call].message == message
         return self.windows[call] if at_call else self.session.window_at(message)
 
     def get_weights(self, request: int) -> tuple[float, ...]:
-        """Return the weights of the model of a request (:func:`context_tui.lab.replay.amounts.compute_weights`)."""
+        """Return the weights (:func:`.amounts.compute_weights`) of the model of a request."""
         return self._weights[request] if 0 <= request < len(self._weights) else self._default_weights
 
     def get_message_amount(self, message: int) -> Amount:
-        """Return the amount of a message as it was appended, with the request that it answered."""
+        """Return the amount of a message as it was recorded; a reply counts its request, too."""
         amount = self._amounts.get(message)
         if amount is None:
             amount = self._amounts[message] = self.compute_message_amount(message, {})
         return amount
 
     def compute_message_amount(self, message: int, replaced: Mapping[int, Body]) -> Amount:
-        """Return the amount of a message with other bodies in place of some blocks."""
+        """Compute the amount of a message, in which *replaced* bodies stand for some blocks."""
         if message in self._standing_messages:
             replaced = {**replaced, **self._standing_bodies}
         counts = count_message_amount(self.facts, message, replaced)
-        counts[REQUESTS] += message in self._replies  # a request takes room of its own
+        counts[REQUESTS] += message in self._replies
         return tuple(counts)  # type: ignore[return-value]
 
     def compute_amount(self, order: Iterable[int], replaced: Mapping[int, Body]) -> Amount:
-        """Return the amount of messages with these bodies in place of blocks."""
+        """Compute the amount of messages, in which *replaced* bodies stand for some blocks."""
         owner = self.facts.block_message
         changed = {owner[row] for row in replaced}
         return sum_amounts(
@@ -281,21 +279,18 @@ class Recording:
     def insert_message(self, insert: Insert, summary_tokens: int, messages: Container[int]) -> int:
         """Return the number of a message for *insert* that is not among *messages*.
 
-        A summary has this many estimated tokens.
+        A summary has *summary_tokens* estimated tokens.
         """
         inserted = self._inserted.setdefault((insert, summary_tokens), [])
-        known = next((number for number in inserted if number not in messages), None)
-        if known is None:
-            text = insert.format_text("." * summary_tokens * BYTES_PER_TOKEN if insert.holds_summary else "")
+        number = next((number for number in inserted if number not in messages), None)
+        if number is None:
             role = Role.ASSISTANT if insert.role == "assistant" else Role.USER
-            flags = MessageFlag.SUMMARY if insert.holds_summary else 0
-            known = self.facts.add_message(role, flags)
-            self.facts.add_block(known, {"type": "text", "text": text}, injected=not insert.holds_summary)
-            inserted.append(known)
-            self.content.texts[known] = insert.format_text(
-                "(the summary is not written)" if insert.holds_summary else ""
-            )
-        return known
+            number = self.facts.add_message(role, MessageFlag.SUMMARY if insert.holds_summary else 0)
+            text = insert.format_text("." * summary_tokens * BYTES_PER_TOKEN)
+            self.facts.add_block(number, {"type": "text", "text": text}, injected=not insert.holds_summary)
+            inserted.append(number)
+            self.content.texts[number] = insert.format_text("(the summary is not written)")
+        return number
 
 
 def _find_events(session: Session) -> list[RecordedEvent]:

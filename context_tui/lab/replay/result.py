@@ -1,4 +1,4 @@
-"""Results of a replay: context size at each call, firings, and their texts."""
+"""Results of a replay: context size at each call, firings, and texts about them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from context_tui.session.session import Session
 from context_tui.session.values import value_class
 
 CompactionHandling = Literal["keep", "ignore"]
-"""Treatment of recorded compactions: they happen as recorded, or not at all."""
+"""Whether recorded compactions happen in a replay, or are ignored."""
 
 NEVER_REMOVED = 1 << 60
 """Message number for content that is never removed."""
@@ -27,11 +27,7 @@ class ModelCall(NamedTuple):
 
 
 class CacheCut(NamedTuple):
-    """Reuse of the previous call's prompt cache after a change of the context.
-
-    ``unchanged_prefix`` are the tokens before the first change; ``summarizer_input`` and ``summarizer_output`` those of
-    a call to a summarizer, 0 without one.
-    """
+    """Tokens that decide the cost of a firing: the prefix before the first change, and those of a summarizer's call."""
 
     unchanged_prefix: int
     summarizer_input: int = 0
@@ -45,15 +41,15 @@ class Firing:
     Attributes:
         call: number of the first call with the changed context, in ``Replay.calls``.
         message: the message before which it took effect.
-        decided: the message before which it was decided; earlier than ``message`` for a background summary.
-        policy: the policy that fired; of a chain, the step.
+        decided: the message before which the trigger fired; earlier than ``message`` for a background summary.
+        policy: the policy that fired, or the step of a chain.
         plan: its plan, made at ``decided``.
-        before: tokens of the call without it; ``after`` with it, including the summary.
-        cache_cut: reuse of the prompt cache.
+        before, after: tokens of the call without the firing, and with it (including the summary).
+        cache_cut: tokens that decide its cost.
         cleared, truncated: numbers of results.
         dropped, summarised: numbers of messages removed without a summary, and replaced by one.
-        believed: size that the runtime believed the context to have, in tokens; None if it uses none.
-        reason: why it fired.
+        believed: the believed size in tokens; None if unknown.
+        reason: the reason of the trigger.
     """
 
     call: int
@@ -80,7 +76,7 @@ def find_changed_rows(plan: Plan) -> frozenset[int]:
 
 
 class ReplayTotals(NamedTuple):
-    """Sums over all calls in tokens: ``sent`` under the policy, ``saved`` against the recording, and the ``peak``.
+    """Tokens ``sent`` in all calls, tokens ``saved`` compared with no policy, and those of the largest call (``peak``).
 
     ``overflows`` counts calls whose context is larger than the window.
     """
@@ -92,7 +88,7 @@ class ReplayTotals(NamedTuple):
 
 
 class NearestMiss(NamedTuple):
-    """Reason why a policy never fired, and the message before which it came nearest; None: nowhere."""
+    """Reason why a policy never fired, and the message before which it was nearest to firing, if any."""
 
     message: int | None
     reason: str
@@ -105,15 +101,15 @@ class Replay:
     Attributes:
         session: the recording.
         policy, params: the policy's name and its parameters (a pydantic model).
-        recorded: whether recorded compactions were kept or undone.
+        recorded: whether recorded compactions were kept or ignored.
         calls: every call to the model, in order.
-        sizes: by call, tokens of its context under the policy; ``baseline`` without the policy.
-        unchanged_prefixes: by call, tokens at its beginning that equal the previous call; 0 for the first.
+        sizes, baseline: by call, tokens of its context under the policy, and without a policy.
+        unchanged_prefixes: by call, tokens of the prefix that it has in common with the previous call.
         firings: changes by the policy, in order.
-        removed_by_policy: by block row, the message before which the policy removed its content (cleared, truncated,
-            dropped or summarised); ``removed_by_recording`` the same for kept recorded compactions.
+        removed_by_policy, removed_by_recording: by block row, the message before which its content was removed
+            (cleared, truncated, dropped or summarised) by the policy, or by a kept recorded compaction.
         windows: by call, the context window in tokens.
-        nearest_miss: why there are no firings; None if there are, or if no checkpoint was reached.
+        nearest_miss: why there are no firings; None if there are firings or no checkpoint was reached.
     """
 
     session: Session
@@ -169,7 +165,7 @@ def format_never_fired(missed: NearestMiss | None) -> str:
 
 
 def format_firing(firing: Firing, with_policy: bool = False) -> str:
-    """Format what a firing did, optionally with its policy."""
+    """Format the numbers of blocks and messages that a firing changed, optionally with its policy."""
     parts = [
         (firing.cleared, "cleared"),
         (firing.truncated, "truncated"),

@@ -1,9 +1,9 @@
 """Replay of a policy along a recording, call by call.
 
-The policy sees its own history, as its earlier firings left it. It is asked at the checkpoints of its runtime, believes
-the size that its runtime would believe, and forgets the last reported size at a rewrite where its runtime does. The
-size that the provider would have reported is the recorded size plus the difference between the history and the recorded
-context, by the calibrated size of each kind of content.
+The policy acts on the history that its earlier firings produced. Its trigger is checked at the checkpoints of its
+runtime, with the believed size that the runtime would compute. The size that the provider would have reported is the
+recorded size plus the difference between the history and the recorded context, by the calibrated size of each kind of
+content.
 """
 
 from __future__ import annotations
@@ -63,18 +63,19 @@ def replay(
 
     Args:
         recorded: whether recorded compactions happen (``keep``) or not (``ignore``).
-        summary_tokens: estimated tokens of a summary; default: the median of the recorded ones, else 2,000.
-        delay: calls made while a summary is written in the background.
-        window: the context window in tokens, to override that of the file.
+        summary_tokens: estimated tokens of a summary (default: the median of the recorded ones, else 2,000).
+        delay: number of calls made while a summary is written in the background.
+        window: the context window in tokens (default: that of the file).
 
     Raises:
         PlanError: an unknown policy or parameter, or a value out of range.
     """
-    chosen = find_policy(policy)
+    found_policy = find_policy(policy)
     if isinstance(session, Session):
         session = Recording(session.with_window(window) if window is not None else session)
+    policy_params = build_params(found_policy, params)
     return replay_recording(
-        session, chosen, build_params(chosen, params), recorded=recorded, summary_tokens=summary_tokens, delay=delay
+        session, found_policy, policy_params, recorded=recorded, summary_tokens=summary_tokens, delay=delay
     )
 
 
@@ -88,9 +89,10 @@ def replay_recording(
     delay: int = DEFAULT_SUMMARY_DELAY,
     checkpoint: Callable[[], object] = lambda: None,
 ) -> Replay:
-    """Replay with ready parameters on a recording that several replays share.
+    """Replay a policy along a recording that several replays share; the arguments are those of :func:`replay`.
 
-    *checkpoint* is called at every call, and may raise to stop.
+    Args:
+        checkpoint: called at every call; it may raise to stop.
 
     Raises:
         PlanError: the policy cannot be replayed, or a value is out of range.
@@ -106,7 +108,7 @@ def replay_recording(
 
 
 class _PolicyStep(NamedTuple):
-    """Policy with its parameters, as one of several that run in order."""
+    """Policy with its parameters, one of those that run one after another."""
 
     policy: Policy
     params: Params
@@ -114,7 +116,7 @@ class _PolicyStep(NamedTuple):
 
 @dataclass
 class _PendingFiring:
-    """Firing before the next call, whose size is not known yet."""
+    """Firing since the last call."""
 
     step: _PolicyStep
     plan: Plan
@@ -125,19 +127,19 @@ class _PendingFiring:
     after: Amount
     amount_before: Amount
     amount_after: Amount
-    head: Amount | None  # of the summarised messages
+    summarised_amount: Amount | None
     believed: int | None
 
 
 class _BackgroundSummary(NamedTuple):
-    """Summary that is being written in the background."""
+    """Summary that is written in the background."""
 
     step: _PolicyStep
     plan: Plan
     trigger: Trigger
     believed: int | None
     decided: int
-    ready_at_call: int  # number of the call before which it is there
+    ready_at_call: int  # number of the call before which it is ready
 
 
 class Walk:
@@ -164,11 +166,11 @@ class Walk:
         self.firings: list[Firing] = []
         self.pending_firings: list[_PendingFiring] = []
         self.background_summary: _BackgroundSummary | None = None
-        self.last_reported: tuple[int, Usage] | None = None  # reply and usage of the last call, under the policy
+        self.last_reported: tuple[int, Usage] | None = None  # reply and usage of the last call with a recorded size
         self.nearest_miss: NearestMiss | None = None
         self.nearest_share = -1.0  # value of the nearest miss as a share of its threshold
         self.prefix_cache: tuple[Any, int] = None, 0  # last key and value
-        # By policy: generation and length of a history for which its plan was empty.
+        # By policy, generation and length of the last history for which its plan was empty.
         self.fruitless_plans: dict[str, tuple[int, int]] = {}
 
     def run(self, checkpoint: Callable[[], object]) -> Replay:
@@ -205,7 +207,7 @@ class Walk:
         return self.events[0].at if self.events else NEVER_REMOVED
 
     def _apply_events(self, message: int, *, silent: bool = False) -> None:
-        """Apply the recorded events up to *message*, including *silent* ones where the call is made."""
+        """Apply the recorded events up to *message*; silent ones at *message* only if *silent*."""
         while self.events and self.events[0].at + (self.events[0].silent and not silent) <= message:
             event, before = self.events.popleft(), self.history.excess
             self.next_event_at = self._find_next_event()
@@ -213,7 +215,7 @@ class Walk:
             happened = self.history.update(event)
             if happened and event.order is not None:
                 self.background_summary = None
-                for change in self.pending_firings:  # no call has the context that they changed
+                for change in self.pending_firings:  # their context ends here without a call
                     change.before = change.after = self.history.excess
                 continue
             shift = subtract_amounts(self.history.excess, before)
@@ -239,7 +241,7 @@ class Walk:
                 self._note_miss(trigger, message)
 
     def _note_miss(self, trigger: Trigger, message: int) -> None:
-        """Note a trigger that does not fire, unless another one came nearer."""
+        """Note a trigger that does not fire, unless another one was nearer to firing."""
         share = trigger.value / trigger.threshold if trigger.value is not None and trigger.threshold else 0.0
         if share > self.nearest_share:
             self.nearest_miss, self.nearest_share = NearestMiss(message if share else None, trigger.reason), share
@@ -272,34 +274,39 @@ class Walk:
         )
 
     def _fire(self, step: _PolicyStep, trigger: Trigger, state: RuntimeState, message: int) -> None:
+        summary, believed = self.background_summary, state.believed_tokens
         if step.policy.runs_in_background(state, step.params):
-            if self.background_summary is None:
-                self._start_summary(step, trigger, state, message)
-        elif self.background_summary is not None and self.background_summary.step is step:
-            self._finish_summary(message)  # a summary is being written: no further checks
+            if summary is None and (plan := self._make_plan(step, state)) is not None:
+                ready_at_call = self.call + self.delay
+                self.background_summary = _BackgroundSummary(step, plan, trigger, believed, message, ready_at_call)
+                if not self.delay:
+                    self._finish_summary(message)
+        elif summary is not None and summary.step is step:
+            self._finish_summary(message)
         elif (plan := self._make_plan(step, state)) is not None:
-            self._apply_plan(step, plan, trigger, state.believed_tokens, message, message)
+            self._apply_plan(step, plan, trigger, believed, message, message)
 
     def _build_rewritten_state(self, state: RuntimeState) -> RuntimeState:
-        """Build the state that the runtime knows after it has changed its history."""
+        """Update the state after an earlier step has changed the history."""
         history = self.history
-        tokens, messages = history.estimate, len(history.order)
         return replace(
             state,
-            believed_tokens=tokens,
-            estimated_tokens=tokens,
-            message_count=messages,
+            believed_tokens=history.estimate,
+            estimated_tokens=history.estimate,
+            message_count=len(history.order),
             result_count=history.results,
             context_rewritten=True,
         )
 
     def _make_plan(self, step: _PolicyStep, state: RuntimeState) -> Plan | None:
         """Plan *step*; return None if the plan changes nothing."""
-        history, name = self.history, step.policy.name
+        history, name, replan_on = self.history, step.policy.name, step.policy.replan_on
         generation, length = self.fruitless_plans.get(name, (-1, -1))
-        if generation == history.generation and not self._has_more_to_do(step.policy, length):
-            self.fruitless_plans[name] = generation, len(history.order)
-            return None
+        if replan_on and generation == history.generation:
+            flags = self.recording.facts.flags
+            if not any(flags[message] & replan_on for message in history.order[length:]):
+                self.fruitless_plans[name] = generation, len(history.order)
+                return None
         plan = step.policy.plan(history.build_context(), step.params, state)
         self.nearest_share = 1.0
         if plan.has_changes:
@@ -307,22 +314,6 @@ class Walk:
         self.nearest_miss = NearestMiss(state.at, plan.reason)
         self.fruitless_plans[name] = history.generation, len(history.order)
         return None
-
-    def _has_more_to_do(self, policy: Policy, length: int) -> bool:
-        """Return whether a history left unchanged at *length* messages has grown by what the policy waits for."""
-        history, facts = self.history, self.recording.facts
-        if not policy.replan_on:
-            return True
-        return any(facts.flags[message] & policy.replan_on for message in history.order[length:])
-
-    def _start_summary(self, step: _PolicyStep, trigger: Trigger, state: RuntimeState, message: int) -> None:
-        plan = self._make_plan(step, state)
-        if plan is not None:
-            self.background_summary = _BackgroundSummary(
-                step, plan, trigger, state.believed_tokens, message, self.call + self.delay
-            )
-            if not self.delay:
-                self._finish_summary(message)
 
     def _finish_summary(self, message: int) -> None:
         summary = self.background_summary
@@ -333,11 +324,11 @@ class Walk:
     def _apply_plan(
         self, step: _PolicyStep, plan: Plan, trigger: Trigger, believed: int | None, decided: int, message: int
     ) -> None:
-        history, before = self.history, self.history.excess
-        head: Amount | None = None
+        history, excess_before = self.history, self.history.excess
+        summarised: Amount | None = None
         if plan.needs_summary:
-            head = self.recording.compute_amount(plan.summarised_message_numbers, plan.context.replacements)
-        first = history.apply_plan(plan, self.summary_tokens, decided)
+            summarised = self.recording.compute_amount(plan.summarised_message_numbers, plan.context.replacements)
+        first_changed = history.apply_plan(plan, self.summary_tokens)
         self.pending_firings.append(
             _PendingFiring(
                 step,
@@ -345,10 +336,10 @@ class Walk:
                 trigger,
                 decided,
                 message,
-                before,
+                excess_before,
                 history.excess,
-                *history.split_amount(first),
-                head,
+                *history.split_amount(first_changed),
+                summarised,
                 believed,
             )
         )
@@ -359,9 +350,10 @@ class Walk:
         """Make the next call with the size that the provider would have reported."""
         recording, history = self.recording, self.history
         weights = recording.get_weights(call.request)
-        size = self._compute_size(history.excess, weights)
+        recorded_amount = subtract_amounts(history.amount, history.excess)
+        size = self._compute_size(history.excess, recorded_amount, weights)
         for change in self.pending_firings:
-            self._append_firing(change, size, weights)
+            self._append_firing(change, size, recorded_amount, weights)
         self.pending_firings.clear()
         self.unchanged_prefixes.append(self._compute_unchanged_prefix(size, weights))
         self.sizes.append(size)
@@ -373,36 +365,29 @@ class Walk:
             self.last_reported = call.message, usage_reported
         self.call += 1
 
-    def _compute_size(self, excess: Amount, weights: tuple[float, ...]) -> int:
-        """Return the tokens of the next call, given the excess of the history over the recorded context."""
+    def _compute_size(self, excess: Amount, recorded_amount: Amount, weights: tuple[float, ...]) -> int:
+        """Compute the tokens of the next call, given the excess of the history over the recorded context."""
         size, baseline_excess = self.baseline.sizes[self.call], self.baseline.excess[self.call]
         if excess == baseline_excess:
             return size
-        recorded = subtract_amounts(self.history.amount, self.history.excess)
-        return resize_context(
-            size,
-            self.recording.tokens_outside_file,
-            add_amounts(recorded, baseline_excess),
-            add_amounts(recorded, excess),
-            weights,
-        )
+        before, after = add_amounts(recorded_amount, baseline_excess), add_amounts(recorded_amount, excess)
+        return resize_context(size, self.recording.tokens_outside_file, before, after, weights)
 
     def _compute_unchanged_prefix(self, size: int, weights: tuple[float, ...]) -> int:
-        """Return the number of tokens at the beginning that are the same as in the previous call."""
+        """Compute the tokens of the prefix that the call has in common with the previous one."""
         if not self.sizes:
             return 0
-        first = self.history.changed_from
-        same = min(size, self.sizes[-1])
-        if first is None:
-            return same
-        return min(same, self._compute_prefix_before(size, *self.history.split_amount(first), weights))
+        first_changed, limit = self.history.changed_from, min(size, self.sizes[-1])
+        if first_changed is None:
+            return limit
+        return min(limit, self._compute_prefix_before(size, *self.history.split_amount(first_changed), weights))
 
     def _compute_prefix_before(
         self, size: int, amount_before: Amount, amount_after: Amount, weights: tuple[float, ...]
     ) -> int:
         """Compute the tokens of a context before the first changed message.
 
-        Content that is not in the file counts before it, up to what the first call had; later additions count after it.
+        Content that is not in the file counts as before that message, but no more of it than the first call had.
         """
         key = size, amount_before, amount_after, weights
         if self.prefix_cache[0] != key:
@@ -410,13 +395,16 @@ class Walk:
             self.prefix_cache = key, max(min(size - convert_to_tokens(amount_after, weights), maximum), 0)
         return self.prefix_cache[1]
 
-    def _append_firing(self, change: _PendingFiring, size: int, weights: tuple[float, ...]) -> None:
+    def _append_firing(
+        self, change: _PendingFiring, size: int, recorded_amount: Amount, weights: tuple[float, ...]
+    ) -> None:
         """Append a firing, now that the *size* of the first call with it is known."""
         plan, is_last = change.plan, change.after is self.history.excess
-        after = size if is_last else self._compute_size(change.after, weights)
+        after = size if is_last else self._compute_size(change.after, recorded_amount, weights)
         summarised = summarizer_input = summarizer_output = 0
-        if change.head is not None:
-            summarised, summarizer_input = plan.messages_summarised, convert_to_tokens(change.head, weights)
+        if change.summarised_amount is not None:
+            summarised = plan.messages_summarised
+            summarizer_input = convert_to_tokens(change.summarised_amount, weights)
             summarizer_output = convert_to_tokens(build_amount(TEXT, self.summary_tokens), weights)
         cleared, truncated = count_actions(plan.changes)
         unchanged_prefix = self._compute_prefix_before(after, change.amount_before, change.amount_after, weights)
@@ -427,7 +415,7 @@ class Walk:
                 change.decided,
                 change.step.policy.name,
                 plan,
-                self._compute_size(change.before, weights),
+                self._compute_size(change.before, recorded_amount, weights),
                 after,
                 CacheCut(unchanged_prefix, summarizer_input, summarizer_output),
                 cleared,
@@ -441,17 +429,17 @@ class Walk:
 
 
 class Baseline(NamedTuple):
-    """Recording without a policy: by call, tokens of its context and the excess over the recorded one."""
+    """Recording without a policy: by call, the tokens of the context and its excess over the recorded one."""
 
     sizes: list[int]
     excess: list[Amount]
 
 
 def get_baseline(recording: Recording, recorded: CompactionHandling) -> Baseline:
-    """Return the recording without a policy, with its compactions kept or undone.
+    """Return the recording without a policy, with its compactions kept or ignored.
 
-    Undoing a compaction also undoes its side effects that the file does not hold: the next call has the size of the
-    previous one plus the appended content, calibrated; from there it grows as the recorded calls do.
+    The first call after an ignored compaction has the size of the previous call plus the calibrated size of the content
+    appended since. Later calls grow as recorded.
     """
     if recorded not in recording.memo:
         as_recorded = Baseline(recording.sizes, [ZERO_AMOUNT] * len(recording.calls))
@@ -463,7 +451,7 @@ def get_baseline(recording: Recording, recorded: CompactionHandling) -> Baseline
 def _build_undone_baseline(recording: Recording) -> Baseline:
     history, events = History(recording, "ignore"), iter(recording.events)
     baseline, event = Baseline([], []), next(events, None)
-    out_of_band = length = 0  # tokens that are in no message, and messages of the previous call
+    offset = length = 0  # difference to the recorded size, and number of messages of the previous call
     for call, size in zip(recording.calls, recording.sizes, strict=True):
         undone = False
         while event is not None and event.at <= call.message:
@@ -475,8 +463,8 @@ def _build_undone_baseline(recording: Recording) -> Baseline:
         recorded = size + convert_to_tokens(history.excess, weights)
         if undone and baseline.sizes:
             appended = recording.compute_amount(history.order[length:], {})
-            out_of_band = baseline.sizes[-1] + convert_to_tokens(appended, weights) - recorded
-        baseline.sizes.append(max(recorded + out_of_band, 0))
+            offset = baseline.sizes[-1] + convert_to_tokens(appended, weights) - recorded
+        baseline.sizes.append(max(recorded + offset, 0))
         baseline.excess.append(history.excess)
         length = len(history.order)
     return baseline

@@ -1,1 +1,1 @@
-"""Sweeps over many files, in processes or on a cluster, with rows kept in files."""
+"""Sweeps over many files, in processes or on a cluster, with their rows in files."""

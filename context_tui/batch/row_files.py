@@ -23,14 +23,14 @@ SCHEMA = "context-tui.sweep/1"
 
 
 class SweepFileError(Error):
-    """Sweep file that cannot be read, written or resumed."""
+    """A sweep file cannot be read, written or resumed."""
 
 
 class SweepJournal:
-    """Journal of rows: one JSON object per line after a header that records the options.
+    """Journal of rows: a header that records the options, then one JSON object per line.
 
-    Each line is written completely before the next begins, so that a kill costs the last one at most. ``rows`` are
-    those already present that still hold, as their sessions have not changed since.
+    Each line is complete before the next begins, so a kill loses at most the last one. ``rows`` are the recorded rows
+    that are still valid because their sessions have not changed.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class SweepJournal:
             raise SweepFileError(f"{self.path} cannot be written: {error.strerror}") from None
 
     def close(self) -> None:
-        """Close the file, which can be resumed later."""
+        """Close the file. The sweep can be resumed later."""
         with suppress(OSError):
             self._file.close()
 

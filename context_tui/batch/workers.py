@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class SweepSource(NamedTuple):
-    """Session to sweep: its name in rows, and the size and time (ns) of its file, which show changes."""
+    """Session to sweep: its name in rows, and the size and time (ns) of its file, which reveal changes."""
 
     name: str
     info: SessionInfo
@@ -46,14 +46,14 @@ class SweepSource(NamedTuple):
 
 
 class SweepTask(NamedTuple):
-    """Session, with the numbers of the settings to compute."""
+    """Session, and the numbers of the settings to compute for it."""
 
     source: SweepSource
     setting_numbers: Sequence[int]
 
 
 class TaskResult(NamedTuple):
-    """Rows of a session, or the ``failure_reason``."""
+    """Rows of a session, or the reason why there are none."""
 
     source: SweepSource
     rows: Sequence[SweepRow]
@@ -62,7 +62,7 @@ class TaskResult(NamedTuple):
 
 @dataclass(frozen=True)
 class SweepWork:
-    """Work for every session in a form that can be sent to other processes: policies by name, with parameters.
+    """Work for every session, in a form that can be sent to other processes: policies by name, with parameters.
 
     ``policy_files`` are the paths and texts of policies from TOML files.
     """
@@ -75,7 +75,7 @@ class SweepWork:
     def from_settings(
         cls, settings: Iterable[SweepSetting], options: SweepOptions, files: Sequence[Path] = ()
     ) -> SweepWork:
-        """Build the work of these settings; *files* are those of policies from TOML files."""
+        """Build the work for these settings. *files* are those of policies from TOML files."""
         texts = [(str(path), path.read_text("utf-8-sig")) for path in files]
         return cls([(each.policy.name, each.params.model_dump()) for each in settings], options, texts)
 
@@ -90,7 +90,7 @@ class SweepWork:
 
 
 class SweepStopped(Exception):
-    """Request to stop the sweep."""
+    """The sweep was asked to stop."""
 
 
 # Sources
@@ -147,7 +147,7 @@ def _format_reason(error: Exception, name: str) -> str:
 def run_task(
     task: SweepTask, settings: Sequence[SweepSetting], options: SweepOptions, checkpoint: Callable[[], object]
 ) -> TaskResult:
-    """Compute the rows of a task; a session that cannot be read or replayed gives a failure reason."""
+    """Compute the rows of a task. If a session cannot be read or replayed, the result is a failure reason."""
     source = task.source
     try:
         session = scan(make_scanner(source.info))
@@ -196,10 +196,11 @@ def run_on_processes(
 ) -> Generator[TaskResult, None, None]:
     """Run all tasks in worker processes, the largest files first; a single job or task runs in this process.
 
-    Closing the iterator, or an interrupt, ends them. A session whose process dies is reported; the others continue.
+    Closing the iterator, or an interrupt, ends them. If a process dies, its session is reported and the others
+    continue.
 
     Args:
-        jobs: processes at a time (default: one per core).
+        jobs: Number of processes at a time (default: one per core).
     """
     queue = sorted(tasks, key=lambda task: -task.source.file_size)
     jobs = min(jobs or count_cores(), len(queue))
@@ -222,7 +223,7 @@ def count_cores() -> int:
 def _run_in_pool(
     tasks: Sequence[SweepTask], work: SweepWork, jobs: int
 ) -> Generator[TaskResult, None, list[SweepTask]]:
-    """Run tasks in processes; return those that remain when a process dies."""
+    """Run tasks in processes; return those that remain if a process dies."""
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     remaining = {id(task): task for task in tasks}
@@ -243,7 +244,7 @@ def _run_in_pool(
 def _submit_ahead(
     tasks: Iterable[SweepTask], submit: Callable[[SweepTask], Future[TaskResult]], max_pending: int
 ) -> Iterator[tuple[SweepTask, Future[TaskResult]]]:
-    """Yield tasks with their results as they finish; only a few are submitted ahead, so that results do not pile up."""
+    """Yield tasks with their results as they finish. Only a few are submitted ahead, so that results do not pile up."""
     queue = iter(tasks)
     pending = {submit(task): task for task in islice(queue, max_pending)}
     while pending:
@@ -261,7 +262,7 @@ def _submit_ahead(
 def run_on_cluster(client: Client, tasks: Sequence[SweepTask], work: SweepWork) -> Generator[TaskResult, None, None]:
     """Run all tasks on the workers of a Dask cluster, which must see the files under the same paths.
 
-    A task whose worker dies runs on another one. Closing the iterator cancels the rest.
+    A task whose worker dies runs on another one. Closing the iterator cancels all unfinished tasks.
     """
     from distributed import as_completed
 
@@ -278,7 +279,6 @@ def run_on_cluster(client: Client, tasks: Sequence[SweepTask], work: SweepWork) 
 
 
 def _make_paths_absolute(task: SweepTask) -> SweepTask:
-    """Make the paths of a task independent of the current folder."""
     info = task.source.info
     return task._replace(source=task.source._replace(info=replace(info, path=os.path.abspath(info.path))))
 

@@ -54,7 +54,7 @@ from context_tui.text.sanitize import truncate_name
 Block = dict[str, Any]
 Data = dict[str, Any]
 HIDDEN_SUMMARY: Block = {"type": "hidden_summary"}
-"""Placeholder of a summary that is not in the file."""
+"""Placeholder of a summary that the file lacks."""
 
 
 def find_agent_id(record: Data) -> str:
@@ -63,13 +63,13 @@ def find_agent_id(record: Data) -> str:
 
 
 class CopilotShape:
-    """Events of the main agent, or of one sub-agent."""
+    """Parser of the events of the main agent, or of one sub-agent."""
 
     def __init__(self, agent: str = "") -> None:
         self._agent = agent
 
     def parse(self, record: Data) -> ParsedRecord:
-        """Parse an event; events of other agents are left out.
+        """Parse an event. Events of other agents are outside the conversation.
 
         Raises:
             ValueError: the value is not an event.
@@ -116,7 +116,7 @@ class CopilotShape:
 
 
 def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
-    """Parse typed text, and the text that Copilot CLI adds for the model."""
+    """Parse typed text, and the text for the model that Copilot CLI adds around it."""
     typed, model_text = parse_id(data.get("content")), parse_id(data.get("transformedContent"))
     texts, injected = [typed], set[int]()
     if model_text and model_text != typed:
@@ -135,7 +135,7 @@ def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
-    """Parse a reply. Only its output tokens are recorded, which do not show the context, so they are left out."""
+    """Parse a reply. Its usage is ignored: only output tokens are recorded, not the size of the context."""
     blocks: list[Block] = []
     thought, hidden = parse_id(data.get("reasoningText")), parse_id(data.get("reasoningOpaque"))
     if thought or hidden:
@@ -161,7 +161,7 @@ def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_result(data: Data, key: str, time: int) -> ParsedRecord:
-    """Parse the result of a tool for the model, or its error; text for the user is not sent."""
+    """Parse the result of a tool for the model, or its error. Text for the user is not sent."""
     result_value, error = data.get("result"), data.get("error")
     body = parse_id(result_value.get("content")) if isinstance(result_value, dict) else parse_id(result_value)
     if not body and error is not None:
@@ -184,7 +184,7 @@ def _parse_usage(data: Any) -> Usage | None:
 
 
 def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
-    """Parse a successful compaction; what it kept after its summary is not recorded."""
+    """Parse a successful compaction. The messages that it keeps after its summary are not recorded."""
     if not data.get("success"):
         return MetadataRecord(key=key)
     summary = data.get("summaryContent")
@@ -202,7 +202,7 @@ def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_truncation(data: Data, key: str) -> ParsedRecord:
-    """Parse a truncation: the oldest messages were left out, without saying which."""
+    """Parse a truncation, which left out the oldest messages; their number is not recorded."""
     before, removed = (
         _parse_tokens(data, name) or None for name in ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
     )
@@ -229,7 +229,7 @@ class Subagent(NamedTuple):
 
 
 def find_subagents(path: Path) -> Iterator[Subagent]:
-    """Find the sub-agents that were started, in the order of the file.
+    """Yield the sub-agents that were started, in file order.
 
     Raises:
         UnreadableSession: the file cannot be read.
@@ -270,7 +270,6 @@ class CopilotCliFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the session, and its sub-agents, whose events are in the same file."""
         main = _read_main_info(path)
         return [main, *(_build_subagent_info(main, agent) for agent in find_subagents(path))]
 
@@ -282,7 +281,6 @@ class CopilotCliFormat(Format):
         return LineScanner(path, info, lambda: CopilotShape(info.id))
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the sub-agent whose events name the call that started it."""
         path, own = Path(session.info.path), session.facts.call_id(call)
         started = next((agent for agent in find_subagents(path) if own and agent.call == own), None)
         return _build_subagent_info(_read_main_info(path), started) if started else None
@@ -295,7 +293,7 @@ class CopilotCliFormat(Format):
         return ""
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the session of each folder; only the file itself names its project."""
+        """Yield the session of each folder. Its project is unknown: only the file itself names it."""
         for entry in list_entries(find_program_folder(environ, "COPILOT_HOME", ".copilot") / "session-state"):
             if entry.name.endswith(".jsonl"):
                 yield SessionFile(Path(entry.path), "", False)
@@ -304,7 +302,6 @@ class CopilotCliFormat(Format):
 
 
 def _read_main_info(path: Path) -> SessionInfo:
-    """Read the session of a file, with the folder named in its first event."""
     [main] = list_only_session(path, CopilotCliFormat.name)
     data = as_object(next(iter(read_first_objects(path)), {}).get("data"))
     return replace(main, cwd=as_text(as_object(data.get("context")).get("cwd")))

@@ -1,6 +1,6 @@
-"""Crush, a coding agent for the terminal, and its predecessor, the opencode written in Go.
+"""Crush, a coding agent for the terminal, and its predecessor, the opencode that is written in Go.
 
-Sessions are in a SQLite database in the folder of the project, ``.crush/crush.db`` or ``.opencode/opencode.db``; their
+Sessions are in a SQLite database in the folder of the project, ``.crush/crush.db`` or ``.opencode/opencode.db``. The
 schemas differ in a few columns.
 """
 
@@ -56,7 +56,7 @@ FAILED_REASONS = ("error", "canceled")
 
 
 class CrushShape:
-    """Rows of one session; the texts of an entry are its columns as an object, and its parts."""
+    """Parser of the rows of one session. The texts of an entry are its columns as a JSON object, and its parts."""
 
     def __init__(self) -> None:
         self._summaries: list[int] = []
@@ -108,7 +108,7 @@ class CrushShape:
 
 
 def _parse_entry(entry: Entry) -> tuple[dict[str, Any], list[tuple[Any, dict[str, Any]]], list[str]]:
-    """Parse the columns of a row, its parts with their types, and notes on unreadable parts."""
+    """Parse an entry to its columns, its parts (type and data), and notes on unreadable parts."""
     assert entry.texts is not None
     columns, text = entry.texts
     row, parts = loads(columns), loads(text)
@@ -157,22 +157,18 @@ def _build_media_block(mime: str, data: str) -> Block:
 
 
 def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
-    """Parse the tokens of a session's row, which are those of its newest request; None right after a summary.
-
-    Raises:
-        ValueError: a size is invalid; the message names it.
-    """
+    """Parse the tokens of a session, which are those of its newest request; None right after a summary."""
     prompt, completion = (parse_tokens(about.get(name), name) for name in ("prompt_tokens", "completion_tokens"))
     return Usage(fresh=prompt, output=completion) if prompt else None
 
 
 SUMMARY_ID = "\0summary"
-"""Key of the summary's id, which one dialect keeps in the session's row."""
+"""Id that is given to the summary if it is recorded in the session's row, as one of the schemas does."""
 _COLUMNS = ("role", "model", "provider", "created_at", "finished_at", "is_summary_message")
 
 
 class CrushSource(RowSource):
-    """Messages by creation time in seconds, then in the order in which they were written."""
+    """Messages by creation time (seconds), then in the order in which they were written."""
 
     metadata_columns = (
         "summary_message_id",
@@ -239,7 +235,6 @@ class CrushFormat(Format):
     from_source: ClassVar[str] = "the Go opencode's"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the tables of the database, and the columns of ``messages``."""
         if not head.startswith(SQLITE_MAGIC):
             return None
         columns, sessions = read_columns(path, "messages", "sessions")
@@ -248,7 +243,7 @@ class CrushFormat(Format):
         return Claim(97, "Crush's tables (or the Go opencode's)")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions with messages, in the order in which they began; always by id."""
+        """List the sessions with messages in the order in which they began, always by id."""
         columns = ("id", "parent_session_id", "title", "", "", "updated_at", "created_at")
         project = path.absolute().parent
         cwd = str(project.parent) if project.name in (".crush", ".opencode") else ""
@@ -262,7 +257,7 @@ class CrushFormat(Format):
         return scanner
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the session of a sub-agent, whose id is that of the call or ends with it."""
+        """Return the sub-agent's session, whose id is that of the call or ends with it."""
         call_id = session.facts.call_id(call)
         if session.facts.tool_name(call) not in ("agent", "agentic_fetch") or not call_id:
             return None

@@ -1,6 +1,6 @@
 """Goose, Block's open agent for terminal and desktop.
 
-Sessions are in a SQLite database, ``sessions.db``; up to 1.9 each was a JSON Lines file with a message per line.
+Sessions are in a SQLite database, ``sessions.db``. Up to 1.9, each was a JSON Lines file with one message per line.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ IGNORED_TYPES = frozenset(
 
 
 class GooseShape:
-    """Messages; the text of an entry is an object with ``role``, ``created``, ``content`` and ``metadata``."""
+    """Parser of messages. An entry's text is an object with ``role``, ``created``, ``content`` and ``metadata``."""
 
     def __init__(self) -> None:
         self._hidden: list[bool] = []  # by message
@@ -81,7 +81,7 @@ class GooseShape:
         self._has_visible = False  # whether any message is visible to the model
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """Parse a message; the first line of a file describes the session."""
+        """Parse a message. The first line of a file describes the session."""
         value = _parse_entry(entry)
         role = value.get("role")
         if role is None and "working_dir" in value:
@@ -109,7 +109,7 @@ class GooseShape:
         return MessageRecord(Role.USER, blocks, results, flags, time, is_injected=unseen, notes=tuple(notes))
 
     def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Record whether a message is visible to the model, and whether it is the summary of all before it."""
+        """Record whether a message is visible to the model, and whether it is the summary of all messages before it."""
         if not isinstance(part, MessageRecord):
             return
         value = _parse_entry(entry)
@@ -133,7 +133,7 @@ class GooseShape:
             self._newest_reply = messages.start
 
     def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Replace the compactions, leave out messages hidden without one, and assign the session's tokens."""
+        """Replace the compactions, mark messages that were hidden without one, and assign the session's tokens."""
         facts = builder.facts
         summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
         replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
@@ -178,7 +178,7 @@ def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
 
 
 def _parse_call(value: dict[str, Any]) -> Block:
-    """Parse a call; an invalid one has no name, and holds its error."""
+    """Parse a call. An invalid one has no name, and its error is its input."""
     outcome = as_object(value.get("toolCall"))
     call = as_object(outcome.get("value"))
     arguments = as_object(call.get("arguments"))
@@ -188,7 +188,7 @@ def _parse_call(value: dict[str, Any]) -> Block:
 
 
 def _parse_result(value: dict[str, Any]) -> Block:
-    """Parse the result of a call for the model: an older list of content, or an MCP result."""
+    """Parse the result of a call: an MCP result, or in older versions a list of content."""
     call_id, outcome = parse_id(value.get("id")), as_object(value.get("toolResult"))
     if outcome.get("status") == "error":
         return build_tool_result(call_id, parse_id(outcome.get("error")), is_error=True)
@@ -219,18 +219,14 @@ def _parse_image(value: dict[str, Any]) -> Block:
 
 
 def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
-    """Parse the tokens of the session's newest request; if only the total is stated, all count as input.
-
-    Raises:
-        ValueError: a size is invalid; the message names it.
-    """
+    """Parse the tokens of the session's newest request. If only the total is recorded, all of it counts as input."""
     names = ("input_tokens", "output_tokens", "total_tokens")
     fresh, output, total = (parse_tokens(about.get(name), name) for name in names)
     return Usage(fresh=fresh or total, output=output if fresh else 0) if fresh or total else None
 
 
 class GooseRows(RowSource):
-    """Messages by creation time in seconds, then by id."""
+    """Messages by creation time (seconds), then by id."""
 
     metadata_columns = ("total_tokens", "input_tokens", "output_tokens", "working_dir", "description", "name")
 
@@ -251,7 +247,7 @@ class GooseRows(RowSource):
 
 
 class LinesSource:
-    """Lines of a file, which Goose rewrites at a compaction, so all are held in memory."""
+    """Lines of a file, all kept in memory since Goose rewrites the file at a compaction."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -273,7 +269,7 @@ class LinesSource:
         return [Entry(each, (self._lines[int(each) - 1],)) for each in ids if int(each) <= len(self._lines)]
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """Read the first line, if it describes the session."""
+        """Return the first line if it describes the session."""
         with suppress(ValueError):
             first = loads(self._lines[0]) if self._lines else None
             if isinstance(first, dict) and "role" not in first:
@@ -282,7 +278,6 @@ class LinesSource:
 
 
 def _split_records(line: bytes) -> list[bytes]:
-    """Return the objects on a line: one, or several that were written at once."""
     if not line.strip():
         return []
     with suppress(ValueError):
@@ -312,7 +307,6 @@ class GooseFormat(Format):
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the columns of the tables; lines by the first one, or by types of content."""
         if head.startswith(SQLITE_MAGIC):
             [columns] = read_columns(path, "messages")
             own = {"id", "session_id", "role", "content_json"} <= columns
@@ -323,7 +317,6 @@ class GooseFormat(Format):
         return Claim(90, "messages of Goose") if any(map(_is_goose_message, objects)) else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions with messages of a database, always by id, or the only session of a file."""
         if not is_database(path):
             source = LinesSource(path)
             source.list_ids()
@@ -341,7 +334,6 @@ class GooseFormat(Format):
         return scanner
 
     def read_title(self, path: Path) -> str:
-        """Return the description on the first line of a file, else the first message."""
         for value in read_first_objects(path):
             if value.get("description"):
                 return format_title(parse_id(value["description"]))
@@ -351,7 +343,7 @@ class GooseFormat(Format):
         return ""
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the database, or without one the files, which Goose migrates to the database."""
+        """Yield the database. If there is none, yield the session files, which Goose would migrate to a database."""
         for folder in _list_session_folders(environ):
             if os.path.isfile(folder / "sessions.db"):
                 yield SessionFile(folder / "sessions.db", ALL_PROJECTS, False)
@@ -362,7 +354,7 @@ class GooseFormat(Format):
 
 
 def _list_session_folders(environ: Mapping[str, str]) -> list[Path]:
-    """List the session folders: below a named root, in the data folder, and on Windows."""
+    """List the session folders: in a configured root, in the data folder, and on Windows."""
     folders = [find_data_home(environ) / "goose" / "sessions"]
     if root := environ.get("GOOSE_PATH_ROOT"):
         folders.insert(0, Path(root) / "data" / "sessions")
@@ -372,7 +364,7 @@ def _list_session_folders(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _is_goose_message(value: dict[str, Any]) -> bool:
-    """Return whether an object is a message of Goose, by a type of content or by members of its messages only."""
+    """Return whether an object is a message of Goose, by types of content or members that no other format has."""
     parts = list_objects(value.get("content"))
     if "created" not in value or "role" not in value or not parts:
         return False

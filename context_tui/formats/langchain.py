@@ -1,8 +1,8 @@
-"""Messages of LangChain in three notations; their JSON is parsed, and objects in it are never constructed.
+"""Messages of LangChain in three notations. Their JSON is parsed; the objects it describes are never constructed.
 
 The notations are ``{"type", "data"}`` of ``messages_to_dict``, ``{"lc", "type": "constructor", "kwargs"}`` of ``dumpd``
-(whose id names the type of the message), and flat objects of ``model_dump``. Messages are alone, in a list, in a state
-or checkpoint of LangGraph, or in a run of LangSmith, whose output is the reply.
+(whose id names the type of the message), and flat objects of ``model_dump``. A file may hold single messages, a list,
+states or checkpoints of LangGraph, or a run of LangSmith, whose output is the reply.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ MESSAGE_LISTS = MessageLists(
 
 
 class LangChainShape(DocumentShape):
-    """Messages in any notation; repeated calls count once, and a ``RemoveMessage`` removes the message it names."""
+    """Parser of messages in any notation. Repeated calls count once; ``RemoveMessage`` removes a message."""
 
     def __init__(self) -> None:
         self._keys: dict[str, None] = {}  # keys of the messages in the context, in order
@@ -81,7 +81,7 @@ class LangChainShape(DocumentShape):
         self._elements: list[Element] = []
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read nothing; input tokens of all providers include cached ones."""
+        """Record that input tokens of all providers include cached ones; there is no other metadata."""
         builder.facts.input_includes_cache = True
         self._elements = run.elements
 
@@ -129,7 +129,7 @@ class LangChainShape(DocumentShape):
         )
 
     def resolve_in_order(self, value: Any, part: ParsedRecord) -> ParsedRecord:
-        """Resolve the last of several consecutive removals to a new context, without the removed messages."""
+        """Resolve the last of consecutive removals to a new context without the removed messages."""
         if isinstance(part, MessageRecord):
             self._keys[part.key] = None
             return part
@@ -140,7 +140,7 @@ class LangChainShape(DocumentShape):
         return replace(part, context=tuple(self._keys)) if isinstance(part, FullCompactionRecord) else part
 
     def _is_removal(self, place: int) -> bool:
-        """Return whether the element at *place* removes a message too."""
+        """Return whether the element at *place* is a removal too."""
         try:
             value = decode_element(self._elements[place]) if place < len(self._elements) else None
             return isinstance(value, dict) and _normalize_message(value)[0] in REMOVAL_TYPES
@@ -150,7 +150,7 @@ class LangChainShape(DocumentShape):
     def _build_assistant_blocks(
         self, blocks: list[Block], data: dict[str, Any], more: dict[str, Any], place: int
     ) -> list[Block]:
-        """Return the blocks of a reply with its reasoning and with the calls that are not among the blocks."""
+        """Return the blocks of a reply with its reasoning, and with calls that are not among its blocks."""
         known_ids = {parse_id(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
         thought = more.get("reasoning_content")
         if isinstance(thought, str) and thought and all(block.get("type") != "thinking" for block in blocks):
@@ -174,7 +174,7 @@ class LangChainShape(DocumentShape):
 
 
 def _normalize_message(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the type of a message and its members, in any notation.
+    """Return the type and the members of a message in any notation.
 
     Raises:
         ValueError: the value is the constructor of another object.
@@ -203,13 +203,12 @@ def _parse_tool_calls(members: dict[str, Any], name: str) -> list[dict[str, Any]
 
 
 def _build_tool_use(call: dict[str, Any], own: str) -> Block:
-    """Build a call, whose arguments are an object, or their text if they are invalid."""
     arguments = call.get("args")
     return build_tool_use(own, parse_id(call.get("name")), {} if arguments is None else arguments)
 
 
 def _parse_block(part: Block) -> Block | None:
-    """Parse a content part; None for a call that is also among the calls of its message."""
+    """Parse a content part; None if it is a call that is repeated among the calls of its message."""
     match part:
         case {"type": "tool_call"}:
             return _build_tool_use(part, parse_id(part.get("id")))
@@ -236,7 +235,6 @@ def _parse_result_body(content: Any) -> Any:
 
 
 def _parse_provider_usage(value: Any) -> Usage | None:
-    """Parse usage in the form of OpenAI or Anthropic."""
     if isinstance(value, dict) and "prompt_tokens" in value:
         return parse_openai_usage(value)
     return parse_anthropic_usage(value)
@@ -254,7 +252,7 @@ def _parse_usage_metadata(value: Any) -> Usage | None:
 
 
 def _unwrap_state(element: Element) -> Element:
-    """Unwrap a state, a checkpoint or a run to an object with ``messages``; return anything else unchanged."""
+    """Return the object with ``messages`` in a state, checkpoint or run; any other value unchanged."""
     for _ in range(MAX_WRAPPING_DEPTH):
         members = decode_members(element)
         name = next((each for each in WRAPPER_KEYS if each in (members or {})), None)
@@ -270,7 +268,7 @@ def _unwrap_state(element: Element) -> Element:
 
 
 def _parse_run_messages(run: dict[str, Element]) -> list[Element] | None:
-    """Parse the messages of a run's input, and its reply; None if the output is not a reply of a model."""
+    """Return the messages of a run's input and its reply; None if the output is not a model's reply."""
     batch = decode_items((decode_members(run["outputs"]) or {}).get("generations"))
     messages = decode_items((decode_members(_unwrap_state(run.get("inputs"))) or {}).get("messages"))
     if not batch or messages is None:
@@ -295,7 +293,6 @@ class LangChainFormat(DocumentFormat):
     needs_lookahead: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise messages of LangChain's types, alone, in a list or in a state."""
         value = next(iter(parse_first_values(head)), None)
         if isinstance(value, list) and value and not MESSAGE_LISTS.is_element(value[0]):
             value = value[0]  # the newest of several states

@@ -1,7 +1,7 @@
 """mini-swe-agent, a minimal research agent that runs shell commands.
 
-A session is a trajectory, a JSON file ``NAME.traj.json`` with the messages and the configuration: of version 1 (texts),
-of version 2 (tool calls or Responses items), or a bare list of messages.
+A session is a trajectory, a JSON file ``NAME.traj.json`` with the messages and the configuration. Version 1 has texts
+only, version 2 tool calls or Responses items; a file may also be a bare list of messages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TYPED_STARTS = (
     "Command not executed. The user rejected your command",
     "Commands not executed. The user rejected your commands",
 )
-"""Beginnings of texts typed at the agent's prompt; the other user texts are observations."""
+"""First words of texts typed at the agent's prompt; all other user texts are observations."""
 
 
 _TEMPLATE_STARTS = (
@@ -46,20 +46,20 @@ _TEMPLATE_STARTS = (
     "We're currently solving the following ",
     "ISSUE:",
 )
-"""Beginnings of lines that templates of SWE-agent and mini-swe-agent put before a task."""
+"""First words of lines that templates of SWE-agent and mini-swe-agent put before a task."""
 _TASK_PREFIX = "Please solve this issue: "
 """Prefix that templates put before a task on the same line."""
 
 
 def find_task_title(text: str) -> str:
-    """Return the title of a task, without the text of a template, unless there is nothing else."""
+    """Return the title of a task, without the words of a template unless there are no others."""
     lines = [line.strip() for line in text[:4_000].splitlines()]
     own = next((line for line in lines if line and not line.startswith(_TEMPLATE_STARTS)), text)
     return format_title(own.removeprefix(_TASK_PREFIX))
 
 
 class MiniSweAgentShape(DocumentShape):
-    """Messages of Chat Completions, with the agent's data in ``extra``, or items of the Responses API."""
+    """Parser of Chat Completions messages, with the agent's data in ``extra``, or of items of the Responses API."""
 
     def __init__(self) -> None:
         self._chat_shape = OpenAIShape()
@@ -75,7 +75,7 @@ class MiniSweAgentShape(DocumentShape):
             builder.facts.model = truncate_name(name)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse a message; the last one, of role ``exit``, was never sent."""
+        """Parse a message. The last one, of role ``exit``, was never sent."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         extra = as_object(value.get("extra"))
@@ -104,7 +104,7 @@ class MiniSweAgentShape(DocumentShape):
         return self._chat_shape.parse(value, place)
 
     def _is_observation(self, value: dict[str, Any], extra: dict[str, Any], place: int) -> bool:
-        """Return whether a user text was injected by the agent: any but the task and typed texts."""
+        """Return whether the agent injected a user text, which is neither the task nor typed."""
         if self._task_place < 0 or place == self._task_place:
             self._task_place = place
             return False
@@ -128,7 +128,6 @@ class MiniSweAgentFormat(DocumentFormat):
     copy = staticmethod(copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the members next to the messages, or the observations in a bare list."""
         values = parse_first_values(head)
         if len(values) != 1:
             return None
@@ -163,7 +162,7 @@ class MiniSweAgentFormat(DocumentFormat):
 
 
 def _is_bare_trajectory(messages: list[Any]) -> bool:
-    """Return whether a list of messages is a trajectory: texts only, with a command or its output."""
+    """Return whether a list of messages is a trajectory: all are texts, and some hold a command or its output."""
     roles_and_texts = [(message.get("role"), message.get("content", "")) for message in list_objects(messages)]
     if not all(role in ("system", "user", "assistant") and isinstance(text, str) for role, text in roles_and_texts):
         return False

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: requests, responses, both logged together, or bare lists of items (JSON)."""
+"""OpenAI's Responses API: requests, responses, requests logged with their responses, or bare lists of items (JSON)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _RESPONSE = "response"
 
 
 def find_response(run: Run) -> dict[str, Any] | None:
-    """Return the response of a run: logged next to its input, or the run itself."""
+    """Return the response of a run: logged next to its input, or the run itself if it is a response."""
     if run.key == "output":
         return {name: run.get(name) for name in run.members}
     response = get_response(run)
@@ -49,7 +49,7 @@ def find_response(run: Run) -> dict[str, Any] | None:
 
 
 class ResponsesShape:
-    """Items of a run: those of one response form a message, and results between two responses form another."""
+    """Parser of the items of a run. Items of one response form one message, as do results between two responses."""
 
     lists: ClassVar[MessageLists] = ITEM_LISTS
 
@@ -59,7 +59,6 @@ class ResponsesShape:
 
     @staticmethod
     def note(run: Run) -> str:
-        """Return a note if a run continues an earlier response; else an empty string."""
         return CONTINUATION_NOTE if run.get("previous_response_id") else ""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
@@ -74,7 +73,7 @@ class ResponsesShape:
             builder.set_tools(tools)
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        """Parse tool schemas, Anthropic-shaped; those of hosted tools stay unchanged."""
+        """Parse tool schemas, Anthropic-shaped. Those of hosted tools stay unchanged."""
         return [
             {
                 "name": parse_id(tool.get("name")),
@@ -87,7 +86,7 @@ class ResponsesShape:
         ]
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """Parse the response as a further element: its items, or only its usage if the run consists of them."""
+        """Return the response as one more element: its items, or only its usage if the run consists of these items."""
         response = find_response(run)
         if response is None:
             return None
@@ -96,7 +95,6 @@ class ResponsesShape:
         return {"type": _RESPONSE, "output": items, "usage": response.get("usage"), "created_at": stamp}
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse an item, or the response at the end."""
         if isinstance(value, dict) and value.get("type") == _RESPONSE:
             part = parse_response_items(value.get("output"))
             usage, notes = parse_usage_or_note(parse_openai_usage, value.get("usage"))
@@ -108,9 +106,10 @@ class ResponsesShape:
         return mark_injected(part) if isinstance(part, MessageRecord) and part.role != Role.SYSTEM else part
 
     def resolve_in_order(self, value: Any, part: ParsedRecord) -> ParsedRecord:
-        """Resolve an item by those before it: consecutive items of the assistant belong to one response.
+        """Resolve an item by the items before it: consecutive items of the assistant belong to one response.
 
-        A developer message is the system prompt at the start of a list without one, else an injected message.
+        At the start of a list without a system prompt, developer messages are the system prompt. Later ones are
+        injected.
         """
         if isinstance(value, dict) and value.get("type") == _RESPONSE:
             self._replies.end_response()
@@ -129,12 +128,12 @@ SENDABLE_MEMBERS = frozenset(
         *("summary", "encrypted_content", "action", "operation", "status", "execution", "tools", "result"),
     }
 )
-"""Members of items that may be sent; ids refer to the provider's storage, other members are the client's own."""
+"""Members of items that may be sent. Ids refer to the provider's storage, and others are the client's own."""
 _WITH_STATUS = ("local_shell_call", "tool_search_call", "tool_search_output", "web_search_call", "shell_call")
 
 
 def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
-    """Return the items of a message that was read from a request, a response or a rollout; None for other messages."""
+    """Return the items from which a message was read (request, response or rollout); None for other messages."""
     content = origin.session.content
     if not isinstance(content, DocumentContent) or origin.session.info.format != "openai-responses":
         return rollout.find_items(origin)
@@ -146,7 +145,7 @@ def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
 
 
 def write_request(session: Session, path: Path) -> Losses:
-    """Write model, instructions, items and tools; return the losses."""
+    """Write a request: model, instructions, items and tools; return the losses."""
     losses = Losses()
     writer = ItemWriter(session, losses, partial(find_items, rollout=RolloutItems()))
     items = [each.item for message in session.context_at().order for each in writer.write_message(message)]
@@ -163,7 +162,7 @@ def write_request(session: Session, path: Path) -> Losses:
 
 
 def _build_sendable_item(item: Item, losses: Losses) -> Item | None:
-    """Build an item that may be sent; None for reasoning without its complete encrypted content."""
+    """Build an item that may be sent; None for reasoning without its encrypted content."""
     kind = item.get("type")
     if kind == "reasoning" and not item.get("encrypted_content"):
         losses.omit(THINKING_LOSS, build_thinking(item))
@@ -195,7 +194,6 @@ class ResponsesFormat(DocumentFormat):
     copy = staticmethod(copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise items that only this API has, or a request with ``input`` and a model or instructions."""
         run = read_head_run(head, ITEM_LISTS)
         if run is None or run.get("messages") is not None:
             return None

@@ -1,7 +1,7 @@
 """SWE-agent, a research agent that resolves GitHub issues.
 
-A session is a trajectory, a JSON file ``INSTANCE.traj`` with the conversation in ``history`` and the configuration,
-which states how observations were elided from requests.
+A session is a trajectory, a JSON file ``INSTANCE.traj`` with the conversation in ``history``. Its configuration shows
+which observations were elided from requests.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ ELISION_PROCESSOR = "last_n_observations"
 
 @dataclass(frozen=True)
 class Elision:
-    """SWE-agent's ``LastNObservations``: all observations but the first and the last ``n`` are elided, in steps of
-    ``polling``; those with a tag of ``keeps`` never, those with one of ``removes`` always.
+    """Parameters of SWE-agent's ``LastNObservations``, which elides all observations but the first and the last ``n``.
 
-    Source: SWE-agent, sweagent/agent/history_processors.py.
+    It does so in steps of ``polling``. Observations with a tag in ``keeps`` are never elided, those with one in
+    ``removes`` always. Source: SWE-agent, sweagent/agent/history_processors.py.
     """
 
     n: int
@@ -49,14 +49,14 @@ class Elision:
 
 @dataclass
 class _Observation:
-    """Observation that can be elided: its builder key, and its tags."""
+    """Observation that can be elided: the key of its record, and its tags."""
 
     key: str
     tags: frozenset[str] = field(default_factory=frozenset)
 
 
 def format_totals(info: Any) -> str:
-    """Format the totals of a trajectory; empty if it has none."""
+    """Return the totals of a trajectory as a note; empty if it has none."""
     stats = as_object(as_object(info).get("model_stats"))
     sizes = [
         (stats.get("api_calls"), "calls"),
@@ -68,7 +68,7 @@ def format_totals(info: Any) -> str:
 
 
 class SweAgentShape(DocumentShape):
-    """Messages of a history (Chat Completions with ``agent``, ``message_type`` and ``is_demo``), or steps."""
+    """Parser of a history (Chat Completions with ``agent``, ``message_type`` and ``is_demo``) or of steps."""
 
     def __init__(self) -> None:
         self._chat_shape = OpenAIShape()
@@ -86,7 +86,7 @@ class SweAgentShape(DocumentShape):
         return find_task_title(text)
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read from the configuration the model and how observations were elided."""
+        """Read the model and the elision of observations from the configuration."""
         builder.facts.input_includes_cache = True
         agent = _find_agent_config(run.get("replay_config"))
         if isinstance(name := as_object(agent.get("model")).get("name"), str):
@@ -94,7 +94,7 @@ class SweAgentShape(DocumentShape):
         self._elision = _parse_elision(agent)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse a message; one of another agent in the same file is outside the conversation."""
+        """Parse a message. Those of another agent in the same file are outside the conversation."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         if "role" not in value and "response" in value:
@@ -133,7 +133,7 @@ class SweAgentShape(DocumentShape):
         )
 
     def _find_elided(self, place: int) -> tuple[str, ...]:
-        """Return the observations newly elided in the request of the message at *place*."""
+        """Return the observations that are elided for the first time in the request of the reply at *place*."""
         if self._elision is None:
             return ()
         if place > self._last_place:
@@ -162,7 +162,7 @@ def _parse_tags(value: Any) -> frozenset[str]:
 
 
 def _find_agent_config(config: Any) -> dict[str, Any]:
-    """Return the agent's part of the configuration, which is an object or its JSON."""
+    """Return the agent's part of a configuration, which is an object or its JSON text."""
     try:
         config = loads(config) if isinstance(config, str) else config
     except ValueError:
@@ -171,7 +171,6 @@ def _find_agent_config(config: Any) -> dict[str, Any]:
 
 
 def _parse_elision(agent: dict[str, Any]) -> Elision | None:
-    """Parse the elision of observations in a configuration; None if there is none."""
     processors = agent.get("history_processors")
     for each in processors if isinstance(processors, list) else [agent.get("history_processor")]:
         if isinstance(each, dict) and each.get("type") == ELISION_PROCESSOR:
@@ -199,7 +198,6 @@ class SweAgentFormat(DocumentFormat):
     copy = staticmethod(copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise a history whose messages name their agent, or the steps of a trajectory."""
         values = parse_first_values(head)
         value = values[0] if len(values) == 1 else None
         if not isinstance(value, dict):
@@ -212,7 +210,7 @@ class SweAgentFormat(DocumentFormat):
         return None
 
     def find_runs(self, values: list[Element]) -> list[Run]:
-        """Find the history of a trajectory, or its steps if it has none."""
+        """Return the history of a trajectory, or its steps if it has none."""
         members = decode_members(values[0]) if len(values) == 1 else None
         for key in ("history", "trajectory"):
             if members is not None and (elements := decode_items(members.get(key))):

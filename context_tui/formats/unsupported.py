@@ -1,4 +1,4 @@
-"""Files of known agents that hold no conversation, recognised by their first values, and the files to open instead."""
+"""Recognise files of known agents that hold no conversation, by their first values, and name the file to open."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ TELEMETRY_MARKS = (b"claude_code.api_request", b"claude_code.managed_settings", 
 TELEMETRY_REASON = (
     "telemetry of Claude Code, which cuts each request at 60 KB; record with OTEL_LOG_RAW_API_BODIES=file:DIR, open DIR"
 )
-"""What to do instead of saving its events, as the console or a collector gets them."""
+"""Reason for telemetry, as the console or a collector receives it, with a better way to record."""
 
 JsonObject = dict[str, Any]
 
 
 class SideFile(NamedTuple):
-    """Kind of a side file: its description, the possible names of its conversation, and how such a file begins."""
+    """Kind of a side file: its description, possible names of its conversation, and a test of its first values."""
 
     description: str
     conversation_names: tuple[str, ...]
@@ -31,7 +31,7 @@ class SideFile(NamedTuple):
 
 
 def detect_side_file(head: bytes, path: Path) -> Claim | None:
-    """Return the description of a side file, and what to open instead; None for other files."""
+    """Return a claim whose evidence describes a side file and names the file to open instead; None for other files."""
     if any(mark in head for mark in TELEMETRY_MARKS):
         return Claim(DOCUMENT_STRENGTH, TELEMETRY_REASON)
     values = parse_first_values(head)
@@ -47,7 +47,6 @@ def detect_side_file(head: bytes, path: Path) -> Claim | None:
 
 
 def _format_conversation_name(kind: SideFile, path: Path) -> str:
-    """Return the name of the conversation beside *path*, or the usual name if there is none."""
     names = kind.conversation_names
     paths = (path.with_name(name.replace("<id>", path.stem)) for name in names)
     existing = next((each.name for each in paths if each.is_file()), "")

@@ -1,8 +1,8 @@
 """Cache of session overviews, which may be deleted at any time.
 
 It is a database in the cache folder of the system (on Linux ``~/.cache/context-tui``), or the file named by
-``$CONTEXT_TUI_CACHE``; if that is empty, nothing is cached. An entry is valid only while every file that it was read
-from is unchanged. Failures to read or write the cache are ignored.
+``$CONTEXT_TUI_CACHE``. If that variable is empty, nothing is cached. An entry is valid only while every file from which
+it was read is unchanged. Failures to read or write the cache are ignored.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from typing import Any
 from context_tui import __version__
 
 MAX_ENTRIES = 50_000
-"""Limit of entries; the oldest are removed first."""
+"""Limit of the number of entries. The oldest are removed first."""
 MAX_ENTRY_CHARS = 20_000
 """Limit of the size of an entry, in characters."""
 MAX_FOLDER_FILES = 500
-"""Limit of files in a folder whose data is cached."""
+"""Limit of the files in a folder whose data is cached."""
 SETTLE_SECONDS = 2.0
-"""Minimum age of a file in seconds: two changes within one clock tick have the same time."""
+"""Minimum age of a file whose data is cached: two changes within one clock tick have the same time."""
 _CREATE_TABLE = "CREATE TABLE IF NOT EXISTS details (key BLOB UNIQUE NOT NULL, told TEXT NOT NULL)"
 _ENTRY_VERSION = 1
 """Version of the entries; other versions are ignored."""
 
 FileStamps = list[list[str | int | None]]
-"""Per file or folder: path, size, mtime and ctime (ns), inode and device; path and None: it does not exist."""
+"""For each file or folder: path, size, mtime and ctime (ns), inode, device; or path and None if it is missing."""
 
 
 def find_cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
@@ -48,7 +48,7 @@ def find_cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
 
 
 def read_stamps(files: Iterable[str | os.PathLike[str]]) -> FileStamps | None:
-    """Return the stamps of files and folders, a database's log included; None if a folder holds too many files."""
+    """Return the stamps of files (with a database's log) and folders; None if a folder holds too many files."""
     stamps: FileStamps = []
     for file in map(os.path.abspath, files):
         stamps += [_read_file_stamp(file), _read_file_stamp(f"{file}-wal")]
@@ -89,7 +89,7 @@ class SessionCache:
         self._lock = Lock()
 
     def get(self, path: str, session_id: str, topic: str) -> Any:
-        """Return a cached value if every file that it was read from is unchanged; else None."""
+        """Return a cached value if every file from which it was read is unchanged; else None."""
         with self._lock:
             key = _build_key(path, session_id, topic)
             entry = self._pending.get(key) or self._load(key)
@@ -101,7 +101,7 @@ class SessionCache:
             return None
 
     def put(self, path: str, session_id: str, topic: str, value: Any, stamp: FileStamps | None) -> None:
-        """Cache a value read from files with these stamps, unless they changed too recently."""
+        """Cache a value that was read from files with these stamps, unless they changed too recently."""
         if self._path is None or not stamp or not _is_settled(stamp):
             return
         entry = json.dumps([_identify_program(), stamp, value])
@@ -167,7 +167,7 @@ class SessionCache:
         return database
 
     def _handle_failure(self, error: sqlite3.Error) -> None:
-        """Continue without the cache. A locked database is retried later; a file that is not a database is removed."""
+        """Continue without the cache: a locked database is retried later, a file that is not a database is removed."""
         if self._database:
             self._database.close()
             self._database = None
@@ -187,7 +187,7 @@ def _build_key(path: str, session_id: str, topic: str) -> bytes:
 
 
 def _identify_program() -> list[Any]:
-    """Identify the version and the formats of the program, on which the result of reading depends."""
+    """Return the version and the formats of the program, on which the result of reading depends."""
     from context_tui.formats.registry import FORMATS
 
     return [_ENTRY_VERSION, __version__, *FORMATS]

@@ -1,6 +1,6 @@
 """Session discovery: bundled samples, and sessions in the folders of the agents.
 
-Listing opens no file; a title is read from the head of a file when it is shown.
+Listing opens no file. A title is read from the head of a file when it is displayed.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ GROUPS = (IN_THIS_FILE, IN_THIS_FOLDER, IN_THESE_FOLDERS, THIS_PROJECT, OTHER_PR
 REPORT_INTERVAL_S = 1.0
 """Seconds between two reports of partial results."""
 MAX_FILES_READ = 200
-"""Limit of files in a folder that are all opened before they are listed."""
+"""Largest number of files in a folder that are all opened before they are listed."""
 SAMPLED_FILES = 20
-"""Number of files opened as a sample in a larger folder."""
+"""Number of files that are opened as a sample of a larger folder."""
 DATABASE_SUFFIXES = (".db", ".sqlite", ".sqlite3", ".db3")
 """Suffixes of files with many sessions, which are listed by a query."""
 SessionKey = tuple[str, str]
@@ -47,8 +47,8 @@ SessionKey = tuple[str, str]
 class SessionEntry:
     """Session in a list: ``group`` is its heading, ``place`` its project or folder.
 
-    ``agent`` is the format of the agent whose folder it is in, ``about`` its description if it has no title. The format
-    of a discovered session is empty: it is detected when the session is opened (``formats.opening``).
+    ``agent`` is the format of the agent in whose folder it is, ``about`` its description if it has no title. The format
+    of a discovered session is empty, since it is detected only when the session is opened (``formats.opening``).
     """
 
     info: SessionInfo
@@ -60,12 +60,12 @@ class SessionEntry:
 
     @cached_property
     def name(self) -> str:
-        """The id, or the file's name without its suffix; its folder's name if several files have the same name."""
+        """Id of the session, else its file's name without the suffix (its folder's name if several files have that)."""
         return self.info.id or self.folder or self.file_name
 
     @property
     def file_name(self) -> str:
-        """The file's name without its suffix."""
+        """Name of the file without its suffix."""
         return os.path.splitext(os.path.basename(self.info.path))[0]
 
     @property
@@ -80,7 +80,7 @@ class SessionEntry:
 
 
 def build_session_key(info: SessionInfo) -> SessionKey:
-    """Build the key that identifies a session, however its file was named."""
+    """Return the key that identifies a session, whichever path names its file."""
     return os.path.abspath(info.path), info.id
 
 
@@ -94,9 +94,7 @@ def find_samples() -> list[SessionEntry]:
 
 
 def find_recorded_sessions(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> list[SessionEntry]:
-    """Find the sessions that agents recorded on this machine: those of *cwd*'s project first, newest first in each
-    group.
-    """
+    """Find the sessions that agents recorded on this machine: those of *cwd*'s project first, newest first."""
     return _sort_entries(entry for several in _find_recorded(environ, cwd) for entry in several)
 
 
@@ -132,7 +130,7 @@ def _distinguish_by_folder(entries: Sequence[SessionEntry]) -> Iterator[SessionE
 
 
 def find_project_name(entry: SessionEntry, cwd: str) -> str:
-    """Return the project of a session: the name of its working directory, else the place of the entry."""
+    """Return the project of a session: the name of its working directory, or else the place of the entry."""
     folder = os.path.basename(cwd.rstrip("/\\")) if entry.group != SAMPLES else ""
     return folder or entry.place
 
@@ -143,9 +141,9 @@ def is_database(path: str) -> bool:
 
 
 def list_database_sessions(entry: SessionEntry, cwd: Path | None = None) -> list[SessionEntry]:
-    """List the sessions of a database by one query; the entry itself where it cannot be read.
+    """List the sessions of a database by one query; only *entry* if it cannot be read.
 
-    A session without a time gets that of the file; its project is its working directory.
+    A session without a time gets that of the file. Its project is its working directory.
     """
     path, cwd_text = Path(entry.info.path), str(Path.cwd() if cwd is None else cwd)
     try:
@@ -174,7 +172,7 @@ def find_entries(spec: str) -> list[SessionEntry]:
 
 
 def find_session_infos(spec: str) -> list[SessionInfo]:
-    """Find the sessions at a path; in a large folder by name only (their format is empty), newest first.
+    """Find the sessions at a path. In a large folder they are found by name, newest first, and their format is empty.
 
     Raises:
         UnreadableSession: there are none.
@@ -186,7 +184,7 @@ def find_session_infos(spec: str) -> list[SessionInfo]:
 
 
 def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
-    """Return whether most of a sample of the files are sessions."""
+    """Return whether most of a sample of files are sessions."""
     sample = infos[:: max(len(infos) // SAMPLED_FILES, 1)]
     session_count = 0
     for info in sample:
@@ -200,7 +198,7 @@ def _find_named_sessions(folder: Path) -> list[SessionInfo]:
 
 
 def build_entries(sessions: Iterable[SessionInfo]) -> list[SessionEntry]:
-    """Build entries to choose from for the sessions of a file or folder."""
+    """Build the entries of a picker for the sessions of a file or folder."""
     infos = list(sessions)
     several = len({info.path for info in infos}) > 1
     folders = len({Path(info.path).parent for info in infos})
@@ -209,7 +207,7 @@ def build_entries(sessions: Iterable[SessionInfo]) -> list[SessionEntry]:
 
 
 def _find_place(info: SessionInfo) -> str:
-    """Return the project of a session if its file names it; else its folder, or its database."""
+    """Return the project of a session if its file names it, or else its folder or its database."""
     if project := os.path.basename(info.cwd.rstrip("/\\")):
         return project
     path = Path(info.path)
@@ -219,12 +217,13 @@ def _find_place(info: SessionInfo) -> str:
 def find_choices(
     chosen_infos: Sequence[SessionInfo], current: SessionInfo | None = None
 ) -> Iterator[list[SessionEntry]]:
-    """Yield the sessions of a picker: those *chosen_infos*, or else the samples and those on this machine.
+    """Yield the sessions of a picker: *chosen_infos* if there are any, else the samples and those on this machine.
 
-    When returning from the session *current*, all are listed; if one session was given, those in its folder too.
+    After a return from the session *current*, all sessions are listed, and those in its folder too if only one was
+    chosen.
 
     Yields:
-        The entries that need no search, partial results at intervals, and finally all entries.
+        Entries that need no search, then partial results at intervals, and finally all entries.
     """
     nearby = build_entries(chosen_infos) if current is None or len(chosen_infos) > 1 else []
     yield _merge_entries(nearby, current, ())
@@ -260,7 +259,7 @@ def _merge_entries(
 
 
 def find_sibling_sessions(info: SessionInfo) -> list[SessionEntry]:
-    """Find the sessions in the folder of another by their names; newest first."""
+    """Find the sessions in the folder of another session, by their names; newest first."""
     main = info.parent if os.path.isfile(info.parent) else info.path
     folder = Path(os.path.abspath(main)).parent
     files = sorted(_list_standalone_files(folder), key=lambda each: (-each[1].st_mtime, each[0].name))
@@ -272,7 +271,7 @@ def _has_own_file(info: SessionInfo) -> bool:
 
 
 def find_title(info: SessionInfo) -> str:
-    """Return the title of a session from its reader, else from the head of its file; may be empty."""
+    """Return the title of a session from its reader, or else from the head of its file; may be empty."""
     is_name = info.title in (info.id, Path(info.path).stem)  # readers use the name if there is no title
     if info.title and not is_name:
         return info.title
@@ -291,13 +290,12 @@ def _build_info(path: Path, status: os.stat_result) -> SessionInfo:
 
 
 def _list_standalone_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
-    """List the session files in a folder that do not belong to another session."""
+    """List the session files in a folder, except those that belong to another session."""
     forms = FORMATS.values()
     return [each for each in _list_session_files(folder) if all(form.is_standalone(each[0]) for form in forms)]
 
 
 def _list_session_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
-    """List the session files directly in a folder; empty if it is unreadable."""
     files, suffixes = [], list_session_suffixes()
     try:
         with os.scandir(folder) as entries:

@@ -1,4 +1,4 @@
-"""Following a session while it is written: waiting for changes of its files, and reading the new data.
+"""Follow a session while it is written: wait for changes of its files, and read the new data.
 
 The files are only read, never locked. A file that was truncated or replaced is read from its start.
 """
@@ -20,25 +20,25 @@ from context_tui.formats.registry import FORMATS
 from context_tui.session.session import Session, SessionInfo
 
 QUIET_MS = 40
-"""Milliseconds without a further change that end a burst of writes, which is reported as one change."""
+"""Milliseconds without a further change that end a burst of writes. A burst is reported as one change."""
 MAX_BURST_MS = 250
 """Milliseconds after which a burst is reported even if it continues."""
 POLL_MS = 5_000
-"""Milliseconds between two checks of the file itself: some file systems send no events."""
+"""Milliseconds between two checks of the file itself, since some file systems send no events."""
 POLL_RELATED_MS = 1_000
-"""Milliseconds between two checks if there are related files: a new folder is written to before it can be watched."""
+"""Milliseconds between two checks if there are related files: a new folder may change before it is watched."""
 
 
 class SessionWatch:
-    """Watch a session's file, a database's write-ahead log, a folder, and related files
-    (:meth:`context_tui.formats.base.Format.related_files`) for changes.
+    """Waits for changes of a session's file, a database's write-ahead log, a folder, and related files
+    (:meth:`context_tui.formats.base.Format.related_files`).
     """
 
     def __init__(self, info: SessionInfo, stop: Event | None = None) -> None:
-        """Record the current state of the files; later changes are reported.
+        """Record the current state of the files. Later changes are reported.
 
         Args:
-            stop: event that ends the waiting.
+            stop: Event that ends the waiting.
         """
         self._path, self._form = os.path.realpath(info.path), FORMATS.get(info.format)
         self._stop = stop or Event()
@@ -56,7 +56,6 @@ class SessionWatch:
             yield from self._wait_for_changes_in(self._list_folders())
 
     def _wait_for_changes_in(self, folders: list[str]) -> Iterator[None]:
-        """Yield after each change in these folders, until the set of folders changes."""
         from watchfiles import watch  # needed only here
 
         is_folder = os.path.isdir(self._path)
@@ -124,7 +123,7 @@ def _read_stamp(path: str) -> tuple[int, int, int] | None:
 
 @dataclass
 class GrowingSession:
-    """Session that grows; its scanner is replaced when the file is."""
+    """Session that grows. If its file is replaced, it is scanned anew."""
 
     info: SessionInfo
     scanner: Scanner | None = None
@@ -158,7 +157,8 @@ def follow_session(
 ) -> Iterator[Session]:
     """Yield the session, and again after every change, until interrupted or *watch* is stopped.
 
-    A file that is temporarily unreadable (it is being replaced, or emptied) is waited for; *notify* is called once.
+    While a file is unreadable (it is being replaced, or was emptied), the next change is awaited, and *notify* is
+    called once.
 
     Raises:
         UnreadableSession: the file is unreadable at the start.

@@ -21,9 +21,9 @@ from context_tui.session.window import model_at
 from context_tui.tokens.accounting import find_last_usage
 
 SUB_AGENT, BRANCH, SAME_FILE = "sub-agent", "branch", "session"
-"""Relations of a session to the one above it in a list; the last is another session of the same file."""
+"""Relations of a session to the one above it in a list. The last means another session of the same file."""
 MAX_READ_BYTES = 32 << 20
-"""Limit of a file that is read for its overview, in bytes: about a tenth of a second."""
+"""Largest file, in bytes, that is read for its overview, which takes about a tenth of a second."""
 READ_STEP_S = 0.008
 """Seconds of reading between two checkpoints."""
 
@@ -32,10 +32,11 @@ READ_STEP_S = 0.008
 class SessionOverview:
     """Overview of a session: its format, and how full its context was at the last recorded request.
 
-    ``tokens`` are the recorded tokens, ``window`` is the model's window in tokens, ``compactions`` the number recorded;
-    None: unknown. ``cwd`` is the working directory, ``problem`` the reason why it cannot be read. ``children``
-    are sub-agents, branches abandoned by a rewind, and other sessions of its file. ``parent`` is the file of its parent
-    session, if only its head names it; ``bytes`` is the size of all its files, if there are several.
+    ``tokens`` is the recorded context size, ``window`` the model's context window in tokens, ``compactions`` their
+    recorded number; None means unknown. ``cwd`` is the working directory. ``problem`` is the reason why the session
+    cannot be read. ``children`` are sub-agents, branches abandoned by a rewind, and other sessions of its file.
+    ``parent`` is the file of its parent session if only the head of the file names that. ``bytes`` is the size of all
+    its files if it has several.
     """
 
     agent: str = ""
@@ -51,7 +52,7 @@ class SessionOverview:
 
 
 class _CachedOverview(NamedTuple):
-    """Cached part of an overview: everything except children other than branches."""
+    """Cached part of an overview: all but the children, of which only branches are cached."""
 
     agent: str
     tokens: int | None
@@ -65,7 +66,7 @@ class OverviewReader:
     """Reader of titles and overviews, which looks up related folders only once.
 
     Args:
-        details: cache of earlier results; outdated entries are ignored.
+        details: Cache of earlier results; outdated entries are ignored.
     """
 
     def __init__(self, details: SessionCache | None = None) -> None:
@@ -74,7 +75,7 @@ class OverviewReader:
         self._cache = details or SessionCache(None)
 
     def read_title(self, info: SessionInfo) -> str:
-        """Return the title of a session, as :func:`discovery.find_title` finds it."""
+        """Return the title of a session, found by :func:`discovery.find_title` or cached."""
         if info.title:
             return find_title(info)
         cached_title = self._cache.get(info.path, info.id, "title")
@@ -89,7 +90,7 @@ class OverviewReader:
         return title
 
     def read_place(self, entry: SessionEntry) -> SessionEntry:
-        """Add format and project to an entry, if only the head of its file has them."""
+        """Add the format and the project to an entry if only the head of its file names them."""
         info = entry.info
         if entry.place and entry.agent:
             return entry
@@ -113,10 +114,10 @@ class OverviewReader:
         self._cache.flush()
 
     def read_overview(self, entry: SessionEntry, checkpoint: Callable[[], object] = lambda: None) -> SessionOverview:
-        """Read the overview of a session; with a problem if it is unreadable, without tokens if it is too large.
+        """Read the overview of a session: with a problem if that is unreadable, without tokens if it is too large.
 
         Args:
-            checkpoint: called at intervals; an exception that it raises ends the reading.
+            checkpoint: Called at intervals; an exception that it raises ends the reading.
         """
         info, agent = entry.info, entry.agent
         children: list[SessionEntry] = []
@@ -147,7 +148,7 @@ class OverviewReader:
     def _find_format_and_stamps(self, info: SessionInfo) -> tuple[Format, FileStamps | None]:
         """Return the format of a session and the stamps of its files, taken before any of them is read.
 
-        There are no stamps for the format of another package, which may read unknown files.
+        The format of another package may read unknown files, so there are no stamps for it.
         """
         path = Path(info.path)
         before = read_stamps([path])
@@ -170,7 +171,7 @@ def _read_session(info: SessionInfo, checkpoint: Callable[[], object]) -> _Cache
 
 
 def build_overview(session: Session, children: Iterable[SessionEntry] = ()) -> SessionOverview:
-    """Build the overview of a session that has been read, with its *children* and its abandoned branches."""
+    """Build the overview of a session that has been read, with its abandoned branches."""
     return _complete_overview(_build_cached(session), session.info, children)
 
 
@@ -194,7 +195,7 @@ def _build_cached(session: Session) -> _CachedOverview:
 
 
 def _parse_cached(value: object) -> _CachedOverview | None:
-    """Parse a cached overview; None if it is of another kind or of an unknown format."""
+    """Parse a cached overview; None if it has another form or an unknown format."""
     if not isinstance(value, list) or len(value) != len(_CachedOverview._fields):
         return None
     overview = _CachedOverview(*value)
@@ -202,12 +203,12 @@ def _parse_cached(value: object) -> _CachedOverview | None:
 
 
 def _count_bytes_to_read(info: SessionInfo) -> int:
-    """Estimate the bytes to read for a session; in a database, only its own part."""
+    """Return the number of bytes that must be read for a session; in a database, only its own part counts."""
     return info.bytes if info.id and is_database(info.path) else os.stat(info.path).st_size
 
 
 def find_subagent_sessions(session: Session, message: int) -> list[SessionInfo]:
-    """Find the sessions of the sub-agents that the calls of a message started, as far as recorded.
+    """Find the recorded sessions of the sub-agents that the calls of a message started.
 
     Raises:
         UnreadableSession: sub-agents are recorded, but none of their sessions is available.

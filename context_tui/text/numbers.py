@@ -1,13 +1,13 @@
-"""Compact formatting of sizes, ages, token counts and shares, and ASCII for the signs between them."""
+"""Compact formatting of sizes, ages, token counts and shares; ASCII replacements of mathematical signs."""
 
 from __future__ import annotations
 
 ASCII_SIGNS = str.maketrans({"≥": ">=", "≤": "<=", "−": "-"})
-"""ASCII for the signs of comparisons and subtractions, where an output cannot show these."""
+"""ASCII replacements of the signs of comparison and subtraction, for output that cannot show these."""
 
 
 def replace_unencodable(error: UnicodeError) -> tuple[str, int]:
-    """Replace what an encoding lacks, as an error handler of :mod:`codecs`: signs by ASCII, all else by ``?``."""
+    """Replace characters that an encoding lacks, as an error handler of :mod:`codecs`: ASCII for signs, else ``?``."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(ASCII_SIGNS.get(ord(each), "?") for each in error.object[error.start : error.end]), error.end

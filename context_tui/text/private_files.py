@@ -15,7 +15,7 @@ from errno import EEXIST
 from pathlib import Path
 
 MARKER = ".context-tui"
-"""Name of the file that marks a folder as one of ours."""
+"""Name of the file that marks a folder as created by this program."""
 _MARKER_TEXT = (
     b"a folder of context-tui for a file that is being written; safe to remove when nothing has this file locked\n"
 )
@@ -67,7 +67,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def move_to_free_name(source: Path, target: Path) -> Path:
-    """Sync a file and move it to *target*, or to *target* with ``-2``, ``-3``, …; nothing is replaced.
+    """Sync a file and move it to *target*; if that exists, to *target* with ``-2``, ``-3``, …, so nothing is replaced.
 
     Raises:
         OSError: it cannot be moved.
@@ -87,7 +87,7 @@ def move_new(source: Path, target: Path) -> None:
     """Move a file to *target* in one step, without replacing anything.
 
     Raises:
-        FileExistsError: *target* exists, even if only since a moment ago.
+        FileExistsError: *target* exists, even if it was created just now.
         OSError: it cannot be moved.
     """
     try:
@@ -102,7 +102,7 @@ def move_new(source: Path, target: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the entries of a folder to the disk, where the system supports it."""
+    """Flush the entries of a folder to the disk, if the system supports that."""
     with suppress(OSError):
         sync(folder)
 
@@ -117,13 +117,13 @@ def sync(path: Path) -> None:
 
 
 def is_temporary(path: Path) -> bool:
-    """Return whether a path is inside a private folder, and so temporary."""
+    """Return whether a path is inside a private folder, and therefore temporary."""
     return any(map(_NAME.fullmatch, path.parts[:-1]))
 
 
 @atexit.register
 def remove_open_folders() -> None:
-    """Remove the folders of threads that are still running at exit: such threads end without cleaning up."""
+    """Remove the folders of threads that are still running at exit, since these end without cleaning up."""
     for folder in tuple(_open_folders):
         for _ in range(5):  # a thread may still be writing to it
             shutil.rmtree(folder, ignore_errors=True)
@@ -132,7 +132,7 @@ def remove_open_folders() -> None:
 
 
 def find_leftovers(folder: Path) -> list[Path]:
-    """Return the private folders that killed runs of this user left in *folder*, sorted; empty if it is unreadable."""
+    """Return the private folders that killed runs of this user left in *folder*, sorted; none if it is unreadable."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
@@ -147,7 +147,7 @@ def find_leftovers(folder: Path) -> list[Path]:
 
 
 def remove_leftover(leftover: Path) -> bool:
-    """Remove a folder returned by :func:`find_leftovers`, if it is still abandoned; return whether it was removed."""
+    """Remove a folder that :func:`find_leftovers` returned, if it is still abandoned; return whether it was removed."""
     with _lock_abandoned(leftover) as is_leftover:
         if is_leftover:
             shutil.rmtree(leftover, ignore_errors=True)
@@ -156,7 +156,7 @@ def remove_leftover(leftover: Path) -> bool:
 
 @contextmanager
 def _lock_abandoned(folder: Path) -> Iterator[bool]:
-    """Yield whether a folder is ours and its process is dead; it is locked meanwhile."""
+    """Yield whether a folder was left by a run of this program that has ended; it is locked meanwhile."""
     lock = -1
     try:
         status = os.lstat(folder)

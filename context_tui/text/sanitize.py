@@ -50,7 +50,7 @@ _TEXT_TABLE: dict[int, str | None] = {
 
 
 def _format_ranges(codes: list[int]) -> str:
-    """Format codes as the inside of a regular expression's character class."""
+    """Return codes as the inside of a regular expression's character class."""
     runs: list[list[int]] = []
     for code in sorted(codes):
         if runs and code == runs[-1][1] + 1:
@@ -87,8 +87,8 @@ def sanitize_line(text: str) -> str:
 def make_visible(text: str | PurePath) -> str:
     r"""Return a path, or a message that quotes one, as one safe line that hides no character.
 
-    Every character without a glyph, joiners and the bytes of escape sequences included, is replaced by one symbol.
-    Different names therefore look different, and offsets in the text are unchanged.
+    Every character without a glyph is replaced by one symbol; these include joiners and the bytes of escape sequences.
+    So different names look different, and offsets in the text are unchanged.
     """
     name = str(text)
     return name if name.isascii() and name.isprintable() else name.translate(_NAME_TABLE)

@@ -1,7 +1,8 @@
 """Cline, Roo Code and their forks, coding agents that are extensions of VS Code, and Cline's SDK and command line.
 
-A task is a folder in the storage of the editor: ``api_conversation_history.json`` holds the conversation in the form of
-the Messages API, other files its usage, deletions and rewrites. The SDK keeps sessions as ``ID.messages.json``.
+A task is a folder in the storage of the editor. Its ``api_conversation_history.json`` holds the conversation in the
+form of the Messages API; other files hold usage, deletions and rewrites. The SDK keeps sessions as
+``ID.messages.json``.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class ClineFormat(Format):
     write = staticmethod(write_conversation)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise messages with a ``ts``, or with the details of the environment."""
+        """Claim by the member ``ts`` of messages, by details of the environment, or by the task's other files."""
         values = parse_first_values(head)
         if len(values) != 1 or not isinstance(values[0], list):
             return None
@@ -69,7 +70,7 @@ class ClineFormat(Format):
         ]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Build a scanner that reads the file again when a related file changes."""
+        """Return a scanner that reads the file again when a related file changes."""
         return DocumentScanner(
             path, info, lambda: ClineShape(read_related_files(path)), related_files=list_related_files(path)
         )
@@ -79,11 +80,10 @@ class ClineFormat(Format):
         return _find_title(Run({}, values[0])) if values and isinstance(values[0], list) else ""
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the tasks in the storage of editors, and of the command line."""
         return find_tasks(environ)
 
     def can_copy(self, session: Session) -> bool:
-        """Return False if related files also describe the conversation, since a copy lacks them."""
+        """Return False if related files also describe the conversation, since a copy would lack them."""
         return not any(os.path.isfile(other) for other in list_related_files(Path(session.info.path)))
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
@@ -112,7 +112,7 @@ def _find_title(run: Run) -> str:
 
 
 def _find_note(run: Run) -> str:
-    """Return a note if calls are plain text; else an empty string."""
+    """Return a note if calls are recorded as plain text; else an empty string."""
     replies = [message for message in _list_messages(run) if message.get("role") == "assistant"]
     native = any(block.get("type") == "tool_use" for each in replies for block in parse_blocks(each.get("content")))
     if native or not any(has_text_call(text) for message in replies for text in _list_texts(message)):

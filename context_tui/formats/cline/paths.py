@@ -23,7 +23,7 @@ def find_data_folder(environ: Mapping[str, str]) -> Path:
 
 
 def find_session_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder where its SDK keeps sessions."""
+    """Return the folder where Cline's SDK keeps sessions."""
     return Path(environ.get("CLINE_SESSION_DATA_DIR") or find_data_folder(environ) / "sessions")
 
 

@@ -26,7 +26,7 @@ from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name
 
 NEVER_DELETED = 2
-"""Number of messages that Cline's truncation never deletes: the task, and the first reply.
+"""Number of messages that Cline's truncation never deletes: the task and the first reply.
 
 Source: Cline, ContextManager.applyContextHistoryUpdates.
 """
@@ -35,12 +35,12 @@ _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
 def format_element_key(place: int) -> str:
-    """Format the builder's key of an element."""
+    """Return the key by which records refer to an element."""
     return f"element {place}"
 
 
 class ClineShape(DocumentShape):
-    """Elements of one conversation, combined with its related files."""
+    """Parser of the elements of one conversation, which its related files describe further."""
 
     def __init__(self, related: RelatedFacts) -> None:
         self._related = related
@@ -61,7 +61,6 @@ class ClineShape(DocumentShape):
         self._find_rewrites(elements)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse a message; blocks other than reasoning stay unchanged."""
         message, clears = self._parse_message(value, place), self._clears_by_element.get(place)
         return (
             group_records(MicroCompactionRecord("duplicate reads", cleared_keys=clears), message) if clears else message
@@ -94,14 +93,14 @@ class ClineShape(DocumentShape):
         return replace(part, injected_blocks=find_injected_blocks(blocks), model=_find_model(blocks))
 
     def _find_remaining(self, place: int) -> tuple[str | int, ...]:
-        """Return the context after a summary or marker at *place*: elements not replaced so far, and itself."""
+        """Return the context after a summary or marker at *place*: all elements not replaced so far, and (0) itself."""
         return (
             *(format_element_key(each) for each in range(place) if self._replaced_by.get(each, place + 1) > place),
             0,
         )
 
     def _find_deletions(self, elements: list[dict[str, Any]]) -> None:
-        """Find the deletions; each takes effect with the request of the newest user message."""
+        """Find the deletions. Each takes effect with the request of the newest user message."""
         for deleted in self._related.deletions:
             at = deleted.start if 0 <= deleted.start < len(elements) else -1
             if at >= 0 and elements[at].get("role") == "assistant":
@@ -111,7 +110,7 @@ class ClineShape(DocumentShape):
                 self._context_after_deletion[at] = (*map(format_element_key, remaining), 0)
 
     def _find_rewrites(self, elements: list[dict[str, Any]]) -> None:
-        """Find blocks that were sent in a much shorter form; other rewrites are ignored."""
+        """Find blocks that were sent in a much shorter form. Other rewrites are ignored."""
         for each in self._related.rewrites:
             if not 0 <= each.element < len(elements):
                 continue
@@ -131,7 +130,7 @@ def _parse_element(element: Element) -> dict[str, Any]:
 
 
 def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
-    """Return by element the summary or marker that replaces it; elements of a deleted summary are sent again.
+    """Return for each replaced element the summary or marker that replaces it, unless that was deleted.
 
     Source: Roo Code, getEffectiveApiHistory.
     """
@@ -151,7 +150,7 @@ def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
 
 
 def _match_usage(elements: list[dict[str, Any]], related: RelatedFacts) -> dict[int, Usage]:
-    """Match usage of requests to replies: by time, by place, or else by order."""
+    """Match the usage of requests to replies by time, by place, or else by order."""
     replies = [
         place for place, value in enumerate(elements) if value.get("role") == "assistant" and not value.get("isSummary")
     ]
@@ -180,7 +179,7 @@ def _match_usage_by_time(replies: list[int], times: list[int], related: RelatedF
 
 
 def _parse_block(block: dict[str, Any]) -> dict[str, Any]:
-    """Parse a block; reasoning of other providers becomes thinking, of unknown size if encrypted."""
+    """Parse a block. Reasoning of other providers becomes thinking, whose size is unknown if it is encrypted."""
     if block.get("type") != "reasoning":
         return block
     text = block.get("text") or "\n\n".join(
@@ -190,7 +189,6 @@ def _parse_block(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find_model(blocks: list[dict[str, Any]]) -> str:
-    """Return the model that the details of the environment name."""
     for block in reversed(blocks):
         text = block.get("text")
         if isinstance(text, str) and text.startswith("<environment_details>") and (match := _MODEL_TAG.search(text)):
@@ -199,7 +197,7 @@ def _find_model(blocks: list[dict[str, Any]]) -> str:
 
 
 TYPED_MARKERS = ("<feedback>", "<answer>", "<user_message>", "<task>")
-"""Tags around words typed by a person, which also occur in results of tools."""
+"""Tags around words that a person typed. They also occur in results of tools."""
 NOTICE_STARTS = (
     "<environment_details>",
     "[ERROR]",
@@ -211,9 +209,9 @@ NOTICE_STARTS = (
     "<file_content ",
     "<folder_content ",
 )
-"""Beginnings of notices to the model in user messages, which nobody typed."""
+"""First words of notices to the model in user messages, which nobody typed."""
 _TEXT_RESULT = re.compile(r"\[\w+[^\n]*\] Result:")
-"""Heading of a tool's result when calls are XML in texts."""
+"""Heading of a tool's result, if calls are XML in texts."""
 _XML_CALL = re.compile(r"<(read_file|execute_command|write_to_file|apply_diff|replace_in_file|attempt_completion)>")
 
 
@@ -237,5 +235,5 @@ def find_injected_blocks(blocks: list[dict[str, Any]]) -> frozenset[int]:
 
 
 def has_text_call(text: str) -> bool:
-    """Return whether a text of the assistant holds a call as XML."""
+    """Return whether a text of the assistant contains a call as XML."""
     return _XML_CALL.search(text) is not None

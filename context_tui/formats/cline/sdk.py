@@ -1,4 +1,4 @@
-"""Sessions of Cline's SDK and command line: ``<id>.messages.json``, with the usage of each reply."""
+"""Sessions of Cline's SDK and command line, ``ID.messages.json``, with the usage of each reply."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ class ClineSdkFormat(Format):
     related_files = staticmethod(_list_description_files)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the version, the agent, and the id of the session."""
         values = parse_first_values(head)
         value = values[0] if len(values) == 1 else None
         if not isinstance(value, dict) or not isinstance(value.get("version"), int):
@@ -67,7 +66,6 @@ class ClineSdkFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the only session of a file, with the description in ``session.json``."""
         about = _read_description(path)
         origin = as_object(as_object(about.get("metadata")).get("fork")).get("forkedFromSessionId")
         return [
@@ -90,7 +88,7 @@ class ClineSdkFormat(Format):
 
 
 class ClineSdkShape(DocumentShape):
-    """Messages of a session: those of the Messages API, with file blocks; a summary is marked as such."""
+    """Parser of messages in the form of the Messages API, with file blocks and marked summaries."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         builder.facts.input_includes_cache = True
@@ -114,7 +112,7 @@ class ClineSdkShape(DocumentShape):
 
 
 def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
-    """Parse the compaction of a message that begins the context: a summary, or a text followed by a notice."""
+    """Parse the compaction of a message that begins the context: a summary, or a text that a notice follows."""
     match metadata.get("kind"):
         case "compaction":
             reason = metadata.get("reason")
@@ -131,7 +129,6 @@ def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
 
 
 def _parse_usage(metrics: Any) -> Usage | None:
-    """Parse the usage of a request; cached tokens are part of its input."""
     if not isinstance(metrics, dict) or "inputTokens" not in metrics:
         return None
     names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")

@@ -19,7 +19,7 @@ CONVERSATION_FILES = ("api_conversation_history.json", "claude_messages.json")
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """Recorded request: its time, the last element at that time (-2: not stated), and its usage."""
+    """Recorded request: its time (ms), the newest element at that time (-2 if unknown), and its usage."""
 
     time: int
     after: int
@@ -28,7 +28,7 @@ class RecordedRequest:
 
 @dataclass(frozen=True)
 class Deletion:
-    """Deletion: from the element ``start`` on, requests left out the elements from the third up to ``last``."""
+    """Deletion: requests from the element ``start`` on leave out the elements from the third to ``last``."""
 
     start: int
     last: int
@@ -36,7 +36,7 @@ class Deletion:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Rewrite: from the element ``start`` on (-1: not stated), a block of an element was sent as ``text``."""
+    """Rewrite: requests from the element ``start`` on (-1: unknown) hold ``text`` instead of a block of ``element``."""
 
     start: int
     element: int
@@ -57,7 +57,7 @@ class RelatedFacts:
 
 
 def list_related_files(path: Path) -> tuple[Path, ...]:
-    """List the files that can describe a conversation, existing or not; none for an export in the task's folder."""
+    """List the files that can describe a conversation, existing or not; none for an exported conversation."""
     names = (UI_MESSAGES_FILE, REWRITES_FILE, METADATA_FILE) if path.name in CONVERSATION_FILES else ()
     return tuple(path.with_name(name) for name in names)
 
@@ -84,9 +84,10 @@ def read_related_files(path: Path) -> RelatedFacts:
 
 
 def _update_requests(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:
-    """Update the answered requests, and whether their input tokens include cached ones.
+    """Add the requests with usage, and find out whether their input tokens include cached ones.
 
-    Cline's never do. Roo's do if the provider is marked as OpenAI-compatible, and in newer versions for all providers.
+    Those of Cline never do. Those of Roo do if the provider is marked as OpenAI-compatible, and in newer versions
+    always.
     """
     requests: list[tuple[int, int, tuple[int, ...]]] = []
     protocols = set[str]()
@@ -127,9 +128,9 @@ def _update_deletions(ui_messages: list[dict[str, Any]], facts: RelatedFacts) ->
 
 
 def _update_rewrites(rewrites: Any, ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:
-    """Update the rewritten blocks; a rewrite takes effect with the request after the one whose time it has.
+    """Add the rewritten blocks. A rewrite takes effect with the request after the one that has its time.
 
-    Each is ``[element, [kind, [[block, [[time, "text", [text], …], …]], …]]]``; the last change is in force.
+    An entry is ``[element, [kind, [[block, [[time, "text", [text], …], …]], …]]]``; the last change counts.
     """
     times = [parse_time_ms(each.get("ts")) for each in ui_messages]
     places = [each.get("conversationHistoryIndex") for each in ui_messages]

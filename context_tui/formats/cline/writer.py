@@ -1,4 +1,4 @@
-"""Writer of conversations that are continued from the folder of a task."""
+"""Writer of conversations that Cline continues from the folder of a task."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNSUPPORTED_BLOCKS = "blocks left out that Cline cannot hold"
 
 
 def write_conversation(session: Session, path: Path) -> Losses:
-    """Write the messages of a context, with summaries marked as by Roo Code; blocks of other formats are left out."""
+    """Write the messages of a context; summaries are marked as Roo Code does. Returns the losses."""
     losses, facts = Losses(), session.facts
     messages: list[dict[str, Any]] = []
     stamp = int(time.time() * 1000) - len(session.context_at())
@@ -50,7 +50,7 @@ def _count_injected(session: Session, index: int, blocks: list[Block], losses: L
 
 
 def find_unsupported_block_reason(role: str, block: Block) -> str:
-    """Return why a message of *role* cannot hold *block*; empty if it can. Unsigned thinking is kept as reasoning."""
+    """Return why a message of *role* cannot hold *block*; empty if it can. Unsigned thinking becomes reasoning."""
     if role == "assistant" and block.get("type") == "thinking":
         return ""
     return UNSUPPORTED_BLOCKS if find_unsupported_reason(role, block) else ""

@@ -41,7 +41,7 @@ class CodexFormat(Format):
     build_resume_command = staticmethod(paths.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the envelopes of lines; older files by their first line, or by lines of state between items."""
+        """Claim by the envelopes of lines; in older files by the first line, or by lines of state between items."""
         values = parse_first_values(head)
         for value in list_objects(values):
             if "payload" in value and as_text(value.get("type")) in RECORD_TYPES:
@@ -54,7 +54,6 @@ class CodexFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the only session of a file, with its folder and the session that it continues."""
         return [read_session_info(path)]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:

@@ -26,20 +26,19 @@ from context_tui.session.values import Role
 
 ROLLOUT_FOLDERS = ("sessions", "archived_sessions")
 TITLE_HEAD_BYTES = 512 << 10
-"""Bytes of a file that are searched for the first prompt: a session begins with some 100 KB of instructions."""
+"""Bytes of a file that are searched for the first prompt. A session begins with some 100 KB of instructions."""
 _ROLLOUT = re.compile(r"rollout-(\d{4})-(\d\d)-(\d\d)T.*\.jsonl")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def find_codex_home(environ: Mapping[str, str]) -> Path:
-    """Return Codex's folder."""
     if configured := environ.get("CODEX_HOME"):
         return Path(configured)
     return find_home_folder(environ) / ".codex"
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield every rollout by file name, in folders by day or in one; only its first line names the project."""
+    """Yield every rollout, in folders by day or in one folder. Its project is unknown: only its first line names it."""
     for folder in ROLLOUT_FOLDERS:
         for place, _, names in os.walk(find_codex_home(environ) / folder):
             for name in names:
@@ -48,7 +47,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def read_session_meta(path: Path) -> SessionMeta:
-    """Read the session metadata in the first line of a file, as far as its head holds it."""
+    """Read the session metadata in the first line of a file; empty if there is none."""
     lines = [parse_rollout_line(value) for value in read_first_values(path)[:2] if isinstance(value, dict)]
     metas = [parse_session_meta(line.payload) for line in lines if line.kind == META]
     if not metas:
@@ -83,7 +82,7 @@ def find_title(path: Path) -> str:
 
 
 def find_rollout(path: Path, session_id: str) -> Path | None:
-    """Return the rollout of another session in the same tree, on the day of its id or an adjacent one."""
+    """Return the rollout of another session in the same tree, from the day of its id or an adjacent one."""
     if not _UUID.fullmatch(session_id):
         return None
     root = path.parents[3] if len(path.parents) > 3 and path.parent.name.isdecimal() else path.parent
@@ -93,7 +92,7 @@ def find_rollout(path: Path, session_id: str) -> Path | None:
 
 
 def _list_days(session_id: str) -> list[datetime]:
-    """List the day of an id (UUID version 7, which begins with the time), and the days before and after."""
+    """List the day before, the day, and the day after the time with which an id begins (UUID version 7)."""
     if session_id[14] != "7":
         return []
     created = int(session_id[:8] + session_id[9:13], 16) // 1000
@@ -131,7 +130,7 @@ _AGENT_ID_MEMBERS = ("agent_id", "thread_id", "receiver_thread_id")
 
 
 def read_session_info(path: Path) -> SessionInfo:
-    """Read the only session of a file, with its folder, its parent (by file, if found) and the session it continues.
+    """Read the only session of a file, with its folder, its parent (the file, if found) and the session it continues.
 
     Raises:
         UnreadableSession: the file cannot be read.
@@ -143,7 +142,7 @@ def read_session_info(path: Path) -> SessionInfo:
 
 
 def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
-    """Return the session of the sub-agent that the call in a block row started; None if no record names it.
+    """Return the session of the sub-agent that the call in block row *call* started; None if no record names it.
 
     Raises:
         UnreadableSession: the session is missing.

@@ -1,4 +1,4 @@
-"""Reader of Codex rollouts: items form the context; events state usage, windows and rollbacks."""
+"""Reader of Codex rollouts: items form the context; events record usage, windows and rollbacks."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ from context_tui.session.values import MessageFlag, Role
 Record = dict[str, Any]
 
 FORK_COPY_MS = 2_000
-"""Longest time, from its first line, in which a fork writes the history that it begins with.
+"""Milliseconds after its first line within which a fork writes the history that it copies.
 
-These lines have new timestamps or keep the older ones; no reply of a model comes so soon."""
+The copied lines have new timestamps or keep the older ones. No reply of a model comes that soon.
+"""
 USED_WINDOW_PERCENT = 95
 """Percentage of a model's window that Codex uses and reports, unless a model catalog says otherwise."""
 REASONING_ENVELOPE_BYTES = 650
@@ -57,13 +58,14 @@ REASONING_ENVELOPE_BYTES = 650
 REASONING_ESTIMATE_RATIO = 1.3
 """Ratio of Codex's estimate of reasoning tokens, by encrypted bytes, to recorded reasoning tokens.
 
-Measured on 112 replies in two rollouts that have both: 51,185 to 39,296."""
+Measured on 112 replies in two rollouts that have both: 51,185 to 39,296.
+"""
 KEPT_PROMPT_BYTES = 80_000
-"""Bytes of the newest typed messages kept by a compaction without a history (20,000 tokens of 4 bytes)."""
+"""Bytes of the newest typed messages that a compaction without a history keeps (20,000 tokens of 4 bytes)."""
 
 
 class CodexShape:
-    """Records of a rollout."""
+    """Parser of the records of a rollout."""
 
     def __init__(self) -> None:
         self._replies = ResponseGrouping()
@@ -132,7 +134,6 @@ class CodexShape:
         return part
 
     def _parse_line(self, record: Record) -> RolloutLine:
-        """Parse the line of a record; the last one is cached."""
         if record is not self._newest_line[0]:
             self._newest_line = record, parse_rollout_line(record)
         return self._newest_line[1]
@@ -147,21 +148,21 @@ class CodexShape:
         return replace(part, time=time)
 
     def _add_item_key(self, item: Record, part: MessageRecord) -> MessageRecord:
-        """Add the key of an item with an id, by which a later compaction may keep it, to a part."""
+        """Return *record* with the key of its item, by which a later compaction may keep it."""
         if own := format_item_key(item):
             part = part if part.key else replace(part, key=own)
             self._key_by_item[own] = part.key
         return part
 
     def _add_user(self, part: MessageRecord) -> str:
-        """Add the key of a new user message, by which later records refer to it."""
+        """Register a user message; return the key by which later records refer to it."""
         key = f"user {len(self._users)}"
         summary = bool(part.flags & MessageFlag.SUMMARY)
         self._users.append(_UserMessage(part, key, typed=not (part.is_injected or summary), summary=summary))
         return key
 
     def _place_compaction(self, payload: Record, part: ParsedRecord) -> ParsedRecord:
-        """Resolve a compaction with the context after it: earlier messages where equal, else new ones."""
+        """Resolve a compaction: messages of its history that equal earlier ones are replaced by their keys."""
         summary = find_message(part)
         if summary is None or summary.compaction is None:
             return part
@@ -192,7 +193,7 @@ class CodexShape:
         return group_records(begin, *messages[1:])
 
     def _match_users(self, messages: dict[int, MessageRecord | OmittedMessage]) -> dict[int, str]:
-        """Match messages of a new history to known ones: each to the key of the newest equal message."""
+        """Return for messages of a new history, by number, the key of the newest equal message."""
         keys_by_signature: dict[bytes, list[str]] = {}
         for user in self._users:
             keys_by_signature.setdefault(user.signature, []).append(user.key)
@@ -205,10 +206,10 @@ class CodexShape:
         return matches
 
     def _find_kept_users(self) -> list[str]:
-        """Return the messages kept by a compaction with only a summary: the session's first ones, and typed messages.
+        """Return the user messages that a compaction without a history keeps: the injected first ones, and typed ones.
 
-        Of the typed messages the newest that fit are kept. Codex also keeps a part of the one before these, which is
-        not in the file.
+        Of the typed messages, the newest that fit are kept. Codex also keeps part of one more, which is not in the
+        file.
         """
         at = next((n for n, user in enumerate(self._users) if user.typed), len(self._users))
         newest_keys, room = list[str](), KEPT_PROMPT_BYTES
@@ -231,7 +232,7 @@ class CodexShape:
         return key
 
     def _place_token_count(self, payload: Record, part: ParsedRecord, time: int) -> ParsedRecord:
-        """Assign usage to its reply; repeated, estimated and pre-fork counts are ignored."""
+        """Assign usage to its reply; repeated and estimated counts, and those copied into a fork, are ignored."""
         info = as_object(payload.get("info"))
         if not self._usage_order.is_new(info):
             return _replace_usage(part, None)
@@ -253,7 +254,7 @@ def _replace_usage(part: ParsedRecord, usage: Usage | None, reasoning: int = 0) 
 
 
 class _UserMessage:
-    """User message: its key, and the signature that identifies it when it is repeated."""
+    """User message, with the signature by which a repetition of it is recognised."""
 
     def __init__(self, part: MessageRecord, key: str, *, typed: bool, summary: bool) -> None:
         self.key, self.typed, self.summary = key, typed, summary
@@ -262,9 +263,9 @@ class _UserMessage:
 
 
 class _UsageOrder:
-    """Assignment of token counts to replies: up to 0.5x a count precedes the items of its reply, later it follows.
+    """Assigns token counts to replies: up to 0.5x a count precedes the items of its reply, later it follows them.
 
-    The first count after a user message decides: in newer files items of a reply stand between the two.
+    The first count after a user message decides which: in newer files, items of a reply are between the two.
     """
 
     def __init__(self) -> None:
@@ -275,21 +276,20 @@ class _UsageOrder:
         self._has_reply_items = False  # an item of a reply since the newest user message or count
 
     def note_prompt(self) -> None:
-        """Note a user message."""
         self._awaiting_count, self._has_reply_items = True, False
 
     def note_compaction(self) -> None:
-        """Note a compaction: tokens counted for its summary belong to no reply."""
+        """Discard the pending usage: tokens counted for a summary belong to no reply."""
         self._pending, self._has_reply_items = None, False
 
     def pop_reply_usage(self) -> Usage | None:
-        """Return the pending usage of the reply whose first item was read, and clear it."""
+        """Return the pending usage, if any, which belongs to the reply that begins now."""
         self._has_reply_items = True
         usage, self._pending = self._pending, None
         return usage
 
     def is_new(self, info: Record) -> bool:
-        """Return whether a count belongs to a reply: not a repetition, and not an estimate after a compaction."""
+        """Return whether a count belongs to a reply: it is neither a repetition nor an estimate after a compaction."""
         totals, last = info.get("total_token_usage"), as_object(info.get("last_token_usage"))
         if not last or (totals, last) == self._last_count:
             return False
@@ -299,7 +299,7 @@ class _UsageOrder:
         return True
 
     def update(self, usage: Usage | None) -> Usage | None:
-        """Add a new count; return it if it is of the newest reply, not of the next one."""
+        """Add a new count. Return it if it belongs to the newest reply, or None if to the next one."""
         if self._awaiting_count:
             self._counts_first, self._awaiting_count = not self._has_reply_items, False
         has_reply, self._has_reply_items = self._has_reply_items, False
@@ -310,7 +310,7 @@ class _UsageOrder:
 
 
 def estimate_reasoning_tokens(item: Record) -> int:
-    """Estimate the tokens of encrypted reasoning as Codex does: four bytes of the decoded text per token.
+    """Estimate the tokens of encrypted reasoning as Codex does: one per four bytes of the decoded text.
 
     Source: codex-rs/core, estimate_reasoning_length.
     """
@@ -319,18 +319,16 @@ def estimate_reasoning_tokens(item: Record) -> int:
 
 
 def _estimate_missing_reasoning(info: Record, usage: Usage) -> int:
-    """Estimate the same from recorded tokens, for replies whose encrypted reasoning was removed on publication."""
+    """Estimate the same from recorded tokens, for published recordings from which encrypted reasoning was removed."""
     tokens = as_object(info.get("last_token_usage")).get("reasoning_output_tokens")
     return round(tokens * REASONING_ESTIMATE_RATIO) if type(tokens) is int and 0 < tokens <= usage.output else 0
 
 
 def _compute_signature(part: MessageRecord) -> bytes:
-    """Compute a signature that identifies a message, however long it is."""
     return blake2b(compact_json(part.blocks), digest_size=16).digest()
 
 
 def _parse_event(payload: Record, time: int) -> ParsedRecord:
-    """Parse the usage and the window of an event."""
     if payload.get("type") == "task_started":
         return _parse_window(payload.get("model_context_window"))
     if payload.get("type") != "token_count":
@@ -344,7 +342,7 @@ def _parse_event(payload: Record, time: int) -> ParsedRecord:
 def _parse_window(value: Any) -> MetadataRecord:
     """Parse the window that Codex uses, and the model's: since 0.5x the former is 95 % of the latter.
 
-    The number itself shows the version: windows of models are multiples of 1,000 or of 1,024. See openai/codex#8763.
+    The number itself shows the version, since windows of models are multiples of 1,000 or of 1,024 (openai/codex#8763).
     """
     try:
         window = parse_tokens(value, "model_context_window")
@@ -357,7 +355,7 @@ def _parse_window(value: Any) -> MetadataRecord:
 
 
 def _parse_tools(value: Any) -> list[dict[str, Any]] | None:
-    """Parse the tools that a client added to the session, Anthropic-shaped; Codex's own are never recorded."""
+    """Parse the tools that a client added to the session, Anthropic-shaped. Codex's own tools are never recorded."""
     return [
         {
             "name": parse_id(tool.get("name")),

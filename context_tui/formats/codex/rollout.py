@@ -29,7 +29,7 @@ IGNORED_TYPES = frozenset(
         *("security_risk_score", "realtime_item", "state"),
     }
 )
-"""Types of records outside the context: what the model sees of them is recorded as items."""
+"""Types of records outside the context. Any content that the model sees is also recorded as items."""
 _OLD_META_MEMBERS = ("id", "timestamp", "instructions")
 
 
@@ -42,7 +42,7 @@ class RolloutLine(NamedTuple):
 
 
 def parse_rollout_line(record: Record) -> RolloutLine:
-    """Parse a record in either form; its type is empty if it is neither."""
+    """Parse a record of a new or an old rollout; its type is empty if it is neither."""
     kind = record.get("type")
     if "payload" in record and isinstance(kind, str):
         return RolloutLine(kind, record["payload"], parse_time_ms(record.get("timestamp")))
@@ -56,7 +56,7 @@ def parse_rollout_line(record: Record) -> RolloutLine:
 
 
 class SessionMeta(NamedTuple):
-    """Metadata of a session, with the ids of the session it was forked from and of its parent."""
+    """Metadata of a session, with the ids of the sessions that it was forked from, is a child of, and continues."""
 
     id: str
     cwd: str
@@ -66,7 +66,7 @@ class SessionMeta(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Note about the origin of the history, for users; empty if there is nothing to report."""
+        """Note for users about the origin of the history; empty if there is nothing to report."""
         if self.continued_from:
             return f"continues session {self.continued_from}, whose messages are not in this file"
         if self.forked_from:
@@ -87,14 +87,14 @@ def parse_session_meta(payload: Any) -> SessionMeta:
 
 NO_SUMMARY = "(no summary available)"
 MISSING_SUMMARY = {"type": "compaction", "note": "the summary is not in this file"}
-"""Placeholder of a summary that is not in the file; its size is unknown."""
+"""Placeholder of a summary that is not in the file, and whose size is unknown."""
 
 
 def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
-    """Parse an item of the conversation; messages of the developer and of Codex are injected.
+    """Parse an item of the conversation. Messages of the developer and of Codex are injected.
 
     Raises:
-        ValueError: the item is of an unknown type.
+        ValueError: the item has an unknown type.
     """
     part = parse_item(item)
     if not isinstance(part, MessageRecord):
@@ -103,7 +103,7 @@ def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
 
 
 def mark_injected(part: MessageRecord) -> MessageRecord:
-    """Mark a user message written by Codex: injected environment and instructions, or the summary of a compaction."""
+    """Mark a user message that Codex wrote, either as injected text or as the summary of a compaction."""
     if part.role != Role.USER or part.has_results:
         return part
     if is_summary_message(part.blocks):
@@ -112,13 +112,13 @@ def mark_injected(part: MessageRecord) -> MessageRecord:
 
 
 class ItemReference(NamedTuple):
-    """Reference in a new history to an earlier item, by its id."""
+    """Reference to an earlier item by its id, in a new history."""
 
     item: str
 
 
 def find_replacement_history(payload: Record) -> list[Any] | None:
-    """Return the items of the history after a compaction; None if they are not recorded."""
+    """Return the items of the history after a compaction; None if the history is not recorded."""
     if isinstance(items := payload.get("replacement_history"), list):
         return items
     entries = payload.get("replacement_history_entries")
@@ -132,16 +132,16 @@ def find_replacement_history(payload: Record) -> list[Any] | None:
 
 
 def format_item_key(item: Any) -> str:
-    """Return the builder's key of an item with an id; empty for others."""
+    """Return the key by which records refer to an item; empty if the item has no id."""
     own = as_object(item).get("id")
     return f"item {own}" if isinstance(own, str) and own else ""
 
 
 def parse_compaction(payload: Record) -> ParsedRecord:
-    """Parse a compaction: its summary first, then the other messages of its history; ``context`` is their order.
+    """Parse a compaction to its summary, then the other messages of its history; ``context`` is the order of both.
 
-    A summary that was left out of the file is a block of unknown size at the end. A history kept only for reviews of
-    the model's actions (``guardian_history``) is not a compaction.
+    If the file lacks the summary, the summary is a block of unknown size at the end of the context. A history that is
+    kept only for reviews of the model's actions (``guardian_history``) is not a compaction.
     """
     if find_replacement_history(payload) is None:
         if "guardian_history" in payload:
@@ -156,7 +156,7 @@ def parse_compaction(payload: Record) -> ParsedRecord:
 
 
 def list_item_keys(payload: Record) -> list[list[str]]:
-    """List the keys of the items in each message of a new history, the summary first."""
+    """List the keys of the items of each message in a new history, the summary first."""
     return [
         [own for item in message.items if (own := format_item_key(item))]
         for message in _parse_history(payload).messages
@@ -164,7 +164,7 @@ def list_item_keys(payload: Record) -> list[list[str]]:
 
 
 class RolloutItems:
-    """Items of messages; those of the newest record are cached, since a record may hold several messages."""
+    """Reader of the items of messages. Those of the newest record are cached, since it may hold several messages."""
 
     def __init__(self) -> None:
         self._newest: tuple[LineContent | None, int] = (None, -1)
@@ -187,7 +187,7 @@ class RolloutItems:
 
 
 def _list_record_items(record: Record) -> list[list[Item]]:
-    """List the items of the messages in a record, by number; none for a message that is recorded as text only."""
+    """List the items of each message in a record, by number; empty if a message is recorded as text only."""
     line = parse_rollout_line(record)
     payload = as_object(line.payload)
     if line.kind != "compacted":
@@ -198,14 +198,12 @@ def _list_record_items(record: Record) -> list[list[Item]]:
 
 
 class _HistoryMessage(NamedTuple):
-    """Message of a history, and its items."""
-
     part: MessageRecord
     items: list[Item]
 
 
 class _History(NamedTuple):
-    """Messages of a history, the summary first; prompt order as their numbers and keys of earlier items; problems."""
+    """History: its messages, the summary first; its prompt order, as numbers of messages and keys of earlier items."""
 
     messages: list[_HistoryMessage]
     order: list[int | str]
@@ -249,7 +247,7 @@ def _parse_history(payload: Record) -> _History:
 
 
 def _is_history_summary(part: MessageRecord, text: str) -> bool:
-    """Return whether a message of a new history is the summary: by mark, encryption, or the recorded text."""
+    """Return whether a message of a new history is the summary: marked, encrypted, or equal to the recorded text."""
     if part.role != Role.USER or part.has_results or not part.blocks:
         return False
     block, marked = part.blocks[0], bool(part.flags & MessageFlag.SUMMARY)
@@ -257,16 +255,16 @@ def _is_history_summary(part: MessageRecord, text: str) -> bool:
 
 
 SUMMARY_PREFIX = "Another language model started to solve this problem and produced a summary of its thinking process"
-"""First words of the user message with the summary of a compaction."""
+"""First words of the user message that holds the summary of a compaction."""
 INSTRUCTIONS_START = "# AGENTS.md instructions"
 _ELEMENT_NAME = re.compile(r"[a-z][a-z0-9]*[_ ][a-z0-9_ ]*")
-"""Element name of several words: Codex's elements have such names, HTML's do not."""
+"""Element name of several words, which Codex's elements have and HTML's have not."""
 _SINGLE_WORD_ELEMENTS = ("skill", "hook", "recommended")
 MAX_TAG_LENGTH = 200
 
 
 def is_scaffolding(text: str) -> bool:
-    """Return whether a text of a user message was injected by Codex: instructions, or one of its elements."""
+    """Return whether Codex injected a text of a user message: instructions, or one of its elements."""
     text = text.strip()
     if text.startswith(INSTRUCTIONS_START):
         return True
@@ -280,7 +278,7 @@ def is_scaffolding(text: str) -> bool:
 
 
 def is_injected_message(blocks: list[dict[str, Any]]) -> bool:
-    """Return whether a user message is only scaffolding."""
+    """Return whether a user message consists of scaffolding only."""
     return bool(blocks) and all(block.get("type") == "text" and is_scaffolding(_get_text(block)) for block in blocks)
 
 

@@ -1,7 +1,7 @@
 """Writer of rollouts that Codex can resume: first line, context of a turn, and the items of the context.
 
-A context with a summary begins with a compaction that records the whole history up to the summary. Messages
-that were read from items are written as the same items; events shown on resuming (``event_msg``) are new.
+A context with a summary begins with a compaction that records the whole history up to the summary. Messages that were
+read from items are written as the same items. Events, which are displayed on resuming (``event_msg``), are new.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 VERSION = "0.142.4"
 """Version of Codex whose records are reproduced."""
 PROVIDER = "openai"
-"""Provider that is named in the first line; Codex resumes no rollout without one."""
+"""Provider that the first line names. Codex resumes no rollout without one."""
 _SOURCE_SESSION_MEMBERS = (
     *("forked_from_id", "parent_thread_id", "history_base", "session_id", "dynamic_tools", "context_window"),
     "history_mode",  # "paginated" needs an ordinal in each record
 )
-"""Members of a recorded first line that do not hold for a new session."""
+"""Members of a recorded first line that are wrong in a new session."""
 _USAGE_FIELDS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens", "total_tokens")
 
 Record = dict[str, Any]
@@ -85,10 +85,9 @@ class _Writer:
             yield self._build_record("event_msg", self._build_token_count((0, 0, 0, 0, self._estimate_context())))
 
     def _count_compacted(self, order: Sequence[int]) -> int:
-        """Count the messages that a compaction records: up to the last summary not between a call and its
-        result.
+        """Count the messages that a compaction records: up to the last summary that parts no call from its result.
 
-        A compaction's summary is a user message, so calls before it must have their results before it.
+        A compaction's summary is a user message, so earlier calls must have their results before it.
         """
         facts, count, last_result = self._session.facts, 0, -1
         rows = [(at, row) for at, message in enumerate(order) for row in facts.blocks_of(message)]
@@ -106,7 +105,7 @@ class _Writer:
         return {"timestamp": format_iso_time(self._time), "type": kind, "payload": payload}
 
     def _find_recorded_meta(self) -> tuple[Record, Record]:
-        """Return the first line and the newest turn context of the rollout that the session was read from, if any."""
+        """Return the first line and the newest turn context of the recorded rollout; empty for another recording."""
         recording = find_recording(self._session)
         content = recording.content
         if not isinstance(content, LineContent) or recording.info.format != "codex":
@@ -136,7 +135,7 @@ class _Writer:
         return {"cwd": cwd or self._session.info.cwd, **defaults, **members, "model": model}
 
     def _build_compaction(self, messages: Sequence[int]) -> Record:
-        """Build a compaction whose history is *messages*, the last of which is the summary."""
+        """Build a compaction whose history is *messages*; the last of them is the summary."""
         *before, summary = messages
         if self._session.facts.role[summary] == Role.ASSISTANT:
             self.losses.add_note("the summary is written as a user message, as Codex does")
@@ -147,7 +146,7 @@ class _Writer:
         return {"message": text, "replacement_history": history}
 
     def _build_display_events(self, written: WrittenItem) -> Iterator[Record]:
-        """Build the events shown when a session is resumed: typed texts, and texts of the assistant."""
+        """Build the events that are displayed on resuming: typed texts, and texts of the assistant."""
         item = written.item
         if item.get("type") != "message" or not (written.is_typed or item.get("role") == "assistant"):
             return
@@ -158,7 +157,7 @@ class _Writer:
             yield self._build_record("event_msg", {"type": kind, "message": text})
 
     def _estimate_context(self) -> int:
-        """Estimate the size of the context in tokens: Codex records it after a compaction, in place of usage."""
+        """Estimate the size of the context in tokens, which Codex records after a compaction in place of usage."""
         facts, context = self._session.facts, self._session.context_at()
         rows = [row for message in context.order for row in facts.blocks_of(message)]
         return bytes_to_tokens(facts.system_bytes + sum(facts.size[row] for row in rows))
@@ -178,13 +177,12 @@ class _Writer:
 
 
 def _find_first_payload(content: LineContent, rows: list[int], kind: str) -> Record:
-    """Return the payload of the first record of a type among some rows."""
     lines = (parse_rollout_line(content.read_record(row)) for row in rows)
     return next((as_object(line.payload) for line in lines if line.kind == kind), {})
 
 
 def _make_id() -> str:
-    """Make a UUID of version 7, which begins with the time, like Codex's."""
+    """Make a UUID of version 7, which begins with the time, as Codex does."""
     time = parse_time_ms(datetime.now(UTC))
     number = (time << 80) | (7 << 76) | (secrets.randbits(12) << 64) | (2 << 62) | secrets.randbits(62)
     return str(uuid.UUID(int=number))

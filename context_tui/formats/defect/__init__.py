@@ -1,7 +1,7 @@
 """defect, a coding agent for the terminal.
 
-A session is a folder with ``meta.json`` (its description), ``journal.jsonl`` (its messages, a JSON object per line) and
-``snapshot.json`` (the history after the last turn).
+A session is a folder with ``meta.json`` (its description), ``journal.jsonl`` (its messages, one JSON object per line)
+and ``snapshot.json`` (the history after the last turn).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DefectFormat(Format):
     build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the numbers of records, the reference of a snapshot, or a description next to session files."""
+        """Claim by numbered records, by a snapshot's reference to its journal, or by a description beside one."""
         objects = [value for value in parse_first_values(head) if isinstance(value, dict)]
         if objects and is_journal_line(objects[0]):
             return Claim(90, "numbered records of a journal")
@@ -58,11 +58,11 @@ class DefectFormat(Format):
         return None
 
     def is_standalone(self, path: Path) -> bool:
-        """Return whether a file is the one from which its folder's session is read."""
+        """Return whether the session of a folder is read from this of its files."""
         return path.name not in (paths.META_FILE, paths.SNAPSHOT_FILE) or paths.find_session_file(path) == path
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the session of a folder with a description, or those of its subfolders."""
+        """List the session of a folder that has a description, or those of its subfolders."""
         if not paths.read_meta(path):
             return [info for file in paths.find_sessions_below(path) for info in self.list_sessions(file)]
         file = paths.find_session_file(path / paths.META_FILE)
@@ -102,7 +102,7 @@ class DefectFormat(Format):
         return read_document_title(path, SnapshotShape(), _find_history)
 
     def can_copy(self, session: Session) -> bool:
-        """Return False for a branch, which is only a part of the lines."""
+        """Return False for a branch, whose lines are only part of the file."""
         return isinstance(session.content, DocumentContent) or is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
@@ -111,7 +111,6 @@ class DefectFormat(Format):
 
 
 def _is_snapshot_file(path: Path) -> bool:
-    """Return whether a file is a snapshot, whatever its name."""
     return any(map(paths.is_snapshot, read_first_objects(path)[:1]))
 
 

@@ -1,7 +1,7 @@
-"""Session folders of defect: description, journal, and the snapshot that a shortened journal continues.
+"""Session folders of defect: the description, the journal, and the snapshot that a shortened journal continues.
 
-defect writes the snapshot at the end of each turn, as a shortcut; a shortened journal begins after a snapshot and is
-incomplete without it.
+At the end of each turn, defect writes a snapshot, from which it loads faster. A shortened journal begins after a
+snapshot and is incomplete without it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_meta(value: Record) -> bool:
 
 
 def is_snapshot(value: Record) -> bool:
-    """Return whether an object is a snapshot, with the history and the part of the journal that it replaces."""
+    """Return whether an object is a snapshot: a history, with the number of the next line of the journal."""
     return "schema_version" in value and "next_seq" in value and "record" not in value
 
 
@@ -53,7 +53,7 @@ def read_meta(folder: Path) -> Record:
 
 
 def find_session_file(path: Path) -> Path:
-    """Return the file from which a session is read, by any file of its folder: the journal, or the lone snapshot."""
+    """Return the file from which a session is read (its journal, or a lone snapshot), given any file of its folder."""
     journal, snapshot = path.with_name(JOURNAL_FILE), path.with_name(SNAPSHOT_FILE)
     if path.name not in (META_FILE, SNAPSHOT_FILE, JOURNAL_FILE):
         return path
@@ -64,7 +64,7 @@ def find_session_file(path: Path) -> Path:
 
 
 def find_sessions_below(folder: Path) -> Iterator[Path]:
-    """Yield the session files in the folders of *folder*; none is opened."""
+    """Yield the session file of each folder in *folder*, without opening any."""
     for entry in list_entries(folder):
         meta = Path(entry.path, META_FILE)
         if entry.is_dir() and os.path.isfile(meta) and os.path.isfile(file := find_session_file(meta)):
@@ -82,10 +82,10 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def read_journal_base(journal: Path) -> Record | None:
-    """Read the base of a shortened journal, as a line before its first; None for a complete journal.
+    """Return the history before the first line of a shortened journal, as another line; None for a complete journal.
 
     The snapshot may include lines that are still in the journal. If these only add messages, the messages are removed
-    from the snapshot, so that each is read from its own line; else such lines are left out.
+    from the snapshot, so that each is read from its own line. Otherwise the lines are left out.
     """
     first = next((value for value in read_first_objects(journal) if is_journal_line(value)), None)
     begins = first.get("seq") if first else None
@@ -104,7 +104,7 @@ def read_journal_base(journal: Path) -> Record | None:
 
 
 def _read_added_messages(journal: Path, before: int) -> list[Any] | None:
-    """Read the messages that the lines before a number add to the history; None if they change it otherwise."""
+    """Return the messages that lines numbered below *before* add; None if these lines change the history otherwise."""
     messages: list[Any] = []
     turn_end = 0
     with open_regular(journal) as file:
@@ -130,6 +130,5 @@ def _read_added_messages(journal: Path, before: int) -> list[Any] | None:
 
 
 def _read_object(path: Path) -> Record:
-    """Read the object in a file; an empty one if there is none or it cannot be read."""
     value = as_object(read_json(path, MAX_RECORD_BYTES))
     return {} if is_nested_deeper(value) else value

@@ -1,7 +1,7 @@
 """Reader of defect's journals: turns, and snapshots that replace the history.
 
-Usage is recorded per turn, as the sum of its requests. A failed turn is reverted. defect records no compaction while it
-runs (0.1.0-alpha.6), but its loader treats a snapshot between the lines as the history from there on.
+Usage is recorded per turn, as the sum of its requests. A failed turn is reverted. defect does not record compactions
+while it runs (0.1.0-alpha.6), but its loader takes a snapshot between the lines as the history from there on.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Record = dict[str, Any]
 Block = dict[str, Any]
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 _OUTPUT_MEMBERS = {"text": "text", "json": "value", "content": "blocks"}
-"""Member with the body of a result, by its kind."""
+"""Member that holds the body of a result, by the kind of the result."""
 
 
 def is_journal_line(value: Record) -> bool:
@@ -53,9 +53,10 @@ def is_journal_line(value: Record) -> bool:
 
 
 class JournalShape:
-    """Journal; of a snapshot only messages that differ from the known ones are added.
+    """Parser of the lines of a journal. Of a snapshot, only messages that differ from known ones are added.
 
-    Lines with numbers up to *known* repeat known messages, except the base before the journal, which has that number.
+    Lines numbered up to ``base_seq`` repeat known messages. The first of all, the base before the journal, has that
+    number itself.
     """
 
     def __init__(self, base_seq: int = -1) -> None:
@@ -86,7 +87,7 @@ class JournalShape:
         raise ValueError(f"a record of unknown type {str(inside.get('type'))[:40]!r}")
 
     def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
-        """Resolve a line by those before it; a snapshot is compared with the history that it replaces."""
+        """Resolve a line by the lines before it. A snapshot is compared with the history that it replaces."""
         assert not isinstance(part, RecordGroup)
         notes, seq = part.notes, record.get("seq")
         if type(seq) is int and self._seq is not None and seq <= self._base_seq:
@@ -123,7 +124,7 @@ class JournalShape:
         return str(self._key_count)
 
     def _place_snapshot(self, part: HistoryRecord) -> ParsedRecord:
-        """Resolve a snapshot: its new messages, and changes of known ones."""
+        """Resolve a snapshot to its new messages, and to the results that were cleared in known ones."""
         old, at = self._history, 0
         exact, bare = _index_history(old, _format_signature), _index_history(old, _format_bare_signature)
         history: list[tuple[str, MessageRecord]] = []
@@ -171,25 +172,25 @@ def parse_message(value: Any) -> MessageRecord:
 
 
 class SnapshotShape(DocumentShape):
-    """History in a snapshot without a journal."""
+    """Parser of the history in a snapshot without a journal."""
 
     lists: ClassVar[MessageLists] = MessageLists(keys=("history",), required_keys=("role",), excluded_keys=("history",))
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read nothing: a snapshot has only the history."""
+        """Read nothing, since a snapshot has only the history."""
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         return parse_message(value)
 
 
 def _parse_usage(value: Any) -> Usage | None:
-    """Parse the usage of a turn; None if the provider reported none, so that every size is null."""
+    """Parse the usage of a turn; None if every size is null, since the provider reported none."""
     is_reported = isinstance(value, dict) and any(size is not None for size in value.values())
     return parse_anthropic_usage(value) if is_reported else None
 
 
 def _parse_block(item: Block) -> Block:
-    """Convert a block to Anthropic's form; one without counterpart is kept unchanged."""
+    """Convert a block to Anthropic's form; one without a counterpart stays unchanged."""
     match item.get("type"):
         case "thinking":
             signature = {"signature": item["signature"]} if item.get("signature") is not None else {}
@@ -205,7 +206,6 @@ def _parse_block(item: Block) -> Block:
 
 
 def _parse_image(item: Block) -> Block:
-    """Parse an image, whose data or URL is in a separate object."""
     match item.get("data"):
         case {"kind": "base64", "encoded": str() as data}:
             return build_image(parse_id(item.get("mime")) or "image/png", data)
@@ -215,7 +215,6 @@ def _parse_image(item: Block) -> Block:
 
 
 def _parse_output(output: Any) -> Any:
-    """Parse the body of a result: a text, any value, or texts and images."""
     if not isinstance(output, dict) or not isinstance(kind := output.get("kind"), str):
         return output
     if kind not in _OUTPUT_MEMBERS or _OUTPUT_MEMBERS[kind] not in output:
@@ -238,7 +237,7 @@ def _format_signature(part: MessageRecord) -> str:
 
 
 def _format_bare_signature(part: MessageRecord) -> str:
-    """Format the signature of a message without the bodies of its results."""
+    """Return the signature of a message without the bodies of its results."""
     blocks = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in part.blocks]
     return compact_text([part.role, blocks])
 
@@ -251,14 +250,14 @@ def _index_history(history: list[tuple[str, MessageRecord]], format_key: Any) ->
 
 
 def _pop_place(places: list[int], at: int) -> int:
-    """Pop the first place that is not before *at*; -1 for none. Earlier places are dropped."""
+    """Return the first place that is not before *start*, or -1; earlier places are removed."""
     while places and places[0] < at:
         places.pop(0)
     return places[0] if places else -1
 
 
 def _find_cleared_calls(before: MessageRecord, after: MessageRecord) -> list[str] | None:
-    """Return the calls whose results were cleared; None if anything else differs."""
+    """Return the calls whose results were cleared between two versions of a message; None if anything else differs."""
     calls: list[str] = []
     for old, new in zip(before.blocks, after.blocks, strict=True):
         if old != new:

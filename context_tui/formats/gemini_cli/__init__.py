@@ -54,7 +54,6 @@ class GeminiCliFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the session, and the sessions of its sub-agents, whose parent it is."""
         [main] = list_only_session(path, self.name)
         head = next(iter(read_first_objects(path)), {})
         if head.get("kind") == "subagent":
@@ -77,7 +76,6 @@ class GeminiCliFormat(Format):
         )
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the session of the sub-agent that a call started, according to the call."""
         facts = session.facts
         own, message = facts.call_id(call), facts.block_message[call]
         for record in _read_records(session, message):
@@ -94,7 +92,7 @@ class GeminiCliFormat(Format):
         raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")
 
     def is_standalone(self, path: Path) -> bool:
-        """Return whether a file is not a sub-agent's; those are in a subfolder of the chats."""
+        """Return False for a sub-agent's file, which is in a subfolder of the chats."""
         return path.suffix not in CHAT_SUFFIXES or path.parent.parent.name != "chats"
 
     def read_title(self, path: Path) -> str:
@@ -110,7 +108,7 @@ class GeminiCliFormat(Format):
         return typed
 
     def can_copy(self, session: Session) -> bool:
-        """Return False for a branch, which is only some of the file."""
+        """Return False for a branch, which is only part of the file."""
         return is_whole_file(session) if isinstance(session.content, LineContent) else not session.info.id
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
@@ -128,7 +126,7 @@ def _find_typed_text(message: Any) -> str:
 
 
 def _is_document(path: Path) -> bool:
-    """Return whether a file is one document, whose only object holds the messages, rather than JSON Lines."""
+    """Return whether a file is one document with all messages, rather than JSON Lines."""
     values = read_first_values(path)
     return len(values) == 1 and isinstance(values[0], dict) and "messages" in values[0]
 

@@ -1,4 +1,4 @@
-"""Paths of Gemini CLI's sessions; those of sub-agents are in a folder named after their parent session."""
+"""Paths of Gemini CLI's sessions. Those of sub-agents are in a folder named after their parent session."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def compute_project_hash(folder: str) -> str:
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the sessions of every project; a folder is named by the hash of the project's path, or (newer) by its name.
+    """Yield the sessions of every project. Folders are named by the hash of the project's path, newer ones by its name.
 
-    With a name, only the content of a file can confirm that it belongs to the current project.
+    A folder name that is the current project's name may be another project's; only the content of a file can confirm
+    it.
     """
     hashed = compute_project_hash(str(cwd.absolute()))
     slug = re.sub("[^a-z0-9]+", "-", cwd.name.lower()).strip("-")

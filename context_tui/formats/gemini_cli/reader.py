@@ -1,7 +1,7 @@
 """Reader of Gemini CLI's messages and records, in documents (up to 0.38) and in JSON Lines (since 0.39).
 
-Results are recorded with their calls, so that one record holds a message of the model and the message with its results.
-Thoughts are summaries from the API; they are not sent again.
+Results are recorded with their calls, so one record holds both a message of the model and the message with the results.
+Thoughts are the API's summaries; they are not sent again.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _HistoryMessage(NamedTuple):
 
 
 class GeminiLineShape:
-    """Records of a JSON Lines file (since 0.39)."""
+    """Parser of the records of a JSON Lines file (since 0.39)."""
 
     def __init__(self) -> None:
         self._history: dict[str, _HistoryMessage] = {}  # by key, in the order of the history
@@ -87,7 +87,7 @@ class GeminiLineShape:
         raise ValueError("neither a message nor anything else that Gemini CLI records")
 
     def resolve_in_order(self, record: dict[str, Any], part: ParsedRecord) -> ParsedRecord:
-        """Resolve a record by those before it; a rewritten history is compared with the known one."""
+        """Resolve a record by the records before it. A rewritten history is compared with the known one."""
         if isinstance(part, RewindRecord):
             while self._history and self._history.popitem()[0] != part.target:
                 pass
@@ -105,10 +105,10 @@ class GeminiLineShape:
         return part
 
     def _place_history(self, part: HistoryRecord) -> ParsedRecord:
-        """Resolve a rewritten history, which is a compression if anything of the previous one is missing.
+        """Resolve a rewritten history. It is a compression if any message of the previous one is missing.
 
-        A message that differs only by removed results is the known message. A program that resumes a session begins
-        with a history of its setup, and then writes the one that it resumes.
+        A message in which only results were removed is the known message. A program that resumes a session first writes
+        a history of its setup, and then the one that it resumes.
         """
         if self._history and part.messages and all(_is_setup(each) for each in part.messages):
             return MetadataRecord()
@@ -138,10 +138,10 @@ class GeminiLineShape:
 
 
 class GeminiDocumentShape(DocumentShape):
-    """Message list of a document (up to 0.38)."""
+    """Parser of the messages of a document (up to 0.38)."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Set the accounting: the context consists of the messages alone; Google's input tokens include cached ones."""
+        """Record that Google's input tokens include cached ones; the document states nothing else."""
         builder.facts.input_includes_cache = True
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
@@ -151,7 +151,7 @@ class GeminiDocumentShape(DocumentShape):
 
 
 def find_message_lists(values: list[Element]) -> list[Run]:
-    """Return the message list of the document that some JSON values form."""
+    """Return the message list of a document, given the values of a file."""
     runs = []
     for value in values[:1]:
         members = decode_members(value) or {}
@@ -161,7 +161,7 @@ def find_message_lists(values: list[Element]) -> list[Run]:
 
 
 def parse_gemini_usage(value: Any) -> Usage | None:
-    """Parse recorded tokens: input includes cached tokens but not those of tools; output excludes thoughts.
+    """Parse recorded tokens. The input includes cached tokens but not those of tools; the output excludes thoughts.
 
     Raises:
         ValueError: a size is invalid; the message names it.
@@ -177,7 +177,7 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | Om
     """Parse a message, and for a message of the model also the results of its calls.
 
     Args:
-        name: The prefix of the ids made for calls without one.
+        name: Prefix of the ids that calls without one get.
 
     Raises:
         ValueError: the value is not a message.
@@ -208,13 +208,13 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | Om
 
 
 def parse_content(content: Any) -> Iterator[Block]:
-    """Convert Gemini's parts to blocks; a part without counterpart is kept, unknown to every estimator."""
+    """Convert Gemini's parts to blocks. A part without a counterpart stays unchanged; estimators cannot measure it."""
     for part in content if isinstance(content, list) else [] if content in (None, "") else [content]:
         yield _parse_block(part)
 
 
 def is_command(text: str) -> bool:
-    """Return whether typed text is a command to Gemini CLI, which is not sent; comments in code are not commands.
+    """Return whether typed text is a command to Gemini CLI, which is not sent. Comments in code are not commands.
 
     Source: Gemini CLI, isSlashCommand; up to 0.1 also commands with ``?``.
     """
@@ -222,7 +222,6 @@ def is_command(text: str) -> bool:
 
 
 def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
-    """Parse a message of the user role: typed text, injected text, or results."""
     blocks = list(parse_content(message.get("content")))
     text = next((parse_id(block.get("text")) for block in blocks if block.get("type") == "text"), "").lstrip()
     results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
@@ -238,7 +237,7 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
 
 
 def _parse_history(messages: list[Any]) -> HistoryRecord:
-    """Parse a rewritten history: compressed to a summary, with results removed, or with more messages."""
+    """Parse a rewritten history. It may be compressed to a summary, lack results, or have more messages."""
     objects = [message for message in messages if isinstance(message, dict)]
     ids = {parse_id(message.get("id")) for message in objects}
     objects = [_drop_results(each) if f"{parse_id(each.get('id'))}_response" in ids else each for each in objects]
@@ -273,12 +272,11 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
 
 
 def _drop_results(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message without the results of its calls, which are a message of their own."""
     return {**message, "toolCalls": [{**call, "result": None} for call in list_objects(message.get("toolCalls"))]}
 
 
 def _summarize_message(parts: Sequence[MessageRecord | OmittedMessage]) -> _HistoryMessage:
-    """Summarize a message by its parts, in any notation; thoughts are left out, since histories have none."""
+    """Return the signatures of a message, given its records. Thoughts are left out, since histories have none."""
     blocks = [block for block in _list_blocks(parts) if block.get("type") != "thinking"]
     bare = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in blocks]
     is_sent = isinstance(parts[0], MessageRecord) and not parts[0].flags & MessageFlag.NOT_SENT
@@ -290,7 +288,7 @@ def _list_blocks(parts: Iterable[MessageRecord | OmittedMessage]) -> list[Block]
 
 
 def _group_messages(parts: Iterable[MessageRecord | OmittedMessage]) -> Iterator[list[MessageRecord]]:
-    """Group the messages of a history: one with a key, and the following ones without."""
+    """Group the records of a history: one with a key, and those after it without a key, are one message."""
     own = list[MessageRecord]()
     for part in parts:
         if isinstance(part, OmittedMessage):
@@ -304,21 +302,18 @@ def _group_messages(parts: Iterable[MessageRecord | OmittedMessage]) -> Iterator
 
 
 def _is_setup(part: MessageRecord | OmittedMessage) -> bool:
-    """Return whether a message states the folder and the date."""
     return isinstance(part, MessageRecord) and any(
         str(block.get("text") or "").lstrip().startswith(SETUP_START) for block in part.blocks
     )
 
 
 def _find_answered_calls(parts: Iterable[MessageRecord | OmittedMessage]) -> Iterator[str]:
-    """Return the calls whose results are in some messages."""
     for block in _list_blocks(parts):
         if block.get("type") == "tool_result":
             yield parse_id(block.get("tool_use_id"))
 
 
 def _find_masked_calls(parts: list[MessageRecord]) -> Iterator[str]:
-    """Return the calls of a message whose results were removed."""
     for block in (block for block in _list_blocks(parts) if block.get("type") == "tool_result"):
         body = block.get("content")
         if isinstance(body, str) and body.lstrip().startswith(MASKED_START):
@@ -332,7 +327,7 @@ def _parse_thoughts(message: dict[str, Any]) -> Iterator[Block]:
 
 
 def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]]) -> Iterator[Block]:
-    """Parse a reply and its calls; a call in the content and in *calls* counts once, with the id that has a result."""
+    """Yield the blocks of a reply, then its calls. A call that is both in the content and in *calls* counts once."""
     ids = set[str]()
     for block in parse_content(message.get("content")):
         if block.get("type") == "tool_use":
@@ -356,7 +351,6 @@ def _parse_name_and_arguments(call: dict[str, Any]) -> tuple[str, dict[str, Any]
 
 
 def _parse_result(call: dict[str, Any], own: str) -> Block:
-    """Parse the result of a call, which may be several parts."""
     value = call.get("result")
     if isinstance(value, str):
         body: Any = value
@@ -394,7 +388,7 @@ def _parse_block(part: Any) -> Any:
 
 
 def _parse_function_response(answer: dict[str, Any]) -> Block:
-    """Parse a functionResponse: its output or error as text if that is all, else its JSON; and other parts."""
+    """Parse a functionResponse: a lone output or error as text, else all members as JSON; and its other parts."""
     response = answer.get("response")
     members = as_object(response)
     [only] = members if len(members) == 1 else [""]

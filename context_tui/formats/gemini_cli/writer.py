@@ -64,21 +64,17 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
 
 
 def _find_chats_folder(cwd: str) -> Path | None:
-    """Return the chats of a project whose folder is named by the hash of its path; None if there are none."""
     chats = find_projects_folder(os.environ) / compute_project_hash(cwd) / "chats"
     return chats if cwd and os.path.isdir(chats) else None
 
 
 class _Writer:
-    """Builder of the records of a context."""
-
     def __init__(self, session: Session, losses: Losses) -> None:
         self._session, self._losses = session, losses
         self._facts = session.facts
         self._usages, self._models = collect_usage(session), collect_models(session)
 
     def build_records(self) -> Iterator[Record]:
-        """Build the metadata, then the messages."""
         times = [time for time in self._facts.time if time >= 0]
         yield {
             "sessionId": str(uuid.uuid4()),
@@ -181,7 +177,7 @@ class _Writer:
         return {"functionResponse": {**members, **({"parts": parts} if parts else {})}}
 
     def _build_user_records(self, index: int, blocks: list[Block]) -> Iterator[Record]:
-        """Build the records of the user role: results without their call, and texts."""
+        """Build the records of a user message: results without their call, and texts."""
         results, texts = split_results(blocks)
         if results:
             yield self._build_record(
@@ -224,6 +220,6 @@ def _build_part(block: Block) -> Record | None:
 
 
 def _format_usage(usage: Usage) -> Record:
-    """Format usage as Google's API reports it: the input includes cached tokens."""
+    """Format usage as Google's API reports it, with cached tokens included in the input."""
     sizes = {"input": usage.context, "output": usage.output, "cached": usage.cache_read, "thoughts": 0, "tool": 0}
     return {**sizes, "total": usage.context + usage.output}

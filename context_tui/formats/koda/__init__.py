@@ -1,7 +1,7 @@
 """koda, a coding agent for the terminal.
 
-All sessions are kept in one SQLite database, ``koda.db``, with a row per message. Rows archived by compactions stay in
-it. Tables other than those of sessions are never read.
+One SQLite database, ``koda.db``, holds all sessions, with a row per message. Rows that a compaction archived stay in
+it. Only the tables of sessions are read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ class KodaFormat(Format):
     edit_in_place = staticmethod(clear_rows)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the tables of the database, and the columns of ``messages``."""
         if not head.startswith(SQLITE_MAGIC):
             return None
         columns, metadata = read_columns(path, "messages", "session_metadata")
@@ -47,7 +46,7 @@ class KodaFormat(Format):
         return Claim(99 if sure else 80, "koda's tables")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions with messages, in the order in which they began; always by id."""
+        """List the sessions with messages in the order in which they began, always by id."""
         with closing(Database(path)) as database:
             return _list_sessions(database)
 
@@ -58,7 +57,7 @@ class KodaFormat(Format):
         return scanner
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the database, at the path in koda's code and at the path in its documentation."""
+        """Yield the databases at the path in koda's code and at the path in its documentation."""
         folder = Path(environ.get("XDG_CONFIG_HOME") or find_home_folder(environ) / ".config") / "koda"
         places = (folder / "db" / "koda.db", folder / "koda.db")
         return [SessionFile(path, ALL_PROJECTS, False) for path in places if os.path.isfile(path)]

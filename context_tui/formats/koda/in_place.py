@@ -1,7 +1,7 @@
 """In-place clearing of results in koda's own database, by the statement that koda uses.
 
-koda's microcompaction is ``UPDATE messages SET content = ? WHERE id IN (...)``, 100 rows at once; no other column or
-table is touched (koda-core, ``microcompact.rs`` and ``db/queries.rs``). Here it is one transaction, for all batches.
+koda's microcompaction is ``UPDATE messages SET content = ? WHERE id IN (...)``, for 100 rows at once. It changes no
+other column or table (koda-core, ``microcompact.rs`` and ``db/queries.rs``). Here one transaction covers all batches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BATCH_ROWS = 100
 
 
 def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
-    """Clear the results of these block rows, if no other process has the database open, after a backup.
+    """Back up the database, and clear the results in these block rows; no other process may have the database open.
 
     Returns:
         The path of the backup.
@@ -63,7 +63,7 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
 
 
 def _find_records(session: Session, texts: Mapping[int, str]) -> list[int]:
-    """Return the records of some results, each of which is one row."""
+    """Return the records of these results, each of which is one row."""
     facts, matches = session.facts, []
     for message in sorted({facts.block_message[block] for block in texts}):
         blocks, records = list(facts.blocks_of(message)), list(facts.records_of(message))
@@ -74,10 +74,10 @@ def _find_records(session: Session, texts: Mapping[int, str]) -> list[int]:
 
 
 def _compute_expected_state(rows: RowCursor[KodaRow], database: LockedDatabase, ids: set[int]) -> tuple[int, int, int]:
-    """Compute the new state of the rows from the present one, which must equal the state that was read.
+    """Return the state that the rows will have after the change.
 
     Raises:
-        Error: the rows have changed since.
+        Error: the rows have changed since they were read.
     """
     current, after = RowCursor(database, KodaShape(database), rows.session), 0
     for row in current.read_remaining():

@@ -1,7 +1,7 @@
-"""Reader of rows of koda's ``messages`` table, in any version of the schema, and of the compactions they imply.
+"""Reader of the rows of koda's ``messages`` table, in any version of the schema, and of the compactions they imply.
 
-A compaction stamps the rows it archives and appends two rows: the summary, and a hint to continue. Rows are sent by
-id, so the context after it consists of the remaining rows, the summary, and the hint.
+A compaction stamps the rows that it archives, and appends two rows: the summary, and a hint to continue. Requests hold
+rows in the order of their ids, so the context after a compaction is the remaining rows, the summary, and the hint.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Stamp = tuple[int, str]
 
 
 def update_compactions(facts: Facts, archived: Sequence[str | None]) -> None:
-    """Replace the compactions of a session, and the contexts after them."""
+    """Replace the compactions of a session by those that the archiving times of its messages imply."""
     replace_compactions(facts, find_compactions(facts, archived))
     mark_archived_unsent(facts, archived)
 
 
 def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compaction]:
-    """Find the compactions of a session; ``archived`` holds the archiving time of each message."""
+    """Return the compactions of a session. ``archived`` holds the archiving time of each message, or None."""
     stamps = [None if time is None else (parse_time_ms(time), time) for time in archived]
     summaries = [m for m in range(len(facts)) if facts.flags[m] & MessageFlag.SUMMARY and facts.role[m] == Role.SYSTEM]
     compactions: list[Compaction] = []
@@ -51,10 +51,10 @@ def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compa
 
 
 def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> list[Stamp | None]:
-    """Match each summary to the stamp of its archived rows, if any.
+    """Match each summary to the stamp of the rows that its compaction archived, if any.
 
-    It is the latest stamp whose rows are all older than the summary, and that is earlier than the stamp of the summary
-    itself and the stamps of later summaries.
+    It is the latest stamp that is earlier than the summary's own stamp and than those of later summaries, and all of
+    whose rows are older than the summary.
     """
     last_with = {stamp: message for message, stamp in enumerate(stamps) if stamp is not None}
     possible = sorted(last_with)
@@ -73,7 +73,7 @@ def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> l
 
 
 class _RemainingRows:
-    """Rows that successive compactions left in the context, since none of them archived these."""
+    """Rows that are in the context after successive compactions."""
 
     def __init__(self, stamps: Sequence[Stamp | None]) -> None:
         self._stamps = stamps
@@ -83,7 +83,10 @@ class _RemainingRows:
         self._stops: list[int] = []
 
     def compute_remaining(self, summary: int, own: Stamp) -> Spans:
-        """Compute the messages before *summary* that remain after *own*'s rows are archived; call in order."""
+        """Return the messages before *summary* that stay when the rows up to the stamp *archived* are archived.
+
+        It must be called for the summaries in order.
+        """
         for message in range(self._next_message, summary):
             if self._stops and self._stops[-1] == message:
                 self._stops[-1] += 1
@@ -106,14 +109,14 @@ class _RemainingRows:
 
 
 def mark_archived_unsent(facts: Facts, archived: Sequence[str | None]) -> None:
-    """Mark archived rows of a deleted summary, which the last context would include, as not sent."""
+    """Mark archived rows in the last context as not sent: their summary was deleted."""
     for message in order_at(facts, len(facts))[1]:
         if archived[message] is not None:
             facts.flags[message] |= MessageFlag.NOT_SENT
 
 
 def _is_hint_next(facts: Facts, summary: int) -> bool:
-    """Return whether a hint follows a summary: a text of the assistant without a model's usage."""
+    """Return whether a hint follows a summary: a text of the assistant that records no usage of a model."""
     hint = summary + 1
     if hint >= len(facts) or facts.role[hint] != Role.ASSISTANT:
         return False
@@ -124,7 +127,7 @@ def _is_hint_next(facts: Facts, summary: int) -> bool:
 
 
 class KodaShape:
-    """Rows of ``messages``, of any version of the schema."""
+    """Parser of the rows of ``messages``, in any version of the schema."""
 
     session_column = "session_id"
     id_column = "id"
@@ -149,7 +152,7 @@ class KodaShape:
         return "\n".join(decode_text(value) for value in row.texts)
 
     def add_facts(self, row: KodaRow, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
-        """Record whether prompt tokens include cached ones, rows of the system prompt, and the archiving time."""
+        """Record whether prompt tokens include cached ones, count system prompts, and keep the archiving time."""
         if usage and usage.fresh != row.prompt_tokens:
             builder.facts.input_includes_cache = True
         if message < 0:
@@ -165,7 +168,7 @@ ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, 
 
 
 class KodaRow(NamedTuple):
-    """Row of ``messages``; older schemas lack most columns, which are then NULL."""
+    """Row of ``messages``. Older schemas lack most columns, which are then NULL."""
 
     id: Any
     role: Any
@@ -183,12 +186,11 @@ class KodaRow(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Size of the row's texts in bytes, as counted by the database."""
+        """Size of the row's texts in bytes."""
         return sum(len(encode_value(value)) for value in self.texts)
 
     @property
     def texts(self) -> list[Any]:
-        """Texts of the row."""
         return [value for value in (self.content, self.tool_calls) if value is not None]
 
 
@@ -198,9 +200,9 @@ def format_column_list(columns: frozenset[str]) -> str:
 
 
 def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:
-    """Parse a row. koda treats an unknown role as the user's.
+    """Parse a row. An unknown role is taken for the user's, as koda does.
 
-    With ``has_completion`` the schema marks replies as complete; incomplete ones are never sent.
+    With ``has_completion`` the schema marks complete replies; koda never sends incomplete ones.
     """
     role = ROLES.get(decode_text(row.role), Role.USER)
     content = None if row.content is None else decode_text(row.content)
@@ -226,7 +228,7 @@ def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:
 
 
 def _parse_calls(row: KodaRow) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """Parse the calls of an assistant row; an unreadable list is ignored, as koda does."""
+    """Parse the calls of an assistant row. An unreadable list is ignored, as koda does."""
     if not row.tool_calls:
         return [], ()
     try:
@@ -245,13 +247,10 @@ def _parse_calls(row: KodaRow) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
 
 
 def _parse_usage(row: KodaRow) -> Usage | None:
-    """Parse recorded usage, as the provider reported it to koda.
+    """Parse usage, which koda records as the provider reports it.
 
-    Anthropic's prompt tokens exclude cached tokens, those of other providers include them, and the row does not state
+    Prompt tokens of Anthropic exclude cached tokens, those of other providers include them, and the row does not name
     the provider. Cache writes, or more cache reads than prompt tokens, indicate Anthropic.
-
-    Raises:
-        ValueError: a size is invalid; the message names it.
     """
     if row.prompt_tokens is None:
         return None

@@ -64,13 +64,13 @@ _CONSTRAINTS = {
     "messages": {_FOREIGN_KEY: {"session_id"}},
     "session_metadata": {"PRIMARY KEY(session_id, key)": {"session_id", "key"}, _FOREIGN_KEY: {"session_id"}},
 }
-"""Table constraints, with the columns that each needs."""
+"""Table constraints, with the columns that each of them needs."""
 BATCH_ROWS = 64
 """Rows copied at once."""
 
 
 def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
-    """Format the statements that create the tables: all of them, or with the columns and gaps of a database.
+    """Return the statements that create the tables: all of them, or those that another database has.
 
     Args:
         columns: The columns of each table of that database.
@@ -90,7 +90,7 @@ def copy_rows(session: Session, path: Path) -> list[str] | None:
     """Write a database with the rows of *session* in all tables of sessions.
 
     Returns:
-        Notes on what is left out; None for a session that was not read from a database.
+        Notes on what is left out; None if the session was not read from a database.
 
     Raises:
         OSError: the database cannot be written.
@@ -116,7 +116,7 @@ def copy_rows(session: Session, path: Path) -> list[str] | None:
 def _copy_table(
     source: Database, copied: sqlite3.Connection, table: str, names: list[str], condition: str, session: str, last: int
 ) -> None:
-    """Copy the rows of one session from a table; of messages only those up to the id *last*, which were read."""
+    """Copy the rows of one session from a table; of messages only those that were read, up to the id *last*."""
     # Text is read as bytes, so that invalid UTF-8 stays unchanged.
     value = "CASE typeof(?{0}) WHEN 'blob' THEN CAST(?{0} AS TEXT) ELSE ?{0} END"
     values = ", ".join(value.format(number) for number in range(1, len(names) + 1))
@@ -136,7 +136,7 @@ RowValues = dict[str, Any]
 THINKING_TYPES = ("thinking", "redacted_thinking")
 ASSISTANT_TYPES = ("text", "tool_use", *THINKING_TYPES)
 USER_TYPES = ("text", "tool_result")
-"""Types of blocks that a row can hold; an image is replaced by a word."""
+"""Types of blocks that a row can hold. An image is replaced by a word."""
 JOINED_TEXTS = "messages whose texts were merged into one"
 SUMMARY_MARKED = "summaries written as koda's system row, with koda's marker"
 
@@ -150,10 +150,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 
 def write_database(session: Session, path: Path) -> Losses:
-    """Write the tables and the rows.
-
-    Returns:
-        The losses.
+    """Write a new database with the session's context; return the losses.
 
     Raises:
         OSError: the database cannot be written.
@@ -213,7 +210,7 @@ def _format_time(time: datetime) -> str:
 
 
 def _format_usage(usage: Usage) -> RowValues:
-    """Format usage for koda's columns: without cache writes, prompt tokens include cached ones."""
+    """Format usage for koda's columns. Prompt tokens include cached ones unless there are cache writes."""
     written = usage.cache_write_5m + usage.cache_write_1h
     return {
         "prompt_tokens": usage.fresh if written else usage.fresh + usage.cache_read,
@@ -260,7 +257,7 @@ def _build_rows(message: Message, losses: Losses) -> list[RowValues]:
 
 
 def _format_summary(blocks: list[Block]) -> str:
-    """Format a summary for koda's system row; empty if the blocks are not a summary."""
+    """Return a summary in the form of koda's system row; empty if the blocks are not a summary."""
     texts = [str(block.get("text") or "") for block in blocks if block.get("type") == "text"]
     if len(texts) != len(blocks) or not texts:
         return ""

@@ -26,7 +26,6 @@ class OpenAIFormat(DocumentFormat):
     copy = staticmethod(copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise tool calls, tool messages and function schemas; a system message in the list is a hint."""
         run = read_head_run(head)
         if run is None or not (run.elements or run.members):
             return None

@@ -1,4 +1,4 @@
-"""Reader of Chat Completions messages, as Anthropic-shaped blocks."""
+"""Reader of Chat Completions messages, which become Anthropic-shaped blocks."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ ROLES = {
     **{"tool": Role.USER, "function": Role.USER},
 }
 TEXT_RESULT_START = "EXECUTION RESULT of ["
-"""Start of a call's result as text, which OpenHands writes for models without function calls; nobody typed it."""
+"""Start of a call's result that OpenHands writes as text, for models without function calls; nobody typed it."""
 TEXT_PART_TYPES = ("text", "input_text", "output_text")
 
 
 def find_reply(run: Run) -> dict[str, Any] | None:
-    """Return the first choice of the logged response of a request, with its usage and time."""
+    """Return the first choice of a request's logged response, with its usage and time; None if there is none."""
     response = get_response(run)
     message = get_first_choice(response)
     if message is None:
@@ -52,7 +52,7 @@ def get_first_choice(response: dict[str, Any]) -> dict[str, Any] | None:
 
 
 class OpenAIShape:
-    """Messages of a request; tool messages become one user message, tool calls become blocks of the assistant's."""
+    """Parser of the messages of a request. Consecutive tool messages become one user message."""
 
     def __init__(self) -> None:
         self._function_calls = FunctionCalls()
@@ -73,7 +73,6 @@ class OpenAIShape:
         return find_reply(run)
 
     def parse(self, value: Any, place: int) -> MessageRecord:
-        """Parse a message; results of tools are marked as such, since consecutive ones are merged."""
         speaker, role = parse_role(value, ROLES), value["role"]
         stamp = next((value[key] for key in ("timestamp", "created_at", "created") if key in value), None)
         (usage, unread), time = parse_usage_or_note(parse_openai_usage, value.get("usage")), parse_time_ms(stamp)
@@ -93,7 +92,7 @@ class OpenAIShape:
     def _parse_assistant(
         self, value: dict[str, Any], blocks: list[dict[str, Any]], place: int
     ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-        """Parse the blocks of an assistant message (thinking, text, refusal, calls), with notes on problems."""
+        """Return the blocks of an assistant message (thinking, text, refusal, calls), and notes on problems."""
         calls, notes = [], []
         listed_calls = value.get("tool_calls")
         for call in as_list(listed_calls):
@@ -113,9 +112,9 @@ class OpenAIShape:
 
 
 class FunctionCalls:
-    """Ids for function calls of the old style, which have none; a result belongs to the newest call before it.
+    """Assigns ids to function calls of the old style, which have none. A result belongs to the newest call before it.
 
-    Repeated requests for an element return the same id.
+    The same element always gets the same id.
     """
 
     def __init__(self) -> None:
@@ -124,19 +123,19 @@ class FunctionCalls:
         self._answers: dict[int, str] = {}  # element with a result -> the call that it answers
 
     def make_call_id(self, place: int) -> str:
-        """Make the id of the call in the element at *place*."""
+        """Return the id of the call in the element at *place*."""
         call_id = f"function-{place}"
         if place > self._newest:
             self._newest, self._newest_call = place, call_id
         return call_id
 
     def find_call_id(self, place: int) -> str:
-        """Return the id of the call whose result is the element at *place*; empty if there is none."""
+        """Return the id of the call whose result is in the element at *place*; empty if there is none."""
         return self._answers.setdefault(place, self._newest_call)
 
 
 def parse_schemas(tools: Any) -> list[dict[str, Any]]:
-    """Function schemas, Anthropic-shaped."""
+    """Parse function schemas, Anthropic-shaped."""
     functions = [
         tool["function"] if isinstance(tool.get("function"), dict) else tool for tool in parse_tool_schemas(tools)
     ]
@@ -151,7 +150,7 @@ def parse_schemas(tools: Any) -> list[dict[str, Any]]:
 
 
 def parse_thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Parse the thinking in a message of the assistant: Anthropic-shaped blocks, or one text."""
+    """Return the thinking in a message of the assistant: its Anthropic-shaped blocks, or one text."""
     blocks = value.get("thinking_blocks")
     if isinstance(blocks, list) and (thinking := parse_blocks([block for block in blocks if isinstance(block, dict)])):
         return thinking
@@ -170,7 +169,7 @@ def parse_call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
 
 
 def parse_content_part(part: dict[str, Any]) -> dict[str, Any]:
-    """Convert a content part to a block; one without counterpart is kept, unknown to every estimator."""
+    """Convert a content part to a block. A part without a counterpart stays unchanged; estimators cannot measure it."""
     kind = part.get("type")
     if kind in TEXT_PART_TYPES and isinstance(part.get("text"), str):
         return {**part, "type": "text"}

@@ -13,7 +13,7 @@ from context_tui.session.losses import Losses
 from context_tui.session.session import Message, Session
 
 OWN_PART_MEMBERS = {"input_audio": ("data", "format"), "file": ("file_data", "file_id", "filename")}
-"""Members of content parts other than text and images, which are in a member named like the part."""
+"""Members of other content parts than text and images; they are in a member named like the part."""
 
 
 def find_unsupported_reason(role: str, block: Block) -> str:
@@ -92,7 +92,7 @@ def _build_user(blocks: list[Block], losses: Losses) -> list[Message]:
 
 
 def _build_tool_message(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
-    """Build a tool message, and the images that it cannot hold."""
+    """Build a tool message, and return the images that it cannot hold too."""
     body = result.get("content")
     if result.get("is_error"):
         losses.add("results no longer marked as errors")
@@ -118,13 +118,13 @@ def _build_tool_message(result: Block, losses: Losses) -> tuple[Message, list[Bl
 
 
 def _build_content(blocks: list[Block]) -> str | list[Block]:
-    """Build content: a string for a single text, else content parts."""
+    """Build content: a string if it is a single text, else content parts."""
     content = [_build_part(block) for block in blocks]
     return str(content[0]["text"]) if len(content) == 1 and content[0]["type"] == "text" else content
 
 
 def _build_part(block: Block) -> Block:
-    """Build an accepted content part from a block, without members that it cannot have."""
+    """Build a content part with only the members that the API accepts."""
     match kind := str(block.get("type")):
         case "image":
             return {"type": "image_url", "image_url": {"url": _format_image_url(block)}}
@@ -146,7 +146,6 @@ def _format_image_url(image: Block) -> str:
 
 
 def _is_function(tool: Block) -> bool:
-    """Return whether a tool is a function, not one that the provider hosts."""
     return bool(tool.get("name")) and (isinstance(tool.get("input_schema"), dict) or "type" not in tool)
 
 

@@ -1,7 +1,7 @@
 """opencode, a coding agent for the terminal.
 
-Sessions are kept in a SQLite database; before 1.2 in a tree of JSON files, one for each session, message and part.
-``opencode export`` writes a session as one JSON document, and ``opencode import`` reads it.
+Sessions are kept in a SQLite database. Before 1.2 they were in a tree of JSON files, one for each session, message and
+part. ``opencode export`` writes a session as one JSON document, which ``opencode import`` reads.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class OpencodeFormat(Format):
     copy = staticmethod(copy_session)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the tables of the database, or the ids of a session.
+        """Claim by the tables of the database, or by the ids of a session.
 
         Raises:
-            UnreadableSession: the file is one message or part of a session.
+            UnreadableSession: the file is one message of a session, or a part of one.
         """
         if head.startswith(SQLITE_MAGIC):
             messages, parts = read_columns(path, "message", "part")
@@ -82,7 +82,6 @@ class OpencodeFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions with messages of a database, always by id, or the only session of a file."""
         if is_database(path):
             columns = ("id", "parent_id", "title", "", "directory", "time_updated", "time_created")
             with closing(Database(path)) as database:
@@ -94,7 +93,6 @@ class OpencodeFormat(Format):
         return [_build_session_info(path, own, TreeSource(path, parse_id(own.get("id"))).compute_size())]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of a session, or of its branch of reverted messages."""
         source = _open_source(path, info)
         scanner = EntryScanner(source, info, OpencodeShape)
         if not scanner.count:
@@ -106,7 +104,6 @@ class OpencodeFormat(Format):
         return scanner
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return the branch of reverted messages."""
         sessions = self.list_sessions(Path(main.path)) if main.id else [main]
         return find_branch_in(main, session_id, sessions)
 
@@ -126,7 +123,7 @@ class OpencodeFormat(Format):
         return subagent
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions of a storage tree, or the session of a folder of messages."""
+        """List the sessions of a storage tree, or the session whose folder of messages this is."""
         sessions = []
         for file in find_folder_files(path):
             try:
@@ -136,7 +133,7 @@ class OpencodeFormat(Format):
         return sessions
 
     def reads_all_siblings(self, path: Path) -> bool:
-        """Return whether a file is a session file of a storage tree, where opencode lists all sessions."""
+        """Return whether a file is a session file of a storage tree. opencode lists all of these."""
         return path.absolute() in list_session_files(path.absolute().parent.parent.parent)
 
     def read_title(self, path: Path) -> str:
@@ -148,7 +145,7 @@ class OpencodeFormat(Format):
         return parse_id((info if isinstance(info, dict) else value).get("title"))
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """Return the folders of a session's messages and parts in the tree."""
+        """Return the folders that hold a session's messages and parts in the tree."""
         if is_database(path) or "info" in (head := _read_head(path)):
             return []
         return TreeSource(path, parse_id(head.get("id"))).list_folders()
@@ -164,7 +161,7 @@ class OpencodeFormat(Format):
 
 
 def _read_head(path: Path) -> dict[str, Any]:
-    """Read the first object of a file, as far as its head holds it."""
+    """Return the first object in the head of a file; empty if there is none."""
     values = read_first_values(path)
     return values[0] if values and isinstance(values[0], dict) else {}
 
@@ -204,7 +201,7 @@ def _find_session_file(path: Path, session_id: str) -> Path | None:
 
 
 def _find_subagent_id(session: Session, call: int) -> str:
-    """Return the id of the session that a call started; empty if its part names none."""
+    """Return the id of the session that a call started; empty if the part of the call names none."""
     content, facts = session.content, session.facts
     if not isinstance(content, EntryContent):
         return ""

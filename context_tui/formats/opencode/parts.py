@@ -1,6 +1,6 @@
-"""Parser of opencode's messages: body and parts, the same in the database, the storage tree and an export.
+"""Parser of opencode's messages: a body and parts, the same in the database, the storage tree and an export.
 
-Reproduces opencode's conversion to requests (``toModelMessages`` in ``session/message-v2.ts``): ignored texts and plain
+Reproduces opencode's conversion to requests (``toModelMessages`` in ``session/message-v2.ts``). Ignored texts and plain
 files are left out, calls that never ended get a result that says so, and failed replies are not sent.
 """
 
@@ -32,11 +32,11 @@ Block = dict[str, Any]
 COMPACTION_PROMPT = "What did we do so far?"
 """Text sent in place of a ``compaction`` part."""
 SUBTASK_PROMPT = "The following tool was executed by the user"
-"""Text sent in place of a ``subtask`` part, a command that the user ran."""
+"""Text sent in place of a ``subtask`` part, which is a command that the user ran."""
 INTERRUPTED_RESULT = "[Tool execution was interrupted]"
 """Result of a call that never ended."""
 TEXT_FILE_TYPES = ("text/plain", "application/x-directory")
-"""Types of files that were read when attached; a synthetic text holds their content."""
+"""Types of files that were read when they were attached; a synthetic text holds their content."""
 IGNORED_PARTS = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent", "retry"})
 """Types of parts that are not sent."""
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[^,;]*)*;base64,(.*)", re.DOTALL)
@@ -66,7 +66,7 @@ def parse_message(info: Value, parts: Sequence[Any]) -> ParsedRecord:
 
 
 def parse_opencode_usage(value: Any) -> Usage | None:
-    """Parse recorded usage: ``input`` excludes cached tokens; ``total`` shows whether ``output`` includes reasoning.
+    """Parse recorded usage. ``input`` excludes cached tokens; ``total`` shows if ``output`` includes reasoning.
 
     Raises:
         ValueError: a size is invalid; the message names it.
@@ -82,18 +82,18 @@ def parse_opencode_usage(value: Any) -> Usage | None:
 
 
 def is_summary(info: Value) -> bool:
-    """Return whether a message is a valid summary: finished, without error; old versions record only the time."""
+    """Return whether a message is a valid summary: finished without error. Old versions record only the time."""
     is_finished = bool(info.get("finish")) or parse_time(info, "completed") >= 0
     return info.get("role") == "assistant" and info.get("summary") is True and not info.get("error") and is_finished
 
 
 def find_compaction_part(parts: Sequence[Any]) -> Value | None:
-    """Return the part that asks for a compaction, if there is one."""
+    """Return the part that requests a compaction, if there is one."""
     return next((part for part in parts if isinstance(part, dict) and part.get("type") == "compaction"), None)
 
 
 def parse_time(value: Value, name: str) -> int:
-    """Parse a member of ``time`` into epoch milliseconds; -1 if it is missing."""
+    """Return a member of ``time`` in epoch milliseconds; -1 if it is missing."""
     return parse_time_ms(as_object(value.get("time")).get(name))
 
 
@@ -198,7 +198,7 @@ def _split_steps(parts: list[Value], notes: list[str], *, is_finished: bool) -> 
 
 
 def _parse_reasoning(part: Value) -> Block:
-    """Convert reasoning to a thinking block, with its signature if any; of unknown size if encrypted."""
+    """Convert reasoning to a thinking block, with its signature if any; its size is unknown if it is encrypted."""
     block: Block = {"type": "thinking", "thinking": part.get("text")}
     for own in as_object(part.get("metadata")).values():
         if isinstance(own, dict):

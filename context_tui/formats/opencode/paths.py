@@ -11,7 +11,7 @@ from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_ent
 
 
 def find_opencode_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the databases; without any, the session files of the tree, which opencode migrates to a database."""
+    """Yield the databases, or if there are none the session files of the tree, which opencode would migrate."""
     folder = find_data_home(environ) / "opencode"
     configured = environ.get("OPENCODE_DB") or ""
     configured_paths = [folder / configured] if configured and configured != ":memory:" else []
@@ -25,7 +25,7 @@ def find_opencode_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[Se
 
 
 def is_database_name(name: str) -> bool:
-    """Return whether a file name is that of a database, of the release or of a channel."""
+    """Return whether a file name is that of a database (of the release, or of a channel)."""
     return name == "opencode.db" or (name.startswith("opencode-") and name.endswith(".db"))
 
 
@@ -38,7 +38,7 @@ def list_session_files(storage: Path) -> Iterator[Path]:
 
 
 def find_folder_files(folder: Path) -> list[Path]:
-    """Yield the session files of a folder: the root of a tree, the data folder, or the messages of a session."""
+    """Return the session files of a folder: the root of a tree, the data folder, or the messages of a session."""
     if folder.parent.name == "message" and folder.name.startswith("ses_"):
         root = folder.parent.parent
         own = [path for path in list_session_files(root) if path.stem == folder.name]

@@ -1,4 +1,4 @@
-"""Reader of opencode's messages, and of the compactions and reverts that result from them."""
+"""Reader of opencode's messages, and of the compactions and reverts that they record."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from context_tui.session.jsontext import is_nested_deeper, loads
 from context_tui.session.values import Spans
 
 REVERTED_NOTE = "parts of this message that were reverted are left out: "
-"""Start of a text after the parts of an entry, which states the number of reverted parts."""
+"""Start of a text that follows the parts of an entry, and states how many parts were reverted."""
 
 
 ParsedEntry = tuple[dict[str, Any], Sequence[Any], tuple[str, ...]]
 
 
 class CompactionRequest(NamedTuple):
-    """User message that requests a compaction: its messages, and the start of the tail that is kept."""
+    """User message that requests a compaction, with the first message of the tail that the compaction keeps."""
 
     messages: range
     auto: bool
@@ -53,7 +53,7 @@ class CompactionSummary(NamedTuple):
 
 
 class OpencodeShape:
-    """Messages with their parts; the texts of an entry are the body of the message and its parts."""
+    """Parser of messages with their parts. The texts of an entry are the body of the message, then its parts."""
 
     def __init__(self) -> None:
         self._newest: tuple[Entry | None, ParsedEntry] = (None, ({}, (), ()))
@@ -71,7 +71,7 @@ class OpencodeShape:
         return group_records(*list_cases(part), MetadataRecord(notes=tuple(notes))) if notes else part
 
     def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Record the time of a message, its role in a compaction, and its cleared results."""
+        """Record the time of a message, its role in a compaction, and the results in it that were cleared."""
         newest, parsed = self._newest  # what was understood right before, if no text was read meanwhile
         info, parts, _ = parsed if newest is entry else parse_entry(entry)
         name = parse_id(info.get("id")) or entry.id
@@ -95,14 +95,14 @@ class OpencodeShape:
                 self._cleared_calls.append((time, parse_id(members.get("callID"))))
 
     def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Replace the compactions, in chronological order; return the reverted messages."""
+        """Replace the compactions, in order of time; return the reverted messages."""
         facts = builder.facts
         compactions = [*self._find_compactions(), *self._find_microcompactions(facts)]
         replace_compactions(facts, sorted(compactions, key=lambda each: (each.message, each.kind == "full")))
         return self._find_reverted(about.get("revert"), len(facts))
 
     def _find_compactions(self) -> Iterator[Compaction]:
-        """Find full compactions: request, summary and kept tail; in old versions the summary alone."""
+        """Yield the full compactions: request, summary and kept tail; in old versions only a summary."""
         for each in self._summaries:
             marker = self._compaction_requests.get(each.parent)
             if marker is None:
@@ -116,7 +116,7 @@ class OpencodeShape:
                 yield Compaction(each.messages.start, "full", trigger, each.tokens, prefix)
 
     def _find_microcompactions(self, facts: Facts) -> Iterator[Compaction]:
-        """Find microcompactions; results cleared before the next message began belong to the same one."""
+        """Yield the microcompactions. Results cleared before the next message began belong to the same one."""
         rows_by_message: dict[int, set[int]] = {}
         for time, call_id in self._cleared_calls:
             call = facts.call_row(call_id)
@@ -129,7 +129,7 @@ class OpencodeShape:
             yield Compaction(at, "micro", "auto", cleared_blocks=frozenset(rows))
 
     def _find_reverted(self, revert: Any, length: int) -> list[set[int]]:
-        """Find the messages from the reverted one on; if a part is named, those after that message."""
+        """Return the messages from the reverted one on, or only those after it if the revert names a part of it."""
         revert = as_object(revert)
         at = self._messages.get(parse_id(revert.get("messageID"))) if revert else None
         if at is None:
@@ -139,7 +139,7 @@ class OpencodeShape:
 
 
 def parse_entry(entry: Entry) -> ParsedEntry:
-    """Parse an entry into the body of a message, its parts, and notes on unreadable parts.
+    """Parse an entry to the body of a message, its parts, and notes on unreadable parts.
 
     Raises:
         ValueError: the body is not an object.
@@ -165,7 +165,7 @@ def parse_entry(entry: Entry) -> ParsedEntry:
 
 
 def remove_reverted(parts: Sequence[tuple[str, bytes]], revert: Any) -> list[bytes]:
-    """Return the texts of *parts*, which have their ids, up to the part that the session was reverted to."""
+    """Return the texts of *parts* (with their ids) that precede the part to which the session was reverted."""
     part_id = as_object(revert).get("partID")
     ids = [name for name, _ in parts]
     count = ids.index(part_id) if part_id and part_id in ids else len(parts)

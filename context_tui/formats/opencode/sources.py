@@ -1,6 +1,6 @@
 """Sources of the messages of an opencode session: tables, a tree of files, or an export.
 
-Of the database only ``session``, ``message`` and ``part`` are read: other tables hold data private to opencode.
+Of the database, only ``session``, ``message`` and ``part`` are read: other tables hold data private to opencode.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TableSource:
 
 
 class TreeSource:
-    """Files of one session: ``message/SESSION/ID.json`` and ``part/MESSAGE/ID.json`` besides the session file."""
+    """Files of one session: the session file, ``message/SESSION/ID.json`` and ``part/MESSAGE/ID.json``."""
 
     def __init__(self, path: Path, session_id: str) -> None:
         self.path, self._session = path, session_id
@@ -149,7 +149,7 @@ class ExportSource:
         return read_file_stamp(self.path)
 
     def list_ids(self) -> list[str]:
-        """List the indexes of the messages. While a document cannot be read, its last messages are kept."""
+        """List the indexes of the messages. While the document cannot be read, the messages read last are kept."""
         stamp = self.read_stamp()
         if stamp != self._stamp:
             try:
@@ -181,7 +181,7 @@ class ExportSource:
 
 
 def find_message_folders(path: Path, session_id: str) -> tuple[Path, Path]:
-    """Return the folders of a session's messages and parts; up to 0.5 these are below the session's folder."""
+    """Return the folders of a session's messages and parts. Up to 0.5 both are below the session's folder."""
     root = path.parent.parent
     if path.parent.name == "info" and root.name == "session":
         return root / "message" / session_id, root / "part" / session_id
@@ -201,7 +201,7 @@ def read_session_object(path: Path) -> dict[str, Any]:
 
 
 def read_export(path: Path) -> tuple[Mapping[str, Any], list[Element]]:
-    """Read the session and the messages of an export, as recorded.
+    """Read the session and the messages of an export, undecoded.
 
     Raises:
         UnreadableSession: it cannot be read.
@@ -231,7 +231,7 @@ def _get_part_id(part: Element) -> str:
 
 
 def _format_element(element: Element) -> bytes:
-    """Format an element as JSON; in ASCII if strict JSON fails, since it may hold lone surrogates."""
+    """Return an element as JSON, escaped to ASCII unless it is strict JSON: it may hold lone surrogates."""
     if isinstance(element, msgspec.Raw):
         return bytes(memoryview(element))
     try:
@@ -245,7 +245,6 @@ def _get_stem(entry: os.DirEntry[str]) -> str:
 
 
 def _read_bytes(path: Path) -> bytes | None:
-    """Read the bytes of a file; None if it is missing or cannot be read."""
     try:
         with open_regular(path) as file:
             return file.read()
@@ -254,7 +253,6 @@ def _read_bytes(path: Path) -> bytes | None:
 
 
 def _parse_json(value: Any) -> Any:
-    """Parse JSON text; None if it is invalid."""
     if value is None:
         return None
     with suppress(ValueError):

@@ -34,7 +34,7 @@ MEDIA_TYPES = ("image", "document")
 
 @dataclass
 class _ExportDocument:
-    """Messages written so far, with ascending ids and times like opencode's."""
+    """Messages written so far, whose ids and times ascend as opencode's do."""
 
     session: str
     model: dict[str, str]
@@ -46,13 +46,12 @@ class _ExportDocument:
     _now: int = 1
 
     def make_id(self, prefix: str) -> str:
-        """Make a new id, greater than all earlier ones."""
+        """Return a new id, which is greater than all earlier ones."""
         self._id_count += 1
         stamp = (self._now * 0x1000 + self._id_count) & 0xFFFFFFFFFFFF
         return f"{prefix}_{stamp:012x}{uuid.uuid4().hex[:14]}"
 
     def begin_message(self, role: str, time: int, **more: Any) -> dict[str, Any]:
-        """Begin a message."""
         self._now = max(self._now, time)
         own = {"id": self.make_id("msg"), "sessionID": self.session, "role": role}
         info = {**own, "time": {"created": self._now}, **more}
@@ -71,7 +70,6 @@ class _ExportDocument:
         return info
 
     def add_part(self, kind: str, **more: Any) -> dict[str, Any]:
-        """Add a part to the newest message."""
         message = self.messages[-1]
         own = {"id": self.make_id("prt"), "sessionID": self.session, "messageID": message["info"]["id"], "type": kind}
         message["parts"].append(part := {**own, **more})
@@ -79,11 +77,7 @@ class _ExportDocument:
 
 
 def write_export(session: Session, path: Path) -> Losses:
-    """Write the context at the end of *session*.
-
-    Returns:
-        The losses.
-    """
+    """Write the context at the end of *session*; return the losses."""
     losses, facts, context = Losses(), session.facts, session.context_at()
     providers = _find_recorded_providers(session)
     model = _parse_model(facts.model, providers)
@@ -121,14 +115,13 @@ def write_export(session: Session, path: Path) -> Losses:
 
 
 def _parse_model(name: str | None, recorded_providers: dict[str, str]) -> dict[str, str]:
-    """Parse a model's name into provider and model; the provider may be unknown."""
     model = name or "unknown"
     guess = next((provider for start, provider in PROVIDERS.items() if model.startswith(start)), "unknown")
     return {"providerID": recorded_providers.get(model, guess), "modelID": model}
 
 
 def _find_recorded_providers(session: Session) -> dict[str, str]:
-    """Return the provider of each model, as the recording by opencode states it; none for other recordings."""
+    """Return the provider of each model in a recording by opencode; empty for other recordings."""
     recording = find_recording(session)
     content, providers = recording.content, dict[str, str]()
     if not isinstance(content, EntryContent) or recording.info.format != "opencode":
@@ -148,7 +141,7 @@ def _find_recorded_providers(session: Session) -> dict[str, str]:
 
 
 def _mark_summary(document: _ExportDocument) -> bool:
-    """Mark the newest reply as the summary that the message before it requested; return whether it requested one."""
+    """Mark the newest reply as a summary if the message before it requests one; return whether it does."""
     if len(document.messages) < 2:
         return False
     request, reply = document.messages[-2:]
@@ -163,7 +156,7 @@ def _mark_summary(document: _ExportDocument) -> bool:
 
 
 def _end_replies(document: _ExportDocument) -> None:
-    """Mark replies as ended, except those with a call without a result, which would count as failed."""
+    """Mark replies as ended, unless a call has no result: opencode would take the call for failed."""
     for message in document.messages:
         info = message["info"]
         states = [part["state"]["status"] for part in message["parts"] if part["type"] == "tool"]
@@ -173,7 +166,7 @@ def _end_replies(document: _ExportDocument) -> None:
 
 
 def _add_reply(document: _ExportDocument, blocks: list[Block], time: int, usage: Usage | None, losses: Losses) -> None:
-    """Add a message of the assistant; its calls wait for their results."""
+    """Add a message of the assistant, whose calls stay open until their results are added."""
     usage = usage or Usage()
     cache = {"read": usage.cache_read, "write": usage.cache_write_5m + usage.cache_write_1h}
     tokens = {"input": usage.fresh, "output": usage.output, "reasoning": 0, "cache": cache}
@@ -210,7 +203,7 @@ def _build_input(block: Block, losses: Losses) -> dict[str, Any]:
 def _add_user_message(
     document: _ExportDocument, blocks: list[Block], injected: list[bool], time: int, losses: Losses
 ) -> None:
-    """Add a user message: results go to their calls, the rest becomes a separate message."""
+    """Add a user message. Its results are added to their calls, other blocks become a separate message."""
     prompt_blocks = [
         (block, is_injected)
         for block, is_injected in zip(blocks, injected, strict=True)
@@ -261,7 +254,7 @@ def _build_call_state(
 
 
 def _build_file_members(block: Block) -> dict[str, str]:
-    """Build the members of a file part for an image or a document; empty if the block has no address."""
+    """Return the members of a file part for an image or a document; empty if the block has neither data nor a URL."""
     source = block.get("source")
     if block.get("type") not in MEDIA_TYPES or not isinstance(source, dict):
         return {}
@@ -319,7 +312,6 @@ def copy_session(session: Session, path: Path) -> list[str] | None:
 
 
 def _read_session_row(database: Database, session_id: str) -> dict[str, Any]:
-    """Read the row of a session, in the form of an export."""
     columns = database.list_columns("session")
     names = [name for name in (*TEXT_COLUMNS, *TIME_COLUMNS, "revert") if name in columns]
     rows = database.query(f"SELECT {', '.join(names)} FROM session WHERE id = ?", (session_id,))
@@ -330,7 +322,7 @@ def _read_session_row(database: Database, session_id: str) -> dict[str, Any]:
 
 
 def _read_message_rows(database: Database, session_id: str, ids: list[str]) -> Iterator[dict[str, Any]]:
-    """Read messages with their parts, including the ids in columns."""
+    """Read messages with their parts, and add the ids that only the columns have."""
     for begin in range(0, len(ids), BATCH_SIZE):
         batch = ids[begin : begin + BATCH_SIZE]
         messages: dict[str, dict[str, Any]] = {}

@@ -1,7 +1,7 @@
 """OpenHands, an open platform of coding agents.
 
-Conversations of its SDK (V1) are folders with ``base_state.json`` and a JSON file per event, or lists of events.
-V0 has trajectories and evaluation logs, with events of another shape.
+A conversation of its SDK (V1) is a folder with ``base_state.json`` and a JSON file per event, or a list of events. V0
+has trajectories and evaluation logs, whose events have another form.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from context_tui.text.sanitize import truncate_name
 
 
 class OpenHandsShape(DocumentShape):
-    """Events, each parsed by its generation: those of the SDK have a ``kind``."""
+    """Parser of events of both generations. Those of the SDK have a ``kind``."""
 
     def __init__(self) -> None:
         self._usages: Mapping[str, Usage] = {}
         self._view, self._legacy = EventView(), LegacyEventParser()
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read the model, the window and the usage of each response, if recorded next to the events."""
+        """Read the model, the window, and the usage of each response if recorded next to the events."""
         builder.facts.input_includes_cache = True
         self._usages, window = parse_usages(run.get("stats"))
         builder.facts.window = window or None
@@ -85,7 +85,7 @@ def is_state(value: dict[str, Any]) -> bool:
 
 
 def find_conversation_file(path: Path) -> Path | None:
-    """Return the main file of the conversation that a file belongs to: state, or first event; None for others."""
+    """Return the main file of the conversation to which a file belongs: its state, or first event; None for others."""
     if path.parent.name == EVENTS_FOLDER:
         state = path.parent.parent / STATE_FILE
         return state if os.path.isfile(state) else next(iter(_list_event_files(path.parent)), None)
@@ -96,7 +96,7 @@ def read_histories(path: Path, *, max_events: int | None = None) -> list[Run]:
     """Read the histories in a file, or the only one of a conversation in a folder.
 
     Args:
-        max_events: read only so many events of a conversation.
+        max_events: Limit of the events of a conversation that are read.
 
     Raises:
         UnreadableSession: the file cannot be read, or holds no history.
@@ -145,7 +145,7 @@ def _parse_history(value: Element) -> Run | None:
 
 
 def find_runs(values: list[Element]) -> list[Run]:
-    """Find the histories in the values of a file: a list of events, or one history in each row."""
+    """Find the histories in the values of a file: a list of events, or one history per row."""
     if len(values) == 1 and (elements := decode_items(values[0])) is not None:
         if not any("history" in (decode_members(each) or {}) for each in elements[:10]):
             return [Run({}, _flatten_pairs(elements))]
@@ -158,7 +158,7 @@ def find_runs(values: list[Element]) -> list[Run]:
 
 
 def _flatten_pairs(elements: list[Element]) -> list[Element]:
-    """Return the events of a history, with pairs of action and observation flattened."""
+    """Return the events of a history. Pairs of action and observation become two events."""
     pairs = [(each, decode_items(each)) for each in elements]
     return [event for each, pair in pairs for event in ([each] if pair is None else pair)]
 
@@ -178,7 +178,6 @@ class OpenHandsFormat(Format):
     from_source: ClassVar[str] = "V1"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise events in a list, in a history, or alone in a folder of events; or the state of a conversation."""
         values = parse_first_values(head)
         first = values[0] if values else None
         if isinstance(first, list):
@@ -198,7 +197,7 @@ class OpenHandsFormat(Format):
         return Claim(89, "an event of a conversation") if alone else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the histories in a file, each a session; or the conversation of a state or first event."""
+        """List a session for each history in a file, or the conversation of a state or first event."""
         conversation = find_conversation_file(path)
         if conversation and conversation != path:
             raise UnreadableSession(f"{path}: one event of an OpenHands conversation; open {conversation}")
@@ -212,7 +211,6 @@ class OpenHandsFormat(Format):
         return DocumentScanner(path, info, OpenHandsShape, read_runs=read_histories, related_files=related_files)
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """Return the folder of a conversation's events, and its state."""
         if path.parent.name == EVENTS_FOLDER:
             return [path.parent, path.parent.parent / STATE_FILE]
         return [path.parent / EVENTS_FOLDER] if path.name == STATE_FILE else []
@@ -226,7 +224,7 @@ class OpenHandsFormat(Format):
             return ""
 
     def is_standalone(self, path: Path) -> bool:
-        """Return False for events of a conversation that its state or first event represents."""
+        """Return False for an event whose conversation is opened by its state or first event."""
         return path.parent.name != EVENTS_FOLDER or path.name == "0.json"
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
@@ -247,7 +245,7 @@ def _is_sdk_event(value: dict[str, Any]) -> bool:
 
 
 def _is_legacy_event(value: dict[str, Any]) -> bool:
-    """Return whether a value is an action or observation of V0; in old files these have no source."""
+    """Return whether a value is an action or observation of V0, which has no source in old files."""
     own = ("source", "is_confirmed", "wait_for_response", "extras", "args", "cause", "exit_code", "keep_prompt")
     return any(isinstance(value.get(name), str) for name in ("action", "observation")) and any(
         name in value for name in own

@@ -1,4 +1,4 @@
-"""Events of the software-agent SDK (OpenHands V1), blocks of observations, and the view changed by condensations."""
+"""Events of the software-agent SDK (OpenHands V1), blocks of observations, and the events left by condensations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UsageByResponse = Mapping[str, Usage]
 
 
 def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
-    """Parse the usage of each response in ``base_state.json``, and the context window of the newest (0: unknown).
+    """Parse the usage of each response in ``base_state.json``, and the newest context window (0: unknown).
 
     Invalid sizes are left out.
     """
@@ -55,10 +55,10 @@ def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
 
 
 def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> ParsedRecord:
-    """Parse an event; kinds that are not sent to the model are outside the conversation.
+    """Parse an event. Kinds that are not sent to the model are outside the conversation.
 
     Raises:
-        ValueError: the event lacks a required member of its kind.
+        ValueError: the event lacks a required member.
     """
     kind, key, time = event["kind"], parse_id(event.get("id")), parse_time_ms(event.get("timestamp"))
     response = parse_id(event.get("llm_response_id"))
@@ -122,7 +122,7 @@ def _parse_result(event: Event) -> dict[str, Any]:
 
 
 def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> ParsedRecord:
-    """Parse a condensation; without an offset for its summary it inserts none."""
+    """Parse a condensation. Without an offset for its summary, it inserts none."""
     ids, summary, offset = event.get("forgotten_event_ids"), event.get("summary"), event.get("summary_offset")
     # An earlier summary is a separate event, whose id is derived from that of its condensation.
     forgotten = {parse_id(each).removesuffix("-summary") for each in as_list(ids)}
@@ -137,7 +137,7 @@ def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> P
 
 
 def _parse_tools(tools: Any) -> list[dict[str, Any]]:
-    """Parse the tools of an event: name and description; of their parameters only a type name is recorded."""
+    """Parse the name and description of tools; of their parameters, only a type name is recorded."""
     return [
         {
             "name": parse_id(tool.get("name") or tool.get("title")),
@@ -154,7 +154,7 @@ Block = dict[str, Any]
 
 
 def parse_content_blocks(content: Any) -> list[Block]:
-    """Parse content of the SDK: text stays unchanged, images given by URL become separate blocks."""
+    """Parse content of the SDK. Each URL of an image becomes a separate block."""
     blocks: list[Block] = []
     for part in parse_blocks(content):
         urls = part.get("image_urls")
@@ -168,7 +168,7 @@ def parse_content_blocks(content: Any) -> list[Block]:
 
 
 def add_metadata(text: str, metadata: Any) -> str:
-    """Add to the output of a command the metadata that the model sees.
+    """Return the output of a command with the metadata that the model sees.
 
     Source: OpenHands, CmdOutputObservation.to_agent_observation; the SDK's TerminalObservation.to_llm_content.
     """
@@ -184,7 +184,7 @@ def add_metadata(text: str, metadata: Any) -> str:
 
 
 def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
-    """Add to the last text of an observation the metadata of the command that the model sees."""
+    """Add to the last text of an observation the metadata of its command that the model sees."""
     at = next((at for at in reversed(range(len(blocks))) if blocks[at].get("type") == "text"), None)
     if at is None or not isinstance(metadata, dict):
         return blocks
@@ -196,7 +196,7 @@ def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
 
 
 class EventView:
-    """Events that are sent to the model, by key, in order; repeated events and condensations have no further effect.
+    """Events that are sent to the model, by key, in order. A repeated event or condensation has no further effect.
 
     Source: OpenHands software-agent-sdk, context/view/view.py; OpenHands V0, memory/view.py.
     """
@@ -207,7 +207,7 @@ class EventView:
         self._context_by_condensation: dict[str, tuple[str | int, ...]] = {}
 
     def append(self, key: str, *, message: bool = True) -> None:
-        """Append an event; a known one keeps its place."""
+        """Append an event. A known one keeps its place."""
         if key and key not in self._known_keys:
             self._known_keys.add(key)
             self._events.append((key, message))
@@ -215,13 +215,13 @@ class EventView:
     def condense(
         self, key: str, is_forgotten: Callable[[str], bool], *, summary: bool, offset: int | None
     ) -> tuple[str | int, ...]:
-        """Return the context after a condensation (:class:`FullCompactionRecord`): keys, and 0 for its own summary.
+        """Return the context after a condensation (:class:`FullCompactionRecord`) as keys, with 0 for its own summary.
 
         Args:
-            key: The key of the condensation, which becomes the key of its summary.
-            is_forgotten: Returns whether an event is removed, by its key.
+            key: The key of the condensation, which becomes that of its summary.
+            is_forgotten: Returns whether an event is removed, given its key.
             summary: Whether a summary is inserted.
-            offset: The number of remaining events before the summary; None: all of them.
+            offset: The number of remaining events before the summary; None if all are before it.
         """
         if key not in self._context_by_condensation:
             self._known_keys.add(key)

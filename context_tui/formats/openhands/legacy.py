@@ -40,14 +40,14 @@ from context_tui.text.sanitize import truncate_name
 Event = dict[str, Any]
 
 UNCOUNTED_EVENTS = frozenset({"change_agent_state", "agent_state_changed", "null"})
-"""Events that do not even count when the history is prepared for the model."""
+"""Events that are not even counted when the history is prepared for the model."""
 IGNORED_ACTIONS = frozenset({"recall", "condensation_request", "loop_recovery", "pause", "resume", "start"})
 """Actions that are not sent to the model."""
 _USAGE_FIELDS = ("prompt_tokens", "cache_read_tokens", "cache_write_tokens", "completion_tokens")
 
 
 class LegacyEventParser:
-    """Parser of events in order; state that depends on earlier events is remembered by place."""
+    """Parser of events. It keeps what depends on earlier events by place, so that an event can be parsed again."""
 
     def __init__(self) -> None:
         self._view = EventView()
@@ -114,7 +114,7 @@ class LegacyEventParser:
     def _parse_tool_call(
         self, event: Event, response: Event, kind: str, place: int, usage: Usage | None, notes: tuple[str, ...]
     ) -> ParsedRecord:
-        """Parse an action by a tool call: its own call among the reply's calls, and once the text of the reply."""
+        """Parse an action that is one of a reply's calls. The first action of a reply also gets its text."""
         message, response_id = get_first_choice(response) or {}, parse_id(response.get("id"))
         own = parse_id(event["tool_call_metadata"].get("tool_call_id"))
         blocks: list[dict[str, Any]] = []
@@ -136,7 +136,7 @@ class LegacyEventParser:
     def _parse_text_action(
         self, kind: str, event: Event, place: int, usage: Usage | None, notes: tuple[str, ...]
     ) -> ParsedRecord:
-        """Parse an action written as text: shown as a call, after its thought."""
+        """Parse an action that the model wrote as text; it becomes a call after its thought."""
         arguments = _get_arguments(event)
         thought = as_text(arguments.get("thought"))
         blocks = [build_text(thought)] if thought else []
@@ -151,7 +151,7 @@ class LegacyEventParser:
         return MessageRecord(Role.ASSISTANT, [*blocks, use], usage=usage, notes=notes)
 
     def _compute_usage(self, event: Event, place: int) -> tuple[Usage | None, tuple[str, ...]]:
-        """Compute the usage of an action's request: that of its response, else the growth of the totals."""
+        """Return the usage of an action's request: that of its response, or else the growth of the totals."""
         totals = as_object(event.get("llm_metrics")).get("accumulated_token_usage")
         notes: tuple[str, ...] = ()
         if place > self._last_totals_place and isinstance(totals, dict):
@@ -196,7 +196,7 @@ class LegacyEventParser:
         return MessageRecord(Role.USER, [result], has_results=True)
 
     def _find_call_id(self, event: Event, place: int) -> str:
-        """Return the id of the call that an observation is the result of; empty if there is none."""
+        """Return the id of the call that an observation answers; empty if there is none."""
         metadata = event.get("tool_call_metadata")
         if isinstance(metadata, dict):
             return parse_id(metadata.get("tool_call_id"))
@@ -208,7 +208,7 @@ class LegacyEventParser:
         return self._answers.get(place, "")
 
     def _parse_condensation(self, arguments: Event, key: str) -> ParsedRecord:
-        """Parse a condensation; its summary replaces an earlier one."""
+        """Parse a condensation, whose summary replaces an earlier one."""
         ids, summary, offset = (arguments.get(name) for name in ("forgotten_event_ids", "summary", "summary_offset"))
         first, last = (arguments.get(f"forgotten_events_{end}_id") for end in ("start", "end"))
         forgotten = {_format_key(each, 0) for each in as_list(ids)}
@@ -231,17 +231,17 @@ class LegacyEventParser:
 
 
 def _format_key(event_id: Any, place: int) -> str:
-    """Format the key of an event: its id, or its place if it has none."""
+    """Return the key of an event: its id, or its place if it has none."""
     return parse_id(event_id) or f"@{place}"
 
 
 def _get_arguments(event: Event) -> Event:
-    """Return the arguments of an action; older actions have them next to their kind."""
+    """Return the arguments of an action, which older actions have next to their kind."""
     return as_object(event.get("args", event))
 
 
 def _select_own_arguments(arguments: Event) -> Event:
-    """Select the arguments of an action that the runtime did not add."""
+    """Return the arguments of an action except those that the runtime added."""
     added = (
         *("action", "thought", "source", "id", "timestamp", "message", "is_confirmed", "confirmation_state"),
         *("action_risk", "keep_prompt", "hidden", "blocking", "is_static", "security_risk", "llm_metrics", "cause"),
@@ -260,7 +260,7 @@ def _parse_image(url: Any) -> dict[str, Any]:
 
 
 def _parse_recall(extras: Event) -> list[dict[str, Any]]:
-    """Parse text that was recalled for the model, without the words of the prompt around it."""
+    """Parse texts that were recalled for the model, without the words of the prompt around them."""
     names = ("repo_directory", "repo_instructions", "conversation_instructions", "additional_agent_instructions")
     texts = [extras.get(name) for name in names]
     texts += [as_object(each).get("content") for each in as_list(extras.get("microagent_knowledge"))]

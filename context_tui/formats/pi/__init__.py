@@ -1,6 +1,6 @@
 """pi, a coding agent for the terminal, and agents built on it, such as OpenClaw.
 
-Sessions are JSON Lines files in a folder for each project: a header, then entries that form a tree since version 2.
+Sessions are JSON Lines files in a folder per project: a header, then entries, which form a tree since version 2.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def format_project_folder(cwd: Path) -> str:
 
 
 def find_pi_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the sessions of every project; a custom folder may hold them directly."""
+    """Yield the sessions of every project. A configured folder may hold sessions directly."""
     root, current_folder = find_sessions_folder(environ), format_project_folder(cwd)
     for path in list_files(root, ".jsonl"):
         yield SessionFile(path, root.name, False)
@@ -80,7 +80,6 @@ class PiFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the session of a file; its branches are found by reading it."""
         cwd = as_text(next(iter(read_first_objects(path)), {}).get("cwd"))
         return [replace(info, cwd=cwd) for info in list_only_session(path, self.name)]
 
@@ -88,7 +87,7 @@ class PiFormat(Format):
         return LineScanner(path, info, PiShape)
 
     def read_title(self, path: Path) -> str:
-        """Return the name of the session, else the first typed text."""
+        """Return the name of the session, or else the first typed text."""
         typed = ""
         for record in read_first_objects(path):
             if record.get("type") == "session_info" and isinstance(name := record.get("name"), str) and name.strip():

@@ -1,7 +1,7 @@
 """Reader of the entries of a pi session.
 
-Entries of versions 2 and 3 form a tree, in which the newest entry is the current one. The text that pi adds around
-summaries and the output of typed commands is not in the file: summaries are shown as recorded.
+Entries of versions 2 and 3 form a tree, in which the newest entry is the current one. The file does not contain the
+text that pi adds around summaries and around the output of typed commands, so summaries are shown as recorded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UNSENT_STOP_REASONS = ("aborted", "error")
 
 
 class PiShape:
-    """Entries of all versions."""
+    """Parser of entries of all versions."""
 
     def parse(self, record: dict[str, Any]) -> ParsedRecord:
         kind = record.get("type")
@@ -67,8 +67,6 @@ class PiShape:
 
 
 class _PiEntry:
-    """Entry with its place in the tree."""
-
     def __init__(self, record: dict[str, Any]) -> None:
         self.record = record
         self.key = parse_id(record.get("id"))
@@ -84,11 +82,6 @@ class _PiEntry:
         )
 
     def parse_message(self) -> ParsedRecord:
-        """Parse a message of any role.
-
-        Raises:
-            ValueError: the entry has no valid message.
-        """
         message = self.record.get("message")
         if not isinstance(message, dict):
             raise ValueError("an entry without its message")
@@ -140,7 +133,7 @@ class _PiEntry:
         return self.build_user([build_text(summary)], injected=True)
 
     def parse_compaction(self) -> ParsedRecord:
-        """Parse a summary and the kept messages: from an entry on, by id or by number (v1), or as copies."""
+        """Parse a summary and the messages kept with it: those from an entry on (by id, in v1 by number), or copies."""
         record = self.record
         since, tail = record.get("firstKeptEntryId", record.get("firstKeptEntryIndex")), record.get("retainedTail")
         if not isinstance(since, str | int) or isinstance(since, bool):
@@ -166,9 +159,9 @@ class _PiEntry:
 
 
 def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tuple[str, ...]]:
-    """Parse the messages in a compaction, consecutive results as one; and count the unknown ones.
+    """Parse the messages in a compaction, merging consecutive results; return notes on unknown ones too.
 
-    Their usage is ignored, since it belongs to another context.
+    Usage is ignored, since it belongs to another context.
     """
     copied, notes = list[MessageRecord](), list[str]()
     for message in messages:
@@ -187,19 +180,19 @@ def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tu
 
 
 def parse_pi_usage(value: Any) -> Usage | None:
-    """Parse recorded usage; the input excludes cached tokens, whatever the provider."""
+    """Parse recorded usage, whose input excludes cached tokens for any provider."""
     return parse_usage(value, "input", cache_read="cacheRead", cache_write="cacheWrite", output=("output",))
 
 
 def parse_content_blocks(content: Any) -> list[Block]:
-    """Convert pi's content to blocks; unknown parts are kept unchanged."""
+    """Convert pi's content to blocks; unknown parts stay unchanged."""
     if content is None:
         return []
     return [_parse_block(each) for each in (content if isinstance(content, list) else [content])]
 
 
 def format_shell_command(message: dict[str, Any]) -> str:
-    """Format the text that a command typed with ``!`` adds to the context: its line, output and exit status."""
+    """Return the text that a command typed with ``!`` adds to the context: its line, output and exit status."""
     lines = [f"Ran `{parse_id(message.get('command'))}`", parse_id(message.get("output")) or "(no output)"]
     if message.get("cancelled"):
         lines.append("(command cancelled)")

@@ -1,4 +1,4 @@
-"""Writer of sessions that pi can resume: version 3, each entry the child of the previous one.
+"""Writer of sessions that pi can resume: version 3, in which each entry is the child of the previous one.
 
 A summary at the start of the context is written as a compaction that keeps no earlier entries.
 """
@@ -37,7 +37,7 @@ MODEL_APIS = (
     ("gemini", "google-generative-ai", "google"),
     ("gpt", "openai-responses", "openai"),
 )
-"""Prefixes of models' names, with the API and provider that pi uses for them."""
+"""Prefixes of models' names, with the API and the provider that pi uses for these models."""
 DEFAULT_API = ("openai-completions", "openai")
 
 
@@ -67,7 +67,7 @@ def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:
 
 
 def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[EntryObject, int]]:
-    """Build the body of each entry, and its time in epoch milliseconds."""
+    """Yield the body of each entry, and its time in epoch milliseconds."""
     facts, context = session.facts, session.context_at()
     usages, models = collect_usage(session), collect_models(session)
     tools: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Logs of the requests that an agent sent, each whole: Claude Code's raw bodies, and recordings of claude-tap."""
+"""Logs of whole requests: Claude Code's raw bodies, and recordings of claude-tap."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["ClaudeCodeRequestsFormat", "ClaudeTapFormat"]
 
 @lru_cache(maxsize=4)
 def _open_log(kind: Callable[..., LogSource], path: Path, *more: str) -> OpenLog:
-    """Return the log at a path; it is read once, and then as it grows."""
+    """Return the log at a path. It stays open, and is read further as it grows."""
     return OpenLog(kind(path, *more))
 
 
@@ -41,7 +41,7 @@ class RequestLogFormat(Format):
         return RequestScanner(self._open(path, info.id), info)
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a branch of a conversation, or one in a large log."""
+        """Return a branch of a conversation, or a conversation in a large log."""
         listed = self._open(Path(main.path), session_id).list_sessions()
         return next((each for each in listed if each.id == session_id), None) or find_branch_in(
             main, session_id, listed
@@ -52,14 +52,14 @@ class RequestLogFormat(Format):
 
 
 class ClaudeCodeRequestsFormat(RequestLogFormat):
-    """Format of Claude Code's requests: folders of raw bodies, and those in its own session files."""
+    """Format of Claude Code's requests: folders of raw bodies, and the requests in its own session files."""
 
     name: ClassVar[str] = folder.FORMAT_NAME
     about: ClassVar[str] = "Claude Code's requests: a folder of raw bodies, or FILE#requests of newer session files"
     suffixes: ClassVar[tuple[str, ...]] = (folder.REQUEST_SUFFIX,)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return nothing: a folder is of this format, and one body in it is a request."""
+        """Return None: folders are of this format, and a body by itself is a request."""
         return None
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
@@ -77,7 +77,6 @@ class ClaudeTapFormat(RequestLogFormat):
     suffixes: ClassVar[tuple[str, ...]] = (".sqlite3", ".jsonl", ".json")
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the tables, the mark of a bundle, and the members of a record."""
         if head.startswith(SQLITE_MAGIC):
             records, sessions = read_columns(path, "records", "sessions")
             is_own = {"session_id", "record_index", "payload_json"} <= records and "client" in sessions
@@ -92,7 +91,7 @@ class ClaudeTapFormat(RequestLogFormat):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the conversations; in a large database one for each recording, without looking into them."""
+        """List the conversations. In a large database, list the recordings without reading them."""
         if not _is_database_file(path) or os.stat(path).st_size <= MAX_SIZED_DATABASE_BYTES:
             return super().list_sessions(path)
         rows = tap.TapDatabase(path).list_rows()

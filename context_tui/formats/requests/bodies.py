@@ -1,6 +1,6 @@
-"""Bodies of logged requests: what API they are of, and their system prompt, tools, messages and reply.
+"""Bodies of logged requests: their API, and their system prompt, tools, messages and reply.
 
-Members and messages stay the log's own bytes until they are needed: a body repeats nearly all of the one before it.
+Members and messages stay bytes of the log until they are needed, since a body repeats nearly all of the one before it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from context_tui.session.jsontext import compact_text
 from context_tui.session.values import Role
 
 Signature = tuple[tuple[Any, ...], ...]
-"""Common part of two logs of one message: role, and texts, calls and results without marks and thinking."""
+"""Parts that are equal in two logs of one message: role, texts, calls and results; no cache marks or thinking."""
 
 
 class OtherRequest(ValueError):
-    """A logged request that asks no model for a reply, such as a count of tokens."""
+    """A logged request that does not ask a model for a reply, such as a count of tokens."""
 
 
 class Body(NamedTuple):
-    """Body of a request by its members, and that of its response.
+    """Body of a request by its members, and the body of its response.
 
-    ``path`` is the address that it went to, ``source`` the part of the run that sent it, ``note`` what is wrong.
+    ``path`` is the address to which it was sent, ``source`` the part of the run that sent it, and ``note`` a problem.
     """
 
     members: dict[str, Element]
@@ -49,10 +49,10 @@ class Body(NamedTuple):
 
 @dataclass(frozen=True)
 class Exchange:
-    """Logged request: its name in the log, its time (ms), and whose it is.
+    """Logged request: its name in the log, its time (ms), and its sender.
 
-    ``group`` is the run that it belongs to, ``source`` the part of the run that sent it, such as a sub-agent; empty
-    where the log does not say. ``version`` changes when more of it is logged.
+    ``group`` is the run that it belongs to, ``source`` the part of the run that sent it, such as a sub-agent; both are
+    empty if the log does not name them. ``read`` returns its body. ``version`` changes when more of it is logged.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Exchange:
 
 
 class GeminiShape(DocumentShape):
-    """Contents of a Gemini request; results without an id answer the calls of the content before them, by name."""
+    """Parser of the contents of a Gemini request. A result without an id answers a preceding call, by name."""
 
     def __init__(self) -> None:
         self._calls: dict[int, list[Block]] = {}
@@ -111,7 +111,6 @@ class GeminiShape(DocumentShape):
 
 
 def parse_gemini_api_usage(value: Any) -> Any:
-    """Parse the usage of a Gemini response."""
     output = ("candidatesTokenCount", "thoughtsTokenCount")
     return parse_usage(
         value, "promptTokenCount", cache_read="cachedContentTokenCount", output=output, includes_cache=True
@@ -143,7 +142,7 @@ GEMINI = Api("Gemini", "contents", GeminiShape, "systemInstruction")
 
 
 def detect_api(body: Body) -> Api | None:
-    """Return the API of a request by its members; None for a body without messages."""
+    """Return the API of a request, judged by its members; None for a body without messages."""
     members = body.members
     if "contents" in members:
         return GEMINI
@@ -155,7 +154,7 @@ def detect_api(body: Body) -> Api | None:
 
 @dataclass
 class Request:
-    """Request in parts: ``elements`` are its messages, of which the first ``lead`` are part of the system prompt."""
+    """Request in parts. The first ``lead`` of its messages are part of the system prompt."""
 
     api: Api
     run: Run
@@ -164,7 +163,7 @@ class Request:
 
     @property
     def elements(self) -> list[Element]:
-        """Messages as they were sent."""
+        """Messages as sent."""
         return self.run.elements
 
     def parse_system(self, shape: DocumentShape) -> list[str]:
@@ -180,7 +179,7 @@ class Request:
         return texts
 
     def parse_tools(self) -> Any:
-        """Return the tool schemas as they were sent, each function on its own."""
+        """Return the tool schemas as sent, one per function."""
         tools = self.run.get("tools")
         if self.api is GEMINI:
             return [each for tool in parse_tool_schemas(tools) for each in tool.get("functionDeclarations") or [tool]]
@@ -191,7 +190,7 @@ def split_request(body: Body) -> Request:
     """Split the body of a request into its parts.
 
     Raises:
-        ValueError: it is no request with messages.
+        ValueError: it is not a request with messages.
     """
     api = detect_api(body)
     if api is None:
@@ -215,22 +214,22 @@ def _is_system(element: Element) -> bool:
 
 
 def join_elements(elements: Sequence[Element]) -> msgspec.Raw:
-    """Return messages as the bytes of a list."""
+    """Return messages as the JSON text of a list."""
     return msgspec.Raw(b"[%s]" % b",".join(bytes(memoryview(each)) for each in elements))
 
 
 def copy_element(element: Element) -> Element:
-    """Return an element that does not hold the bytes of the whole body."""
+    """Return a copy of an element that does not keep the bytes of the whole body in memory."""
     return element.copy() if isinstance(element, msgspec.Raw) else element
 
 
 def split_reply(api: Api, reply: dict[str, Any]) -> Sequence[Element]:
-    """Return the elements that a reply is in the next request."""
+    """Return the elements as which the next request repeats a reply."""
     return [item for item in reply.get("output") or []] if api is RESPONSES else [reply]
 
 
 def sign_element(shape: DocumentShape, element: Element, place: int) -> Signature:
-    """Return the signature of a message; empty for one that holds thinking alone."""
+    """Return the signature of a message; empty if it holds only thinking."""
     try:
         message = find_message(shape.parse(decode_element(element), place))
     except (ValueError, TypeError, KeyError, AttributeError):

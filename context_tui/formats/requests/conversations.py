@@ -1,7 +1,8 @@
-"""Conversations in a log of requests: which requests continue which, and what each changed.
+"""Conversations in a log of requests: which requests continue a conversation, and what each of them changed.
 
-A request repeats the history. Each is compared with the last one of every conversation of its run: it continues one,
-goes back in one (a rewind), has a summary in place of what was said (a compaction), or begins another.
+A request repeats the history. It is compared with the newest request of each conversation of its run. Then it continues
+a conversation, goes back in one (a rewind), has a summary in place of messages (a compaction), or begins a
+conversation.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ from context_tui.session.markers import is_summary_start
 from context_tui.session.prompt_texts import is_tagged
 
 MIN_PROBED_LENGTH = 120
-"""Characters of a reply, without spaces, from which on it may be a summary."""
+"""Characters, without spaces, that a reply must have to be recognised as a summary."""
 MAX_SUMMARY_PLACE = 40
-"""New messages among which a summary is looked for."""
+"""Number of new messages among which a summary is looked for."""
 _SUMMARY_TAG = re.compile(r"<(?:summary|state_snapshot)>(.*?)</", re.DOTALL)
 
 
 @dataclass
 class Place:
-    """Place of a message of a conversation: an exchange by number, its bytes there, and blocks to skip.
+    """Place of a message in the log: the number of an exchange, the bytes there, and the number of blocks to skip.
 
-    Several messages are parts of one record.
+    If there are several messages, they are parts of one record.
     """
 
     exchange: int
@@ -52,7 +53,7 @@ class Place:
 
 @dataclass
 class Item:
-    """Message of the newest request: the place where it was first, and its key."""
+    """Message of the newest request: the place where it first occurred, and its key."""
 
     place: int
     key: str
@@ -63,12 +64,12 @@ class Item:
 class Step:
     """Effect of an exchange on its conversation.
 
-    ``rewound`` is the key of the first message that it abandoned, ``parent`` that of the one that it follows where that
-    is not the newest. ``order`` are the messages of a new context by key, or None for those that are new, ``summary``
-    the number of the new one with the summary. ``cleared`` are calls whose results it no longer had, and blocks by the
-    key of their message. ``places`` are new, ``reply`` is that of the reply, and ``probes`` are pieces of its text.
-    ``system`` and ``tools`` (``schemas``: Anthropic-shaped) are there where they changed. ``cleared_calls`` is the
-    number of the oldest calls whose results the server took out.
+    ``rewound`` is the key of the first message that it abandoned, ``parent`` the key of the message that it follows if
+    that is not the newest. ``order`` lists the messages of a new context by key, with None for new ones; ``summary`` is
+    the number of the new one that holds the summary. ``cleared`` holds calls whose results are missing from here on,
+    and blocks by the key of their message. ``places`` are the new places, ``reply`` is that of the reply, and
+    ``probes`` are pieces of its text. ``system`` and ``tools`` (``schemas`` if Anthropic-shaped) are set if they
+    changed. ``cleared_calls`` is the number of oldest calls whose results the server removed.
     """
 
     exchange: int
@@ -88,7 +89,7 @@ class Step:
 
 
 class Summary(NamedTuple):
-    """Message of a new context that holds a summary: its number (-1: none does), and its text without spaces."""
+    """Message of a new context that holds a summary: its number (-1 if there is none), and its text without spaces."""
 
     element: int = -1
     text: str = ""
@@ -98,8 +99,8 @@ class Summary(NamedTuple):
 class _Alignment:
     """Comparison of a request with a conversation: its first ``element_count`` messages are ``item_count`` known ones.
 
-    ``extended`` are messages that have blocks behind the known ones, and how many these are. ``changed`` are known
-    messages by number, with their new bytes.
+    ``extended`` are numbers of messages with further blocks, and how many blocks were known. ``changed`` are known
+    messages by number, with their new bytes and signatures.
     """
 
     item_count: int = 0
@@ -111,7 +112,7 @@ class _Alignment:
 
 
 class Conversation:
-    """Requests that continue each other; ``source`` and ``prompt`` (what it began with) tell it from others."""
+    """Requests that continue each other. ``source`` and ``prompt`` (its first texts) distinguish it from others."""
 
     def __init__(self, api: Api, group: str, source: str) -> None:
         self.api, self.group, self.source = api, group, source
@@ -134,7 +135,7 @@ class Conversation:
         return item.signature
 
     def align(self, elements: Sequence[Element]) -> _Alignment:
-        """Compare the messages of a request with the known ones from the start."""
+        """Compare the messages of a request with the known ones, from the first on."""
         differs = list(map(ne, self._elements, elements))
         at = differs.index(True) if True in differs else len(differs)
         self._elements[:at] = elements[:at]  # the bytes of the older request are no longer needed
@@ -163,7 +164,7 @@ class Conversation:
         return alignment
 
     def _compare(self, alignment: _Alignment, element: Element, old: Signature, new: Signature, at: int) -> bool:
-        """Return whether a message is a known one with other results, or with blocks more or less."""
+        """Return whether a message is a known one with other results, or with more or fewer blocks."""
         if new[: len(old)] == old:
             alignment.extended.append((at, len(old) - 1))
         elif strip_results(new) == strip_results(old):
@@ -177,7 +178,7 @@ class Conversation:
         return True
 
     def add(self, exchange: Exchange, request: Request, alignment: _Alignment, summary: Summary | None) -> None:
-        """Add a request; with a *summary* (maybe an empty one) it has a new context."""
+        """Add a request. If it has a *summary* (which may be empty), it begins a new context."""
         step = Step(len(self.exchanges), cleared=alignment.cleared)
         self.exchanges.append(exchange)
         self.steps.append(step)
@@ -208,7 +209,7 @@ class Conversation:
         step.model = model if isinstance(model, str) else ""
 
     def _append(self, step: Step, elements: Sequence[Element], alignment: _Alignment) -> None:
-        """Take the messages that a request has behind the known ones; it abandons those that it does not have."""
+        """Append the new messages of a request; known messages that it lacks are abandoned."""
         if alignment.item_count < len(self.items):
             step.rewound = self.items[alignment.item_count].key
             del self.items[alignment.item_count :], self._elements[alignment.item_count :]
@@ -227,7 +228,7 @@ class Conversation:
         self._elements.append(element)
 
     def _replace(self, step: Step, elements: Sequence[Element], summary: int) -> None:
-        """Take the messages of a new context: those that are known stay, in the order of the request."""
+        """Replace the messages by those of a new context, in the order of the request; known ones keep their keys."""
         items_by_signature: dict[Signature, list[Item]] = {}
         for number in reversed(range(len(self.items))):
             items_by_signature.setdefault(self.sign(number), []).append(self.items[number])
@@ -271,7 +272,7 @@ class Conversation:
 
 
 class RequestLog:
-    """Conversations of a log, read as far as it goes; :meth:`update` reads on."""
+    """Conversations of a log, as far as it was read; :meth:`update` reads further."""
 
     def __init__(self) -> None:
         self.conversations: list[Conversation] = []
@@ -280,7 +281,7 @@ class RequestLog:
         self.owners: dict[str, Conversation] = {}  # by the names of exchanges
 
     def update(self, exchanges: Sequence[Exchange]) -> None:
-        """Read the exchanges that are new or have changed."""
+        """Read exchanges that are new or have changed."""
         for exchange in exchanges:
             if self._versions.get(exchange.name, self) == exchange.version:
                 continue
@@ -307,7 +308,7 @@ class RequestLog:
                 self.problems[exchange.name] = Problem(exchange.name, note)
 
     def _choose(self, exchange: Exchange, request: Request) -> tuple[Conversation, _Alignment, Summary | None]:
-        """Return the conversation that a request continues, how, and the summary that a new context begins with."""
+        """Return the conversation to which a request belongs, their comparison, and the summary of a new context."""
         elements = request.elements[request.lead :]
         best, best_alignment = None, _Alignment()
         candidates = [
@@ -351,9 +352,9 @@ class RequestLog:
         return new, _Alignment(), None
 
     def list_by_id(self) -> dict[str, Conversation]:
-        """Return the conversations that are sessions: the first of a run by its name, others by ``RUN/agent-1``.
+        """Return the conversations that are sessions: the first of a run by the run's name, others as ``RUN/agent-1``.
 
-        Requests without tools beside others that have some are titles or quota probes, and no sessions.
+        In runs with tools, conversations without tools are requests for titles or quotas, and not sessions.
         """
         with_tools = {each.group for each in self.conversations if each.has_tools}
         conversations: dict[str, Conversation] = {}
@@ -365,7 +366,7 @@ class RequestLog:
         return conversations
 
     def count_others(self, group: str) -> int:
-        """Return the number of requests of a run that are part of no session."""
+        """Return the number of requests of a run that belong to no session."""
         all_requests = sum(len(each.exchanges) for each in self.conversations if each.group == group)
         return all_requests - sum(len(each.exchanges) for each in self.list_by_id().values() if each.group == group)
 
@@ -373,7 +374,7 @@ class RequestLog:
 def _find_summary(
     owner: Conversation, elements: Sequence[Element], start: int, probes: Collection[str]
 ) -> Summary | None:
-    """Return the new message that holds a summary: a piece of a reply, or how known ones begin."""
+    """Return the new message that is a summary: it holds a piece of a reply, or begins as summaries do."""
     for number, element in enumerate(elements[start : start + MAX_SUMMARY_PLACE], start):
         for text in _read_texts(owner, element):
             squeezed = _squeeze(text)
@@ -385,7 +386,7 @@ def _find_summary(
 
 
 def _read_texts(conversation: Conversation, element: Element) -> list[str]:
-    """Return the texts of a message; none of one that cannot be understood."""
+    """Return the texts of a message; none if it cannot be parsed."""
     try:
         message = find_message(conversation.shape.parse(decode_element(element), -1))
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -394,7 +395,7 @@ def _read_texts(conversation: Conversation, element: Element) -> list[str]:
 
 
 def _count_cleared_calls(response: Any) -> int:
-    """Return the number of the oldest calls whose results the server took out of a request."""
+    """Return the number of oldest calls whose results the server removed from a request."""
     management = response.get("context_management") if isinstance(response, dict) else None
     edits = management.get("applied_edits") if isinstance(management, dict) else None
     for edit in edits if isinstance(edits, list) else ():
@@ -409,7 +410,7 @@ def _squeeze(text: str) -> str:
 
 
 def _cut_probes(text: str) -> tuple[str, ...]:
-    """Return pieces of a reply by which it is found again as a summary; none of a short one."""
+    """Return pieces of a reply by which it is recognised when it returns as a summary; none if it is short."""
     inner = _SUMMARY_TAG.search(text)
     squeezed = _squeeze(inner[1] if inner else text)
     if len(squeezed) < MIN_PROBED_LENGTH:

@@ -1,8 +1,8 @@
 """Folder of raw request bodies that Claude Code writes (``OTEL_LOG_RAW_API_BODIES=file:DIR``).
 
-``<uuid>.request.json`` and ``<id>.response.json`` are bodies; ``index.jsonl`` (since 2.1.274) says which belong
-together, and to which session. Without it they are joined by time and content, and the metadata of a request names its
-session.
+``UUID.request.json`` and ``ID.response.json`` are bodies. ``index.jsonl`` (since 2.1.274) names the pairs, and the
+session of each. Without it, requests and responses are paired by time and content, and the metadata of a request names
+its session.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MESSAGE_ID = re.compile(rb'"id" ?: ?"([^"]*)"')
 
 
 def has_requests(path: Path) -> bool:
-    """Return whether a folder holds request bodies, judged by names."""
+    """Return whether a folder holds request bodies, judged by their names."""
     try:
         with os.scandir(path) as entries:
             return any(entry.name.endswith(REQUEST_SUFFIX) for entry in entries)
@@ -51,8 +51,6 @@ def has_requests(path: Path) -> bool:
 
 
 class _IndexRow(NamedTuple):
-    """Row of the index."""
-
     time: int
     group: str
     source: str
@@ -61,7 +59,7 @@ class _IndexRow(NamedTuple):
 
 
 class _File(NamedTuple):
-    """File of a body: its name, time of change (ns) and bytes."""
+    """File of a body: its name, time of change (ns) and size in bytes."""
 
     name: str
     changed: int
@@ -69,7 +67,7 @@ class _File(NamedTuple):
 
 
 class RequestFolder:
-    """Bodies in a folder."""
+    """Log of the bodies in a folder."""
 
     format_name, generation = FORMAT_NAME, 0
 
@@ -172,7 +170,7 @@ class RequestFolder:
         return rows, problems
 
     def _read_group(self, file: _File) -> str:
-        """Return the session that the metadata of a request names; empty where it names none."""
+        """Return the session that the metadata of a request names; empty if it names none."""
         if file not in self._groups:
             try:
                 metadata = decode_element(_decode_members(self._read(file.name)).get("metadata"))
@@ -183,7 +181,7 @@ class RequestFolder:
         return self._groups[file]
 
     def _read_message_id(self, file: _File) -> str:
-        """Return the id of the message in a response; empty where it is not at its beginning."""
+        """Return the id at the beginning of a response; empty if there is none."""
         if file not in self._message_ids:
             try:
                 with open_regular(self.path / file.name) as opened:
@@ -194,8 +192,10 @@ class RequestFolder:
         return self._message_ids[file]
 
     def _pair_by_content(self, requests: list[_File], responses: list[_File]) -> None:
-        """Join responses that no index names: each to the request that it follows in time, and where several are open
-        to the one whose history, with the reply, a later request has.
+        """Pair each response that no index names with the request that it follows in time.
+
+        If several requests are open, the response belongs to the one whose messages a later request repeats with this
+        reply.
         """
         paired = {*self._pairs.values()}
         open_requests = [file for file in requests if file.name not in self._pairs]
@@ -220,14 +220,11 @@ class RequestFolder:
                 open_requests.remove(match)
 
     def _is_ambiguous(self, requests: list[_File], responses: list[_File]) -> bool:
-        """Return whether several requests are open at some time."""
         events = sorted([(file.changed, 1) for file in requests] + [(file.changed, -1) for file in responses])
         return max(accumulate(step for _, step in events), default=0) > 1
 
     def _read_tail(self, file: _File) -> tuple[Signature, int, int, Signature]:
-        """Return of a request the signature of its first message, the number of messages, and number and signature of
-        its last reply.
-        """
+        """Return the signature of a request's first message, its length, and the place and signature of its last reply."""
         if file not in self._tails:
             shape = ANTHROPIC.shape()
             try:
@@ -271,7 +268,7 @@ def _decode_members(data: bytes) -> dict[str, msgspec.Raw]:
 
 
 def _find_session_id(user: str) -> str:
-    """Return the session in ``metadata.user_id``: JSON, or a text that ends with it in older versions."""
+    """Return the session in ``metadata.user_id``, which is JSON, or in older versions a text that ends with it."""
     try:
         members = loads(user.encode())
         return parse_id(members.get("session_id")) if isinstance(members, dict) else ""
@@ -280,7 +277,7 @@ def _find_session_id(user: str) -> str:
 
 
 def read_session_file(path: Path) -> SessionFacts:
-    """Read what Claude Code's own file says of a run: typed texts, times of replies, title and folder."""
+    """Read facts of a run from Claude Code's session file: typed texts, times of replies, title and folder."""
     typed, times, cwd = set[str](), dict[str, int](), ""
     for record in _read_records(path):
         cwd = cwd or record.cwd or ""
@@ -293,7 +290,7 @@ def read_session_file(path: Path) -> SessionFacts:
 
 
 def find_reply(path: Path, message_id: str) -> dict[str, Any] | None:
-    """Return a reply of the model from Claude Code's own file; None where it is not there."""
+    """Return a reply of the model from Claude Code's session file; None if it is not there."""
     blocks: list[Any] = []
     usage = None
     for record in _read_records(path, message_id.encode()):
@@ -304,7 +301,7 @@ def find_reply(path: Path, message_id: str) -> dict[str, Any] | None:
 
 
 def _read_records(path: Path, part: bytes = b"") -> Iterator[Record]:
-    """Yield the records of a file whose lines have a *part* in them."""
+    """Yield the records of a file whose lines contain *part*."""
     with suppress(UnreadableSession):
         for line in read_whole_file(path).split(b"\n"):
             if part in line:

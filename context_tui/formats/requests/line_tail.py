@@ -10,20 +10,20 @@ from context_tui.formats.kit.files import open_regular
 
 
 class LineTail:
-    """Lines of a file, read on as it grows; a last line without its end is left for later."""
+    """Reader of the lines of a growing file. A last line without its end is left until it is complete."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.end, self._inode = path, 0, 0
 
     def is_replaced(self) -> bool:
-        """Return whether the file is another one, or shorter than what was read; then it is read from its start."""
+        """Return whether the file was replaced or shortened; if so, reading starts again."""
         status = os.stat(self.path)
         is_replaced = self.end > 0 and (status.st_ino != self._inode or status.st_size < self.end)
         self.end, self._inode = 0 if is_replaced else self.end, status.st_ino
         return is_replaced
 
     def read_on(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines behind those that are known, each with its place."""
+        """Yield each new line with its place."""
         with open_regular(self.path) as file:
             file.seek(self.end)
             for line in file:

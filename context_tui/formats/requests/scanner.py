@@ -1,4 +1,4 @@
-"""Scanning one conversation of a log of requests, and reading its text again."""
+"""Scan one conversation of a log of requests, and read its text again."""
 
 from __future__ import annotations
 
@@ -47,13 +47,14 @@ NO_PLACE = (1 << 64) - 1
 
 
 MAX_WAIT_S = 600
-"""Seconds after a request from which on its missing response is a problem."""
+"""Seconds after a request from which a missing response is a problem."""
 
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """Facts of the agent's own file of a run: texts that were typed (None: unknown), times of replies by id (ms),
-    title, folder and name of the client.
+    """Facts from the agent's own file of a run.
+
+    ``typed`` holds the typed texts (None: unknown), ``times`` the times of replies by id (ms).
     """
 
     typed: frozenset[str] | None = None
@@ -69,21 +70,21 @@ class LogSource(Protocol):
     path: Path
     format_name: str
     generation: int
-    """Count of the times that its file was emptied or replaced."""
+    """Number that grows when the log's file is emptied or replaced."""
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
-        """Return the exchanges in order, and what else is wrong with the log.
+        """Return the exchanges in order, and problems of the log itself.
 
         Raises:
             UnreadableSession: it cannot be read.
         """
 
     def read_session_facts(self, group: str) -> SessionFacts:
-        """Return what the agent's own file says of a run."""
+        """Return facts of a run from the agent's own file."""
 
 
 class OpenLog:
-    """Log that is read on whenever its files grow; one whose earlier exchanges changed is read again."""
+    """Log that is read further when its files grow, and read again if earlier exchanges have changed."""
 
     def __init__(self, source: LogSource) -> None:
         self.source, self.log = source, RequestLog()
@@ -93,7 +94,7 @@ class OpenLog:
         self._lock = threading.Lock()
 
     def update(self) -> RequestLog:
-        """Read what is new."""
+        """Read new exchanges."""
         with self._lock:
             exchanges, self.problems = self.source.list_exchanges()
             names = [each.name for each in exchanges]
@@ -104,7 +105,7 @@ class OpenLog:
             return self.log
 
     def list_sessions(self) -> list[SessionInfo]:
-        """Return the conversations as sessions; sub-agents belong to the first conversation of their run.
+        """Return the conversations as sessions. Sub-agents belong to the first conversation of their run.
 
         Raises:
             UnreadableSession: there is none.
@@ -148,7 +149,7 @@ class OpenLog:
 
 
 class RequestContent:
-    """Full text of a conversation, from the requests that had each message first."""
+    """Full text of a conversation, read from the request in which each message first occurred."""
 
     def __init__(self, log: OpenLog, conversation: Conversation, typed: frozenset[str] | None) -> None:
         self.log, self.state, self.conversation = log, log.log, conversation
@@ -178,7 +179,7 @@ class RequestContent:
         return self.log.update() is self.state
 
     def format_request(self, message: int) -> str:
-        """Return the request that *message* was new in, or that it answered, as it was sent (JSON)."""
+        """Return the whole request in which *message* was new, or which it answered, as JSON."""
         place = self.facts.record_place[next(self.facts.records_of(message))]
         exchange = self.conversation.exchanges[self.conversation.places[place].exchange]
         members = exchange.read().members.items()
@@ -205,7 +206,7 @@ class RequestContent:
 
 
 class RequestScanner:
-    """A resumable scan of one conversation; as requests are logged, what is new is read."""
+    """Resumable scan of one conversation; requests that are logged later are read too."""
 
     def __init__(self, log: OpenLog, info: SessionInfo) -> None:
         self._log, self._info = log, info
@@ -250,7 +251,7 @@ class RequestScanner:
         self._problems: list[Problem] = []
 
     def _list_log_problems(self) -> Iterator[Problem]:
-        """Return what is wrong with the log: of the requests of this conversation, and in a main one of the others."""
+        """Yield the problems of this conversation's requests, and for the main one those outside conversations."""
         newest = self._conversation.exchanges[-1]
         is_waiting = self._conversation.steps[-1].reply < 0 and time.time() - newest.time / 1000 < MAX_WAIT_S
         for name, problem in self._content.state.problems.items():
@@ -330,7 +331,7 @@ class RequestScanner:
 
 
 def find_subagent(log: OpenLog, session: Session, call: int) -> SessionInfo | None:
-    """Return the session of the sub-agent whose first message has the prompt of the call in a block row."""
+    """Return the session of the sub-agent whose first message contains the prompt of the call in block row *call*."""
     message = session.facts.block_message[call]
     arguments = session.content.blocks(message)[session.facts.ordinal(call)].get("input")
     texts = [text for text in arguments.values() if isinstance(text, str)] if isinstance(arguments, dict) else []

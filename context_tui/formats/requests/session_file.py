@@ -1,8 +1,8 @@
 """Requests that Claude Code (since 2.1.330) keeps in its own session file, without any setting.
 
-``api-request`` lists the messages of a request by hash: the first ``keep`` of request ``base``, and ``tail``.
-``api-request-blob`` holds messages that the transcript does not have, ``api-request-shape`` system prompt and tools. A
-hash is the SHA-256 of the message as compact JSON with sorted keys, without cache marks.
+An ``api-request`` lists the messages of a request by hash: the first ``keep`` of request ``base``, then ``tail``. An
+``api-request-blob`` holds a message that the transcript lacks, an ``api-request-shape`` the system prompt and the
+tools. A hash is the SHA-256 of the message as compact JSON with sorted keys, without cache marks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TYPES = (b'"api-request', b'"assistant"', b'"user"')
 
 
 class SessionFileRequests:
-    """Requests in a session file."""
+    """Log of the requests in a session file."""
 
     format_name, generation = FORMAT_NAME, 0
 
@@ -101,7 +101,7 @@ class SessionFileRequests:
                 self._store("user", self._typed)
 
     def _add_reply(self, message: dict[str, Any]) -> None:
-        """Add blocks of a reply: of the newest request, if it has none yet."""
+        """Add blocks of a reply, which answers the newest request unless that has a reply already."""
         self._typed = []
         content, reply = message.get("content"), self._reply
         if reply is None or reply["id"] != message.get("id"):

@@ -1,7 +1,7 @@
 """claude-tap's recordings: its database, bundles of one session, JSON Lines and exported JSON.
 
-A record is a request with its response. In the database and in bundles, large parts are stored once (blobs), and
-records refer to them.
+A record is a request with its response. In the database and in bundles, large parts of records are stored once as
+blobs, and records refer to them.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _NO_CONVERSATION = ("count_tokens", "countTokens", "/embeddings")
 
 
 class Blobs:
-    """Large parts of records by hash, each held once."""
+    """Large parts of records, each stored once by its hash."""
 
     def __init__(self) -> None:
         self.values: dict[str, msgspec.Raw] = {}
 
     def find(self, digest: str) -> msgspec.Raw | None:
-        """Return the part with a hash."""
+        """Return the part with a hash; None if there is none."""
         return self.values.get(digest)
 
     def resolve(self, element: Element) -> Element:
-        """Return what a reference stands for; other values as they are.
+        """Return the part to which an element refers; any other element unchanged.
 
         Raises:
-            ValueError: the part is not there.
+            ValueError: the part is missing.
         """
         if not isinstance(element, msgspec.Raw) or not bytes(memoryview(element)[:40]).startswith(_REFERENCE_START):
             return element
@@ -60,7 +60,7 @@ class Blobs:
 
 
 class DatabaseBlobs(Blobs):
-    """Blobs of a session in the database, read when they are first needed."""
+    """Blobs of a session in the database, each read when it is first needed."""
 
     def __init__(self, database: Database, session: str) -> None:
         super().__init__()
@@ -83,8 +83,8 @@ def parse_record(data: Element, blobs: Blobs) -> Body:
     """Parse a record.
 
     Raises:
-        OtherRequest: it is none for a reply of a model.
-        ValueError: it is no record, or a part of it is missing.
+        OtherRequest: it is not a request for a reply of a model.
+        ValueError: it is not a record, or a part of it is missing.
     """
     members = _decode(data)
     if RECORD_MARK in members:
@@ -110,7 +110,7 @@ def parse_record(data: Element, blobs: Blobs) -> Body:
 
 
 def _parse_exported(members: dict[str, Any]) -> Body:
-    """Parse a turn of exported JSON, which has the messages of Anthropic's clients alone."""
+    """Parse a turn of exported JSON, which holds messages only for Anthropic's clients."""
     if not decode_items(members.get("messages")):
         raise ValueError("exported JSON has no messages of this client; export with --format compact")
     reply = decode_element(members.get("response"))
@@ -130,7 +130,7 @@ def _copy(element: Any) -> msgspec.Raw:
 
 
 class TapDatabase:
-    """Sessions in claude-tap's database, or the one with an id."""
+    """Log of the sessions in claude-tap's database, or of one of them."""
 
     format_name, generation = FORMAT_NAME, 0
 
@@ -157,7 +157,7 @@ class TapDatabase:
         return exchanges, []
 
     def list_rows(self) -> list[tuple[str, str, str]]:
-        """Return id, client and time of change of each session with records."""
+        """Return the id, the client and the time of change of each session with records."""
         rows = self._database.query("SELECT id, client, updated_at FROM sessions WHERE record_count > 0")
         return [(decode_text(name), decode_text(client), decode_text(updated)) for name, client, updated in rows]
 
@@ -178,7 +178,7 @@ class TapDatabase:
 
 
 class TapFile:
-    """Records in a file: JSON Lines, a bundle, or exported JSON."""
+    """Log of the records in a file: JSON Lines, a bundle, or exported JSON."""
 
     format_name, generation = FORMAT_NAME, 0
 

@@ -250,9 +250,9 @@ def _submit_ahead(
     while pending:
         for future in wait(pending, return_when=FIRST_COMPLETED).done:
             task = pending.pop(future)
-            following = next(queue, None)
-            if following is not None:
-                pending[submit(following)] = following
+            next_task = next(queue, None)
+            if next_task is not None:
+                pending[submit(next_task)] = next_task
             yield task, future
 
 

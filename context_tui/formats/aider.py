@@ -125,31 +125,31 @@ def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
 
 def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
     """Yield the kind of each group of lines (typed text, a reply, or console output), and the lines."""
-    kind, lines, last, goes_on = "said", list[str](), "blank", False
-    for line in (each.rstrip("\r") for each in text.split("\n")):
-        has_line_end, typed = line.endswith("  "), line.startswith("#### ") and line.endswith("  ")
-        if goes_on and not (typed and not lines[-1].strip()):
+    kind, lines, previous_kind, goes_on = "said", list[str](), "blank", False
+    for line in (raw_line.rstrip("\r") for raw_line in text.split("\n")):
+        has_line_end, is_typed = line.endswith("  "), line.startswith("#### ") and line.endswith("  ")
+        if goes_on and not (is_typed and not lines[-1].strip()):
             lines.append(line.strip())
             goes_on = not has_line_end
             continue
         if not line.strip():
             lines.append("")
-            last = "blank"
+            previous_kind = "blank"
             continue
-        if typed and last in ("blank", "typed"):
+        if is_typed and previous_kind in ("blank", "typed"):
             speaker, content = "typed", line[5:-2]
-        elif last == "console" or (line.startswith(">") and has_line_end and last != "said"):
+        elif previous_kind == "console" or (line.startswith(">") and has_line_end and previous_kind != "said"):
             speaker, content = "console", line.removeprefix(">").strip()
             goes_on = not has_line_end
         else:
             speaker, content = "said", line
-        if speaker != kind or speaker == "console" or (speaker == "typed" and last == "blank"):
-            if any(each.strip() for each in lines):
+        if speaker != kind or speaker == "console" or (speaker == "typed" and previous_kind == "blank"):
+            if any(raw_line.strip() for raw_line in lines):
                 yield kind, "\n".join(lines).strip("\n")
             lines = []
         lines.append(content)
-        kind = last = speaker
-    if any(each.strip() for each in lines):
+        kind = previous_kind = speaker
+    if any(raw_line.strip() for raw_line in lines):
         yield kind, "\n".join(lines).strip("\n")
 
 
@@ -180,8 +180,8 @@ class AiderFormat(DocumentFormat):
         runs: list[Run] = []
         for chunk in re.split(rf"^(?={re.escape(SESSION_HEADING)})", text, flags=re.MULTILINE):
             if chunk.startswith(SESSION_HEADING):
-                first, _, rest = chunk.partition("\n")
-                time = first.removeprefix(SESSION_HEADING).strip()
+                heading, _, rest = chunk.partition("\n")
+                time = heading.removeprefix(SESSION_HEADING).strip()
                 runs.append(Run({"started": time}, [*_parse_elements(rest, time)]))
         if not runs:
             raise UnreadableSession(f"{path}: holds no chat of Aider")

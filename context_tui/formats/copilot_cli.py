@@ -120,8 +120,8 @@ def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
     typed, model_text = parse_id(data.get("content")), parse_id(data.get("transformedContent"))
     texts, injected = [typed], set[int]()
     if model_text and model_text != typed:
-        before, match, after = model_text.partition(typed) if typed else ("", "", model_text)
-        texts, injected = ([model_text], set()) if typed and not match else ([before, typed, after], {0, 2})
+        prefix, separator, suffix = model_text.partition(typed) if typed else ("", "", model_text)
+        texts, injected = ([model_text], set()) if typed and not separator else ([prefix, typed, suffix], {0, 2})
     parts = [(number in injected, text) for number, text in enumerate(texts) if text]
     blocks = [build_text(text) for _, text in parts]
     for attached in map(as_object, as_list(data.get("attachments"))):
@@ -129,9 +129,13 @@ def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
         if media_type.startswith("image/") and "data" in attached:
             blocks.append(build_image(media_type, parse_id(attached.get("data"))))
     source = data.get("source")
-    other = bool(data.get("isAutopilotContinuation")) or (isinstance(source, str) and source not in ("", "user"))
+    is_injected_message = bool(data.get("isAutopilotContinuation")) or (
+        isinstance(source, str) and source not in ("", "user")
+    )
     numbers = frozenset(number for number, (is_injected, _) in enumerate(parts) if is_injected)
-    return MessageRecord(Role.USER, blocks, time=time, key=key, is_injected=other, injected_blocks=numbers)
+    return MessageRecord(
+        Role.USER, blocks, time=time, key=key, is_injected=is_injected_message, injected_blocks=numbers
+    )
 
 
 def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
@@ -203,11 +207,15 @@ def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
 
 def _parse_truncation(data: Data, key: str) -> ParsedRecord:
     """Parse a truncation, which left out the oldest messages; their number is not recorded."""
-    before, removed = (
+    tokens_before, removed = (
         _parse_tokens(data, name) or None for name in ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
     )
     sizes = MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
-    return group_records(sizes, MicroCompactionRecord("truncation", before, saved_tokens=removed)) if removed else sizes
+    return (
+        group_records(sizes, MicroCompactionRecord("truncation", tokens_before, saved_tokens=removed))
+        if removed
+        else sizes
+    )
 
 
 def _parse_tokens(data: Data, name: str) -> int:
@@ -245,10 +253,10 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
             if not isinstance(data, dict) or record.get("type") != "subagent.started":
                 continue
             call = parse_id(data.get("toolCallId"))
-            own = parse_id(record.get("agentId")) or call
-            if own and own not in known_ids:
-                known_ids.add(own)
-                yield Subagent(own, call, parse_id(data.get("agentDisplayName") or data.get("agentName")))
+            agent_id = parse_id(record.get("agentId")) or call
+            if agent_id and agent_id not in known_ids:
+                known_ids.add(agent_id)
+                yield Subagent(agent_id, call, parse_id(data.get("agentDisplayName") or data.get("agentName")))
 
 
 EVENTS_FILE = "events.jsonl"
@@ -281,8 +289,8 @@ class CopilotCliFormat(Format):
         return LineScanner(path, info, lambda: CopilotShape(info.id))
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        path, own = Path(session.info.path), session.facts.call_id(call)
-        started = next((agent for agent in find_subagents(path) if own and agent.call == own), None)
+        path, call_id = Path(session.info.path), session.facts.call_id(call)
+        started = next((agent for agent in find_subagents(path) if call_id and agent.call == call_id), None)
         return _build_subagent_info(_read_main_info(path), started) if started else None
 
     def read_title(self, path: Path) -> str:

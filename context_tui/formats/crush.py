@@ -87,22 +87,22 @@ class CrushShape:
             blocks = [build_text(failed)] if failed else []
         return MessageRecord(role, blocks, name == "tool", flags, time, notes=tuple(notes), model=model)
 
-    def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        if not messages or not isinstance(part, MessageRecord):
+    def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
+        if not messages or not isinstance(parsed, MessageRecord):
             return
-        if part.flags & MessageFlag.SUMMARY:
+        if parsed.flags & MessageFlag.SUMMARY:
             self._summaries.append(messages.start)
-        if part.role == Role.ASSISTANT and not part.flags & MessageFlag.NOT_SENT:
+        if parsed.role == Role.ASSISTANT and not parsed.flags & MessageFlag.NOT_SENT:
             self._newest_reply = messages.start
 
-    def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
+    def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Replace the compactions, and assign the session's tokens to the newest reply."""
         facts = builder.facts
         summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
         replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
-        usage, _ = parse_usage_or_note(_parse_usage, about)
-        last = self._summaries[-1] if self._summaries else -1
-        if usage and self._newest_reply > last:
+        usage, _ = parse_usage_or_note(_parse_usage, metadata)
+        newest_summary = self._summaries[-1] if self._summaries else -1
+        if usage and self._newest_reply > newest_summary:
             replace_usage(facts, usage, self._newest_reply)
         return []
 
@@ -156,9 +156,9 @@ def _build_media_block(mime: str, data: str) -> Block:
     return {"type": "image" if mime.startswith("image/") else "document", "source": source}
 
 
-def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
+def _parse_usage(metadata: Mapping[str, Any]) -> Usage | None:
     """Parse the tokens of a session, which are those of its newest request; None right after a summary."""
-    prompt, completion = (parse_tokens(about.get(name), name) for name in ("prompt_tokens", "completion_tokens"))
+    prompt, completion = (parse_tokens(metadata.get(name), name) for name in ("prompt_tokens", "completion_tokens"))
     return Usage(fresh=prompt, output=completion) if prompt else None
 
 

@@ -108,17 +108,17 @@ class GooseShape:
         flags = 0 if blocks else MessageFlag.NOT_SENT
         return MessageRecord(Role.USER, blocks, results, flags, time, is_injected=unseen, notes=tuple(notes))
 
-    def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
+    def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
         """Record whether a message is visible to the model, and whether it is the summary of all messages before it."""
-        if not isinstance(part, MessageRecord):
+        if not isinstance(parsed, MessageRecord):
             return
         value = _parse_entry(entry)
         hidden = not is_visible(value, "agentVisible")
         if (
             messages
-            and part.role == Role.USER
-            and part.is_injected
-            and not part.has_results
+            and parsed.role == Role.USER
+            and parsed.is_injected
+            and not parsed.has_results
             and self._hidden
             and not self._has_visible
         ):
@@ -129,10 +129,10 @@ class GooseShape:
         if messages:
             self._hidden.append(hidden)
         self._has_visible |= not hidden
-        if part.role == Role.ASSISTANT and messages and part.blocks:
+        if parsed.role == Role.ASSISTANT and messages and parsed.blocks:
             self._newest_reply = messages.start
 
-    def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
+    def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Replace the compactions, mark messages that were hidden without one, and assign the session's tokens."""
         facts = builder.facts
         summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
@@ -140,7 +140,7 @@ class GooseShape:
         for message in order_at(facts, len(facts))[1]:
             if self._hidden[message]:
                 facts.flags[message] |= MessageFlag.NOT_SENT
-        usage, _ = parse_usage_or_note(_parse_usage, about)
+        usage, _ = parse_usage_or_note(_parse_usage, metadata)
         if usage and self._newest_reply >= (self._summaries[-1] if self._summaries else 0):
             replace_usage(facts, usage, self._newest_reply)
         return []
@@ -218,10 +218,10 @@ def _parse_image(value: dict[str, Any]) -> Block:
     return build_image(parse_id(value.get("mimeType")), parse_id(value.get("data")))
 
 
-def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
+def _parse_usage(metadata: Mapping[str, Any]) -> Usage | None:
     """Parse the tokens of the session's newest request. If only the total is recorded, all of it counts as input."""
     names = ("input_tokens", "output_tokens", "total_tokens")
-    fresh, output, total = (parse_tokens(about.get(name), name) for name in names)
+    fresh, output, total = (parse_tokens(metadata.get(name), name) for name in names)
     return Usage(fresh=fresh or total, output=output if fresh else 0) if fresh or total else None
 
 
@@ -271,9 +271,9 @@ class LinesSource:
     def read_metadata(self) -> Mapping[str, Any]:
         """Return the first line if it describes the session."""
         with suppress(ValueError):
-            first = loads(self._lines[0]) if self._lines else None
-            if isinstance(first, dict) and "role" not in first:
-                return first
+            first_line = loads(self._lines[0]) if self._lines else None
+            if isinstance(first_line, dict) and "role" not in first_line:
+                return first_line
         return {}
 
 
@@ -287,10 +287,10 @@ def _split_records(line: bytes) -> list[bytes]:
 
 def _format_line(role: Any, content: Any, created: Any, metadata: Any) -> bytes:
     """Format a row as a line of a file."""
-    about = {"role": decode_value(role), "created": decode_value(created)}
+    members = {"role": decode_value(role), "created": decode_value(created)}
     raw = content if isinstance(content, bytes) else compact_json(decode_value(content))
-    own = metadata if isinstance(metadata, bytes) and metadata.strip() else b"null"
-    return b'%s,"content":%s,"metadata":%s}' % (compact_json(about)[:-1], raw or b"null", own)
+    metadata_json = metadata if isinstance(metadata, bytes) and metadata.strip() else b"null"
+    return b'%s,"content":%s,"metadata":%s}' % (compact_json(members)[:-1], raw or b"null", metadata_json)
 
 
 OWN_CONTENT_TYPES = frozenset({"toolRequest", "toolResponse", "frontendToolRequest", "conversationCompacted"})
@@ -309,8 +309,8 @@ class GooseFormat(Format):
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         if head.startswith(SQLITE_MAGIC):
             [columns] = read_columns(path, "messages")
-            own = {"id", "session_id", "role", "content_json"} <= columns
-            return Claim(97, "Goose's tables") if own else None
+            is_own = {"id", "session_id", "role", "content_json"} <= columns
+            return Claim(97, "Goose's tables") if is_own else None
         objects = [value for value in parse_first_values(head) if isinstance(value, dict)]
         if objects and "working_dir" in objects[0] and ("message_count" in objects[0] or "description" in objects[0]):
             return Claim(90, "a line with the folder and the tokens of a Goose session")
@@ -320,8 +320,8 @@ class GooseFormat(Format):
         if not is_database(path):
             source = LinesSource(path)
             source.list_ids()
-            about = source.read_metadata()
-            return list_only_session(path, self.name, format_title(parse_id(about.get("description"))))
+            metadata = source.read_metadata()
+            return list_only_session(path, self.name, format_title(parse_id(metadata.get("description"))))
         columns = ("id", "", "name", "description", "working_dir", "updated_at", "created_at")
         with closing(Database(path)) as database:
             return list_table_sessions(database, self.name, ("sessions", "messages"), columns, _SIZES_QUERY)

@@ -103,41 +103,41 @@ class LangChainShape(DocumentShape):
             block = build_tool_result(call_id, content, is_error=data.get("status") == "error")
             return MessageRecord(Role.USER, [block], has_results=True, key=key)
         blocks = [new_block for each in parse_blocks(data.get("content")) if (new_block := _parse_block(each))]
-        more = as_object(data.get("additional_kwargs"))
+        additional_members = as_object(data.get("additional_kwargs"))
         role = ROLES[kind]
         if kind.lower().startswith("chat") and data.get("role") in ("assistant", "ai"):
             role = Role.ASSISTANT
         if role != Role.ASSISTANT:
-            summary = more.get("lc_source") == "summarization"
+            summary = additional_members.get("lc_source") == "summarization"
             return MessageRecord(
                 role, blocks, flags=int(MessageFlag.SUMMARY) if summary else 0, is_injected=summary, key=key
             )
-        about = as_object(data.get("response_metadata"))
+        metadata = as_object(data.get("response_metadata"))
         usage, notes = parse_usage_or_note(_parse_usage_metadata, data.get("usage_metadata"))
         if usage is None and not notes:  # as reported by the provider
-            usage, notes = parse_usage_or_note(parse_openai_usage, about.get("token_usage"))
+            usage, notes = parse_usage_or_note(parse_openai_usage, metadata.get("token_usage"))
         if usage is None and not notes:
-            usage, notes = parse_usage_or_note(_parse_provider_usage, about.get("usage"))
-        model = truncate_name(as_text(about.get("model_name") or about.get("model")))
+            usage, notes = parse_usage_or_note(_parse_provider_usage, metadata.get("usage"))
+        model = truncate_name(as_text(metadata.get("model_name") or metadata.get("model")))
         return MessageRecord(
             role,
-            self._build_assistant_blocks(blocks, data, more, place),
+            self._build_assistant_blocks(blocks, data, additional_members, place),
             usage=usage,
             notes=notes,
             model=model,
             key=key,
         )
 
-    def resolve_in_order(self, value: Any, part: ParsedRecord) -> ParsedRecord:
+    def resolve_in_order(self, value: Any, parsed: ParsedRecord) -> ParsedRecord:
         """Resolve the last of consecutive removals to a new context without the removed messages."""
-        if isinstance(part, MessageRecord):
-            self._keys[part.key] = None
-            return part
-        removed = parse_id(_normalize_message(value)[1].get("id"))
-        if removed == "__remove_all__":
+        if isinstance(parsed, MessageRecord):
+            self._keys[parsed.key] = None
+            return parsed
+        removed_id = parse_id(_normalize_message(value)[1].get("id"))
+        if removed_id == "__remove_all__":
             self._keys.clear()
-        self._keys.pop(removed, None)
-        return replace(part, context=tuple(self._keys)) if isinstance(part, FullCompactionRecord) else part
+        self._keys.pop(removed_id, None)
+        return replace(parsed, context=tuple(self._keys)) if isinstance(parsed, FullCompactionRecord) else parsed
 
     def _is_removal(self, place: int) -> bool:
         """Return whether the element at *place* is a removal too."""
@@ -148,26 +148,26 @@ class LangChainShape(DocumentShape):
             return False
 
     def _build_assistant_blocks(
-        self, blocks: list[Block], data: dict[str, Any], more: dict[str, Any], place: int
+        self, blocks: list[Block], data: dict[str, Any], additional_members: dict[str, Any], place: int
     ) -> list[Block]:
         """Return the blocks of a reply with its reasoning, and with calls that are not among its blocks."""
         known_ids = {parse_id(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
-        thought = more.get("reasoning_content")
+        thought = additional_members.get("reasoning_content")
         if isinstance(thought, str) and thought and all(block.get("type") != "thinking" for block in blocks):
             blocks = [{"type": "thinking", "thinking": thought}, *blocks]
         calls: list[Block] = []
         for call in (
             *_parse_tool_calls(data, "tool_calls"),
             *_parse_tool_calls(data, "invalid_tool_calls"),
-            *_parse_tool_calls(more, "tool_calls"),
+            *_parse_tool_calls(additional_members, "tool_calls"),
         ):
-            own = parse_id(call.get("id"))
-            if own not in known_ids or not own:
-                if call in calls or (not own and calls):  # the provider's copy of a call without an id
+            call_id = parse_id(call.get("id"))
+            if call_id not in known_ids or not call_id:
+                if call in calls or (not call_id and calls):  # the provider's copy of a call without an id
                     continue
-                known_ids.add(own)
-                calls.append(parse_call(call, own) if "function" in call else _build_tool_use(call, own))
-        if isinstance(function := more.get("function_call"), dict) and not calls:
+                known_ids.add(call_id)
+                calls.append(parse_call(call, call_id) if "function" in call else _build_tool_use(call, call_id))
+        if isinstance(function := additional_members.get("function_call"), dict) and not calls:
             calls = [parse_call({"function": function}, self._functions.make_call_id(place))]
         texts = [block for block in blocks if block != {"type": "text", "text": ""}] if calls else blocks
         return [*texts, *calls]
@@ -194,17 +194,17 @@ def _is_message(value: dict[str, Any]) -> bool:
         path = value.get("id")
         return value.get("lc") == 1 and isinstance(path, list) and bool(path) and "Message" in str(path[-1])
     kind, data = _normalize_message(value)
-    own = kind in ROLES and kind != "chat" and not {"session_id", "sessionId", "uuid", "role"} & value.keys()
-    return own and "content" in data
+    is_own_type = kind in ROLES and kind != "chat" and not {"session_id", "sessionId", "uuid", "role"} & value.keys()
+    return is_own_type and "content" in data
 
 
 def _parse_tool_calls(members: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [call for call in list_objects(members.get(name)) if "lc" not in call]
 
 
-def _build_tool_use(call: dict[str, Any], own: str) -> Block:
+def _build_tool_use(call: dict[str, Any], call_id: str) -> Block:
     arguments = call.get("args")
-    return build_tool_use(own, parse_id(call.get("name")), {} if arguments is None else arguments)
+    return build_tool_use(call_id, parse_id(call.get("name")), {} if arguments is None else arguments)
 
 
 def _parse_block(part: Block) -> Block | None:
@@ -244,8 +244,8 @@ def _parse_usage_metadata(value: Any) -> Usage | None:
     """Parse ``usage_metadata``, whose input tokens include cached ones."""
     if not isinstance(value, dict) or "input_tokens" not in value:
         return None
-    more = as_object(value.get("input_token_details"))
-    read, written = parse_token_count(more, "cache_read"), parse_token_count(more, "cache_creation")
+    details = as_object(value.get("input_token_details"))
+    read, written = parse_token_count(details, "cache_read"), parse_token_count(details, "cache_creation")
     return make_cached_usage(
         parse_token_count(value, "input_tokens"), read, written, parse_token_count(value, "output_tokens")
     )
@@ -299,11 +299,11 @@ class LangChainFormat(DocumentFormat):
         state = _unwrap_state(value)
         if isinstance(state, dict) and "messages" in state:
             messages = state["messages"]
-            first = next(iter(messages), None) if isinstance(messages, list) else None
+            message = next(iter(messages), None) if isinstance(messages, list) else None
         else:
-            first = state
-        first = (first[0] if first else None) if isinstance(first, list) else first
-        return Claim(90, "messages of LangChain") if isinstance(first, dict) and _is_message(first) else None
+            message = state
+        message = (message[0] if message else None) if isinstance(message, list) else message
+        return Claim(90, "messages of LangChain") if isinstance(message, dict) and _is_message(message) else None
 
     def find_runs(self, values: list[Element]) -> list[Run]:
         if len(values) == 1 and (elements := decode_items(values[0])) is not None:

@@ -54,8 +54,8 @@ _TASK_PREFIX = "Please solve this issue: "
 def find_task_title(text: str) -> str:
     """Return the title of a task, without the words of a template unless there are no others."""
     lines = [line.strip() for line in text[:4_000].splitlines()]
-    own = next((line for line in lines if line and not line.startswith(_TEMPLATE_STARTS)), text)
-    return format_title(own.removeprefix(_TASK_PREFIX))
+    title_line = next((line for line in lines if line and not line.startswith(_TEMPLATE_STARTS)), text)
+    return format_title(title_line.removeprefix(_TASK_PREFIX))
 
 
 class MiniSweAgentShape(DocumentShape):
@@ -82,18 +82,18 @@ class MiniSweAgentShape(DocumentShape):
         if value.get("role") == "exit":
             return MetadataRecord()
         response = value if value.get("object") == "response" else as_object(extra.get("response"))
-        part = self._parse_message(value, place)
-        if not isinstance(part, MessageRecord):
-            return part
+        record = self._parse_message(value, place)
+        if not isinstance(record, MessageRecord):
+            return record
         time = parse_time_ms(extra.get("timestamp", response.get("created", response.get("created_at"))))
-        part = replace(part, time=time if time >= 0 else part.time)
-        if part.role == Role.ASSISTANT:
+        record = replace(record, time=time if time >= 0 else record.time)
+        if record.role == Role.ASSISTANT:
             usage, unread = parse_usage_or_note(parse_openai_usage, response.get("usage"))
             model = truncate_name(as_text(response.get("model")))
-            return replace(part, usage=usage, notes=(*part.notes, *unread), model=model)
-        if part.role == Role.USER and not part.has_results:
-            return replace(part, is_injected=self._is_observation(value, extra, place))
-        return part
+            return replace(record, usage=usage, notes=(*record.notes, *unread), model=model)
+        if record.role == Role.USER and not record.has_results:
+            return replace(record, is_injected=self._is_observation(value, extra, place))
+        return record
 
     def _parse_message(self, value: dict[str, Any], place: int) -> MessageRecord | MetadataRecord:
         if "role" not in value:

@@ -94,9 +94,9 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
     if session_id is not None:
         ids = [info.id for info in sessions if info.id]
         main = next((info for info in sessions if not info.parent), None)
-        alone = not os.path.isdir(path) or len({info.path for info in sessions}) == 1
+        is_one_file = not os.path.isdir(path) or len({info.path for info in sessions}) == 1
         sessions = [info for info in sessions if info.id == session_id]
-        if not sessions and main and alone:
+        if not sessions and main and is_one_file:
             unlisted = FORMATS[main.format].find_unlisted(main, session_id)
             sessions = [unlisted] if unlisted else []
         if not sessions:

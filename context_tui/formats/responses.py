@@ -96,16 +96,16 @@ class ResponsesShape:
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         if isinstance(value, dict) and value.get("type") == _RESPONSE:
-            part = parse_response_items(value.get("output"))
+            record = parse_response_items(value.get("output"))
             usage, notes = parse_usage_or_note(parse_openai_usage, value.get("usage"))
-            notes, time = (*part.notes, *notes), parse_time_ms(value.get("created_at"))
-            if isinstance(part, MessageRecord):
-                return replace(part, usage=usage, time=time, notes=notes)
+            notes, time = (*record.notes, *notes), parse_time_ms(value.get("created_at"))
+            if isinstance(record, MessageRecord):
+                return replace(record, usage=usage, time=time, notes=notes)
             return UsageRecord(usage, time, notes=notes)
-        part = parse_item(value)
-        return mark_injected(part) if isinstance(part, MessageRecord) and part.role != Role.SYSTEM else part
+        record = parse_item(value)
+        return mark_injected(record) if isinstance(record, MessageRecord) and record.role != Role.SYSTEM else record
 
-    def resolve_in_order(self, value: Any, part: ParsedRecord) -> ParsedRecord:
+    def resolve_in_order(self, value: Any, parsed: ParsedRecord) -> ParsedRecord:
         """Resolve an item by the items before it: consecutive items of the assistant belong to one response.
 
         At the start of a list without a system prompt, developer messages are the system prompt. Later ones are
@@ -113,13 +113,13 @@ class ResponsesShape:
         """
         if isinstance(value, dict) and value.get("type") == _RESPONSE:
             self._replies.end_response()
-        response_id = self._replies.assign_response_id(part)
-        if not isinstance(part, MessageRecord):
-            return part
-        if part.role == Role.SYSTEM and self._has_instructions:
-            part = replace(part, role=Role.USER, is_injected=True)
-        self._has_instructions |= part.role != Role.SYSTEM
-        return replace(part, message_id=response_id)
+        response_id = self._replies.assign_response_id(parsed)
+        if not isinstance(parsed, MessageRecord):
+            return parsed
+        if parsed.role == Role.SYSTEM and self._has_instructions:
+            parsed = replace(parsed, role=Role.USER, is_injected=True)
+        self._has_instructions |= parsed.role != Role.SYSTEM
+        return replace(parsed, message_id=response_id)
 
 
 SENDABLE_MEMBERS = frozenset(

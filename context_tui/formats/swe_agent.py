@@ -102,26 +102,26 @@ class SweAgentShape(DocumentShape):
         self._agent = value.get("agent") if self._agent is None else self._agent
         if value.get("agent", self._agent) != self._agent:
             return MetadataRecord()
-        part = self._chat_shape.parse(value, place)
-        if part.role == Role.ASSISTANT and not value.get("is_demo"):
-            clears = self._find_elided(place)
-            clearing = MicroCompactionRecord(ELISION_PROCESSOR, cleared_keys=clears)
-            return group_records(clearing, part) if clears else part
-        if part.role != Role.USER:
-            return part
+        record = self._chat_shape.parse(value, place)
+        if record.role == Role.ASSISTANT and not value.get("is_demo"):
+            cleared_keys = self._find_elided(place)
+            clearing = MicroCompactionRecord(ELISION_PROCESSOR, cleared_keys=cleared_keys)
+            return group_records(clearing, record) if cleared_keys else record
+        if record.role != Role.USER:
+            return record
         if value.get("is_demo"):
-            return replace(part, is_injected=True)
-        if self._task_place < 0 and not part.has_results:
+            return replace(record, is_injected=True)
+        if self._task_place < 0 and not record.has_results:
             self._task_place = place
-        if part.has_results:
-            call_ids, [body] = as_list(value.get("tool_call_ids")), part.blocks
+        if record.has_results:
+            call_ids, [result] = as_list(value.get("tool_call_ids")), record.blocks
             call = parse_id(call_ids[0] if call_ids else value.get("tool_call_id"))
-            part = replace(part, blocks=[{**body, "tool_use_id": call}])
+            record = replace(record, blocks=[{**result, "tool_use_id": call}])
         key = f"element {place}"  # ids of calls repeat in replayed trajectories
         if place > self._last_place:
             self._last_place = place
             self._observations.append(_Observation(key, _parse_tags(value.get("tags"))))
-        return replace(part, key=key, is_injected=not part.has_results and place != self._task_place)
+        return replace(record, key=key, is_injected=not record.has_results and place != self._task_place)
 
     def _parse_step(self, value: dict[str, Any]) -> ParsedRecord:
         """Parse a step of a file without history: the model's text, and the observation."""
@@ -139,17 +139,17 @@ class SweAgentShape(DocumentShape):
         if place > self._last_place:
             self._last_place = place
             rule, observations = self._elision, self._observations
-            old = range(
+            old_numbers = range(
                 self._first_recent, max(self._first_recent, len(observations) // rule.polling * rule.polling - rule.n)
             )
-            new = range(self._checked_count, len(observations))
-            self._first_recent, self._checked_count = old.stop, len(observations)
+            new_numbers = range(self._checked_count, len(observations))
+            self._first_recent, self._checked_count = old_numbers.stop, len(observations)
             elided = {
                 number
-                for number in old
+                for number in old_numbers
                 if not observations[number].tags & rule.keeps or observations[number].tags & rule.removes
             }
-            elided |= {number for number in new if observations[number].tags & rule.removes}
+            elided |= {number for number in new_numbers if observations[number].tags & rule.removes}
             elided -= self._elided
             self._elided |= elided
             if elided:
@@ -172,11 +172,11 @@ def _find_agent_config(config: Any) -> dict[str, Any]:
 
 def _parse_elision(agent: dict[str, Any]) -> Elision | None:
     processors = agent.get("history_processors")
-    for each in processors if isinstance(processors, list) else [agent.get("history_processor")]:
-        if isinstance(each, dict) and each.get("type") == ELISION_PROCESSOR:
-            n, polling = each.get("n"), each.get("polling", 1)
+    for processor in processors if isinstance(processors, list) else [agent.get("history_processor")]:
+        if isinstance(processor, dict) and processor.get("type") == ELISION_PROCESSOR:
+            n, polling = processor.get("n"), processor.get("polling", 1)
             if type(n) is int and n > 0 and type(polling) is int and polling > 0:
-                keeps, removes = (each.get(f"always_{action}_output_for_tags") for action in ("keep", "remove"))
+                keeps, removes = (processor.get(f"always_{action}_output_for_tags") for action in ("keep", "remove"))
                 defaults = Elision(n, polling)
                 return Elision(
                     n,

@@ -119,8 +119,8 @@ class SessionCache:
                 with database:
                     database.execute(_CREATE_TABLE)
                     database.executemany("INSERT OR REPLACE INTO details VALUES (?, ?)", pending.items())
-                    last = "SELECT max(rowid) - ? FROM details"
-                    database.execute(f"DELETE FROM details WHERE rowid <= ({last})", (MAX_ENTRIES,))
+                    last_expired = "SELECT max(rowid) - ? FROM details"
+                    database.execute(f"DELETE FROM details WHERE rowid <= ({last_expired})", (MAX_ENTRIES,))
             except sqlite3.Error as error:
                 self._handle_failure(error)
 

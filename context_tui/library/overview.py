@@ -151,12 +151,12 @@ class OverviewReader:
         The format of another package may read unknown files, so there are no stamps for it.
         """
         path = Path(info.path)
-        before = read_stamps([path])
+        path_stamps = read_stamps([path])
         form = FORMATS[info.format] if info.format else detect_format(path)
-        if before is None or isinstance(form, GuardedFormat):
+        if path_stamps is None or isinstance(form, GuardedFormat):
             return form, None
-        stamp = read_stamps(dict.fromkeys([path, *form.related_files(path)]))
-        return form, stamp if stamp and stamp[: len(before)] == before else None
+        stamps = read_stamps(dict.fromkeys([path, *form.related_files(path)]))
+        return form, stamps if stamps and stamps[: len(path_stamps)] == path_stamps else None
 
     def _list_sessions(self, form: Format, path: Path) -> list[SessionInfo]:
         with self._lock:

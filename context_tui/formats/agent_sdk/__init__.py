@@ -70,8 +70,8 @@ def is_stream_record(value: Record) -> bool:
 
 def is_agent_sdk(records: list[Record]) -> bool:
     """Return whether records are agent-sdk's, with content next to the type of a message, rather than a stream's."""
-    own = ("content" in each for each in records if each.get("type") in [*ROLES])
-    return next(own, any("permission_mode" in each for each in records))
+    has_content = ("content" in each for each in records if each.get("type") in [*ROLES])
+    return next(has_content, any("permission_mode" in each for each in records))
 
 
 def find_parent_call(record: Record) -> str:
@@ -118,65 +118,72 @@ class AgentSdkShape:
             raise ValueError(f"{kind} without content")
         return _parse_message(record, message, ROLES[kind])
 
-    def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
+    def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
         """Resolve a record by those before it, such as the context after a compaction or of a new run."""
         if self._is_agent_sdk:
-            return self._place_in_file(record, part)
+            return self._place_in_file(record, parsed)
         if record.get("subtype") == "compact_boundary" and record.get("type") == "system":
             self._boundary = record
-        elif isinstance(part, MessageRecord) and (part.compaction or self._boundary):
-            trigger, before, notes = _parse_boundary(self._boundary or {})
-            has_summary, self._boundary = part.compaction is not None, None
-            compaction = FullCompactionRecord(trigger, before, context=(0,), has_summary=has_summary)
-            return replace(part, compaction=compaction, notes=(*part.notes, *notes))
-        return part
+        elif isinstance(parsed, MessageRecord) and (parsed.compaction or self._boundary):
+            trigger, tokens_before, notes = _parse_boundary(self._boundary or {})
+            has_summary, self._boundary = parsed.compaction is not None, None
+            compaction = FullCompactionRecord(trigger, tokens_before, context=(0,), has_summary=has_summary)
+            return replace(parsed, compaction=compaction, notes=(*parsed.notes, *notes))
+        return parsed
 
     def _parse_system(self, record: Record) -> ParsedRecord:
         """Parse the start of a run, or the note that earlier messages were compacted; all other events are ignored."""
         if record.get("subtype") == "compact_boundary":
             if not self._is_agent_sdk:
                 return MetadataRecord()
-            trigger, before, notes = _parse_boundary(record)
+            trigger, tokens_before, notes = _parse_boundary(record)
             placeholder = {"type": "summary", "note": "of what was said before; it is not in the file"}
-            compaction = FullCompactionRecord(trigger, before, context=(0,))
+            compaction = FullCompactionRecord(trigger, tokens_before, context=(0,))
             return MessageRecord(Role.USER, [placeholder], is_injected=True, compaction=compaction, notes=notes)
         tools = parse_tool_schemas(record.get("tools"))
         return MetadataRecord(model=truncate_name(as_text(record.get("model"))), tools=tools or None)
 
-    def _place_in_file(self, record: Record, part: ParsedRecord) -> ParsedRecord:
-        if not isinstance(part, MessageRecord):
+    def _place_in_file(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
+        if not isinstance(parsed, MessageRecord):
             self._resumed |= record.get("subtype") == "init" and self._compacted
-            return part
+            return parsed
         history = self._history
-        if part.compaction:
+        if parsed.compaction:
             tail = history[_find_split_point(history) :]
             summary = _HistoryMessage(f"summary before message {len(history)}", Role.USER, False, False)
             self._history, self._compacted, self._results_open = [*history, summary], True, False
             tail_keys = tuple(each.key for each in tail)
-            return replace(part, key=summary.key, compaction=replace(part.compaction, context=(0, *tail_keys)))
-        if part.has_results and self._results_open:
-            return replace(part, key=history[-1].key)
-        kinds = {str(block.get("type")) for block in part.blocks}
-        message = _HistoryMessage(f"message {len(history)}", part.role, "tool_use" in kinds, "tool_result" in kinds)
+            return replace(parsed, key=summary.key, compaction=replace(parsed.compaction, context=(0, *tail_keys)))
+        if parsed.has_results and self._results_open:
+            return replace(parsed, key=history[-1].key)
+        kinds = {str(block.get("type")) for block in parsed.blocks}
+        message = _HistoryMessage(f"message {len(history)}", parsed.role, "tool_use" in kinds, "tool_result" in kinds)
         history.append(message)
-        self._results_open = part.has_results or (self._results_open and part.role == Role.USER)
+        self._results_open = parsed.has_results or (self._results_open and parsed.role == Role.USER)
         if self._resumed:
             self._resumed = self._compacted = False
             keys = tuple(each.key for each in history[:-1] if not each.key.startswith("summary"))
             return replace(
-                part, key=message.key, compaction=FullCompactionRecord("resume", context=(*keys, 0), has_summary=False)
+                parsed,
+                key=message.key,
+                compaction=FullCompactionRecord("resume", context=(*keys, 0), has_summary=False),
             )
-        return replace(part, key=message.key)
+        return replace(parsed, key=message.key)
 
 
 def _find_split_point(history: list[_HistoryMessage]) -> int:
     """Return the number of the first message that agent-sdk keeps, by the rule of its ``find_split_point``."""
-    for keep in range(KEPT_BEHIND_SUMMARY, 0, -1):
-        at = len(history) - keep
-        while at > 0 and history[at].role == Role.USER and history[at].has_results and history[at - 1].has_calls:
-            at -= 1
-        if at > 0:
-            return at
+    for count in range(KEPT_BEHIND_SUMMARY, 0, -1):
+        start = len(history) - count
+        while (
+            start > 0
+            and history[start].role == Role.USER
+            and history[start].has_results
+            and history[start - 1].has_calls
+        ):
+            start -= 1
+        if start > 0:
+            return start
     return len(history)
 
 
@@ -202,11 +209,11 @@ def _parse_message(record: Record, message: Record, role: Role) -> MessageRecord
 
 def _parse_boundary(boundary: Record) -> tuple[str | None, int | None, tuple[str, ...]]:
     """Return the trigger of a compaction, the tokens before it, and notes on invalid values."""
-    about = as_object(boundary.get("compact_metadata"))
-    trigger = about.get("trigger")
+    metadata = as_object(boundary.get("compact_metadata"))
+    trigger = metadata.get("trigger")
     trigger_name = truncate_name(trigger) if isinstance(trigger, str) else None
     try:
-        return trigger_name, parse_tokens(about.get("pre_tokens"), "pre_tokens") or None, ()
+        return trigger_name, parse_tokens(metadata.get("pre_tokens"), "pre_tokens") or None, ()
     except ValueError as error:
         return trigger_name, None, (str(error),)
 
@@ -234,16 +241,16 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
                 record = loads(line)
                 if not isinstance(record, dict):
                     continue
-                own = find_parent_call(record)
-                part = AgentSdkShape(agent=own).parse(record)
+                agent_id = find_parent_call(record)
+                parsed = AgentSdkShape(agent=agent_id).parse(record)
             except ValueError:
                 continue
-            if own and (name := own.encode("utf-8", "replace")) not in known_ids:
+            if agent_id and (name := agent_id.encode("utf-8", "replace")) not in known_ids:
                 known_ids.add(name)
                 title = ""
-                if isinstance(part, MessageRecord) and part.role == Role.USER and not part.has_results:
-                    title = format_title(extract_text(part.blocks))
-                yield Subagent(own, title or own)
+                if isinstance(parsed, MessageRecord) and parsed.role == Role.USER and not parsed.has_results:
+                    title = format_title(extract_text(parsed.blocks))
+                yield Subagent(agent_id, title or agent_id)
 
 
 def is_compacted(path: Path) -> bool:
@@ -282,8 +289,8 @@ class AgentSdkFormat(Format):
         return LineScanner(path, info, partial(AgentSdkShape, is_agent_sdk(read_first_objects(path)), info.id))
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        path, own = Path(session.info.path), session.facts.call_id(call)
-        started = next((agent for agent in find_subagents(path) if own and agent.id == own), None)
+        path, call_id = Path(session.info.path), session.facts.call_id(call)
+        started = next((agent for agent in find_subagents(path) if call_id and agent.id == call_id), None)
         return _build_subagent_info(self._read_main_info(path), started) if started else None
 
     def read_title(self, path: Path) -> str:
@@ -292,13 +299,13 @@ class AgentSdkFormat(Format):
             name = value.get("custom_title") or value.get("customTitle")
             custom = format_title(name) if isinstance(name, str) else custom
             try:
-                part = AgentSdkShape().parse(value)
+                parsed = AgentSdkShape().parse(value)
             except ValueError:
                 continue
-            if not isinstance(part, MessageRecord):
+            if not isinstance(parsed, MessageRecord):
                 continue
-            typed = part.role == Role.USER and not (part.has_results or part.is_injected)
-            if typed and (title := format_title(extract_text(part.blocks))):
+            typed = parsed.role == Role.USER and not (parsed.has_results or parsed.is_injected)
+            if typed and (title := format_title(extract_text(parsed.blocks))):
                 return custom or title
         return custom
 

@@ -85,8 +85,8 @@ class AnthropicFormat(DocumentFormat):
             return Claim(85, "a Messages request with its response")
         messages = list_objects(run.elements)
         kinds = {block["type"] for message in messages for block in parse_blocks(message.get("content"))}
-        if own := sorted(OWN_BLOCKS & kinds):
-            return Claim(75, f"messages with blocks of type {own[0]}")
+        if anthropic_kinds := sorted(OWN_BLOCKS & kinds):
+            return Claim(75, f"messages with blocks of type {anthropic_kinds[0]}")
         if "system" in run.members:
             return Claim(70, "a Messages request: a system prompt beside the messages")
         model = run.get("model")

@@ -310,8 +310,8 @@ def is_typed_by_person(record: Record) -> bool | None:
 
 def find_read_range(data: bytes | mmap, start: int, end: int) -> tuple[int, int] | None:
     """Return the first line and the number of lines that a displayed read covers; None if it states none."""
-    at = data.rfind(b'"numLines":', max(start, end - READ_RANGE_TAIL_BYTES), end)
-    match = _READ_RANGE.match(data, at, end) if at >= 0 else None
+    position = data.rfind(b'"numLines":', max(start, end - READ_RANGE_TAIL_BYTES), end)
+    match = _READ_RANGE.match(data, position, end) if position >= 0 else None
     return (int(match[2]), int(match[1])) if match else None
 
 
@@ -340,10 +340,10 @@ def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None
     if not isinstance(value, dict):
         raise ValueError("usage is not an object; left out")
     split = value.get("cache_creation")
-    hour = parse_tokens(split.get(_ONE_HOUR_WRITES), _ONE_HOUR_WRITES) if isinstance(split, dict) else None
+    hour_tokens = parse_tokens(split.get(_ONE_HOUR_WRITES), _ONE_HOUR_WRITES) if isinstance(split, dict) else None
     sizes = {name: parse_tokens(value.get(name), name) for name in _USAGE_FIELDS}
     parse_tokens(sum(sizes[name] for name in _USAGE_FIELDS[:3]), "the sum of input tokens")
-    creation = CacheCreation(None, hour)
+    creation = CacheCreation(None, hour_tokens)
     return normalize_usage(ApiUsage(**sizes, cache_creation=creation), finished, version)
 
 
@@ -362,13 +362,13 @@ def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usa
     """Normalize recorded usage; None if nothing was sent. Output counts are trusted on the last line of a message."""
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
-    hour = (split.ephemeral_1h_input_tokens or 0) if split is not None else 0
+    hour_tokens = (split.ephemeral_1h_input_tokens or 0) if split is not None else 0
     if not fresh + read + written:
         return None
-    if hour > written:
-        hour = written
+    if hour_tokens > written:
+        hour_tokens = written
     trusted = finished or parse_version(version) >= _OUTPUT_ON_EVERY_LINE_SINCE
-    return Usage(fresh, read, written - hour, hour, usage.output_tokens or 0, trusted)
+    return Usage(fresh, read, written - hour_tokens, hour_tokens, usage.output_tokens or 0, trusted)
 
 
 @lru_cache(maxsize=64)

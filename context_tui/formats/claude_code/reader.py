@@ -70,7 +70,7 @@ class ClaudeCodeScanner:
 
     def advance(self, budget_s: float | None = None) -> Advance:
         deadline = None if budget_s is None else time.perf_counter() + budget_s
-        before, self._first_revised = len(self.facts), len(self.facts)
+        old_count, self._first_revised = len(self.facts), len(self.facts)
         if self._lines.torn:  # its row may become another record's
             self._rows_read = min(self._rows_read, len(self.facts.record_kind) - 1)
         usual = self._chain == self._requested_chain == MAIN_CHAIN
@@ -86,8 +86,8 @@ class ClaudeCodeScanner:
             return self.advance(budget_s)
         if end and not any(kind != RecordKind.PROBLEM for kind in self.facts.record_kind):
             raise UnreadableSession(f"{self._file.path}: holds no known record")
-        revised = self._live_branch.find_first_changed(self._first_revised if self._first_revised < before else None)
-        return Advance(len(self.facts) - before, revised, end)
+        revised = self._live_branch.find_first_changed(self._first_revised if self._first_revised < old_count else None)
+        return Advance(len(self.facts) - old_count, revised, end)
 
     def session(self) -> Session:
         if self._chain != MAIN_CHAIN and not len(self.facts):
@@ -375,21 +375,21 @@ class ClaudeCodeScanner:
                 )
             )
 
-    def _begin_epoch(self, message: int, first: Record) -> None:
-        """Begin an epoch at *message* because of the record *first*: a clear, a boundary, or the summary itself."""
+    def _begin_epoch(self, message: int, cause: Record) -> None:
+        """Begin an epoch at *message* because of the record *cause*: a clear, a boundary, or the summary itself."""
         self._epoch_start = None
         self._forks.end_epoch()
-        if parsing.is_clear(first):
+        if parsing.is_clear(cause):
             self.facts.begin_epoch(message, "clear")
             return
-        metadata = first.compactMetadata or {}
+        metadata = cause.compactMetadata or {}
         prefix, missing = self._find_preserved(metadata, message)
-        end = message + bool(self.facts.flags[message] & MessageFlag.SUMMARY)
-        if leading := range(self._reminders if self._reminders >= 0 else message, end):
+        prefix_end = message + bool(self.facts.flags[message] & MessageFlag.SUMMARY)
+        if leading := range(self._reminders if self._reminders >= 0 else message, prefix_end):
             prefix = Spans(leading, *prefix.ranges)
         self._reminders = -1
         trigger, tokens = _parse_text(metadata.get("trigger")), _parse_size(metadata, "preTokens")[0]
-        version = parsing.parse_version(first.version)
+        version = parsing.parse_version(cause.version)
         self.facts.add_compaction(
             Compaction(message, "full", trigger, tokens, prefix, missing_messages=missing, version=version)
         )

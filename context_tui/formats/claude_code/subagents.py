@@ -41,34 +41,47 @@ class AgentFiles:
         if folder not in self._by_folder:
             files_by_session = self._by_folder[folder] = {}
             for file in sorted(folder.glob("agent-*.jsonl")):
-                if first := _read_first_message(file):
-                    files_by_session.setdefault(first.sessionId, []).append((file, first))
+                if first_message := _read_first_message(file):
+                    files_by_session.setdefault(first_message.sessionId, []).append((file, first_message))
         return self._by_folder[folder].get(path.stem, [])
 
 
 def list_sessions(path: Path, agent_files: AgentFiles) -> list[SessionInfo]:
     """List the main session (with an empty id), then its agents by their ids, with the file as their parent."""
     status = read_status(path)
-    first = _read_first_message(path) if path.stem.startswith("agent-") else None
-    if first is not None and first.isSidechain:
-        return [_build_agent_info(path, first, first.sessionId or "?")]
+    first_message = _read_first_message(path) if path.stem.startswith("agent-") else None
+    if first_message is not None and first_message.isSidechain:
+        return [_build_agent_info(path, first_message, first_message.sessionId or "?")]
     main = SessionInfo(str(path), FORMAT_NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size)
     inline = [
         replace(main, id=agent, title=truncate_name(agent), parent=str(path)) for agent in _find_inline_agents(path)
     ]
-    own = path.with_suffix("") / "subagents"
-    below = [(file, first) for file in sorted(own.rglob("agent-*.jsonl")) if (first := _read_first_message(file))]
+    folder = path.with_suffix("") / "subagents"
+    below = [
+        (file, first_message)
+        for file in sorted(folder.rglob("agent-*.jsonl"))
+        if (first_message := _read_first_message(file))
+    ]
     return [
         main,
         *inline,
-        *(_build_agent_info(file, first, str(path)) for file, first in (*below, *agent_files.find(path))),
+        *(
+            _build_agent_info(file, first_message, str(path))
+            for file, first_message in (*below, *agent_files.find(path))
+        ),
     ]
 
 
-def _build_agent_info(path: Path, first: Record, parent: str) -> SessionInfo:
+def _build_agent_info(path: Path, first_message: Record, parent: str) -> SessionInfo:
     status = path.stat()
     return SessionInfo(
-        str(path), FORMAT_NAME, first.agentId or UNNAMED_SIDECHAIN, path.stem, parent, status.st_mtime, status.st_size
+        str(path),
+        FORMAT_NAME,
+        first_message.agentId or UNNAMED_SIDECHAIN,
+        path.stem,
+        parent,
+        status.st_mtime,
+        status.st_size,
     )
 
 
@@ -101,11 +114,11 @@ def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
     agent = agent or _find_agent_by_call(path, call_id)
     if not agent:
         return None
-    own = path.with_suffix("") / "subagents"
+    folder = path.with_suffix("") / "subagents"
     name = f"agent-{agent}.jsonl" if agent.isalnum() else ""
-    for file in (*own.rglob(name), path.with_name(name)) if name else ():
-        if first := _read_first_message(file):
-            return _build_agent_info(file, first, str(path))
+    for file in (*folder.rglob(name), path.with_name(name)) if name else ():
+        if first_message := _read_first_message(file):
+            return _build_agent_info(file, first_message, str(path))
     if agent in _find_inline_agents(path):
         return SessionInfo(str(path), FORMAT_NAME, agent, truncate_name(agent), str(path))
     raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")

@@ -59,7 +59,7 @@ class _Writer:
         origins = [find_origin(self.session, message) for message in order]
         self._cwd = self._find_recorded_cwd(origins)
         self._time = next((facts.time[m] for m in order if facts.time[m] >= 0), parse_time_ms(datetime.now(UTC)))
-        before: Role | None = None
+        previous_role: Role | None = None
         for message, origin in zip(order, origins, strict=True):
             summary = message == order[0] and self._is_only_summary(message)
             role = Role.ASSISTANT if facts.role[message] == Role.ASSISTANT and not summary else Role.USER
@@ -72,9 +72,13 @@ class _Writer:
             else:
                 self.losses.add("messages without Claude Code records, written as new ones")
                 yield from self._build_message_records(message)
-            if before == role == Role.USER and not summary and all(list_injected(facts, facts.blocks_of(message))):
+            if (
+                previous_role == role == Role.USER
+                and not summary
+                and all(list_injected(facts, facts.blocks_of(message)))
+            ):
                 self.losses.add("injected messages merged with the user message before them")
-            before = role
+            previous_role = role
 
     def _is_only_summary(self, message: int) -> bool:
         """Return whether a message is a summary without calls or results (these must be kept)."""
@@ -98,12 +102,12 @@ class _Writer:
         if time < self._time:
             record["timestamp"] = format_iso_time(self._time)
         self._time = max(self._time, time)
-        own = record.get("uuid")
-        if not isinstance(own, str) or own in self._uuids:
-            own = str(uuid.uuid4())
-        record["uuid"], record["parentUuid"], record["sessionId"] = own, self._last_uuid, self._session_id
-        self._uuids.add(own)
-        self._last_uuid = own
+        record_id = record.get("uuid")
+        if not isinstance(record_id, str) or record_id in self._uuids:
+            record_id = str(uuid.uuid4())
+        record["uuid"], record["parentUuid"], record["sessionId"] = record_id, self._last_uuid, self._session_id
+        self._uuids.add(record_id)
+        self._last_uuid = record_id
         return record
 
     def _build_envelope(self, kind: str) -> dict[str, Any]:
@@ -150,23 +154,23 @@ class _Writer:
         return self._chain_record(record)
 
     def _copy_records(self, origin: Origin, content: ClaudeCodeContent, summary: bool) -> Iterator[dict[str, Any]]:
-        ordinal = 0
+        next_block = 0
         for row in content.facts.records_of(origin.message):
             record = self._parse_recorded_line(content.read_line(row))
             parsed, message = parsing.build_record(record), record.get("message")
-            part = content.select_message_blocks(origin.message, row, parsed)
-            if part is not None and isinstance(message, dict):
-                message["content"] = part
-                if not any(map(parsing.is_result, part)):
+            selected = content.select_message_blocks(origin.message, row, parsed)
+            if selected is not None and isinstance(message, dict):
+                message["content"] = selected
+                if not any(map(parsing.is_result, selected)):
                     record.pop("toolUseResult", None)
-            count = len(parsing.extract_blocks(parsed) if part is None else part)
-            ordinals = range(ordinal, ordinal + count)
-            bodies = {o - ordinal: origin.texts[o] for o in ordinals if o in origin.texts} if origin.texts else {}
-            first, ordinal = ordinal, ordinal + count
-            if bodies and all(bodies.get(at, "") is None for at in range(count)):
+            count = len(parsing.extract_blocks(parsed) if selected is None else selected)
+            ordinals = range(next_block, next_block + count)
+            bodies = {n - next_block: origin.texts[n] for n in ordinals if n in origin.texts} if origin.texts else {}
+            first_block, next_block = next_block, next_block + count
+            if bodies and all(bodies.get(number, "") is None for number in range(count)):
                 continue  # all of the record was dropped
             if bodies and not isinstance(message, dict):  # an attachment: written as a new user message
-                message = {"role": "user", "content": content.blocks(origin.message)[first:ordinal]}
+                message = {"role": "user", "content": content.blocks(origin.message)[first_block:next_block]}
                 record = self._build_envelope("user") | {"isMeta": True, "message": message}
             if isinstance(message, dict):
                 if isinstance(message.get("usage"), dict):

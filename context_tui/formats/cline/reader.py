@@ -73,24 +73,24 @@ class ClineShape(DocumentShape):
             return MessageRecord(Role.ASSISTANT, [_parse_block(value)], time=time, key=format_element_key(place))
         role = parse_role(value, _ROLES)
         blocks = [*map(_parse_block, parse_blocks(value.get("content")))]
-        part = MessageRecord(role, blocks, time=time, key=format_element_key(place))
+        record = MessageRecord(role, blocks, time=time, key=format_element_key(place))
         if value.get("isSummary"):
-            before = self._related.tokens_before_summary.get(extract_text(blocks)) or None
-            summary = FullCompactionRecord("condense", before, context=self._find_remaining(place))
-            return replace(part, compaction=summary)
+            tokens_before = self._related.tokens_before_summary.get(extract_text(blocks)) or None
+            summary = FullCompactionRecord("condense", tokens_before, context=self._find_remaining(place))
+            return replace(record, compaction=summary)
         if value.get("isTruncationMarker"):
             truncation = FullCompactionRecord("sliding window", context=self._find_remaining(place), has_summary=False)
-            return replace(part, compaction=truncation, is_injected=True)
+            return replace(record, compaction=truncation, is_injected=True)
         if place in self._context_after_deletion:
             context = self._context_after_deletion[place]
-            part = replace(part, compaction=FullCompactionRecord("truncation", context=context, has_summary=False))
+            record = replace(record, compaction=FullCompactionRecord("truncation", context=context, has_summary=False))
         if self._replaced_by.get(place, place + 1) <= place:  # replaced by an earlier element
-            part = replace(part, flags=MessageFlag.NOT_SENT)
+            record = replace(record, flags=MessageFlag.NOT_SENT)
         if role == Role.ASSISTANT:
             model = truncate_name(as_text(as_object(value.get("modelInfo")).get("modelId")))
             thought = [] if any(block.get("type") == "thinking" for block in blocks) else parse_thinking(value)
-            return replace(part, blocks=[*thought, *blocks], usage=self._usage_by_reply.get(place), model=model)
-        return replace(part, injected_blocks=find_injected_blocks(blocks), model=_find_model(blocks))
+            return replace(record, blocks=[*thought, *blocks], usage=self._usage_by_reply.get(place), model=model)
+        return replace(record, injected_blocks=find_injected_blocks(blocks), model=_find_model(blocks))
 
     def _find_remaining(self, place: int) -> tuple[str | int, ...]:
         """Return the context after a summary or marker at *place*: all elements not replaced so far, and (0) itself."""
@@ -101,25 +101,25 @@ class ClineShape(DocumentShape):
 
     def _find_deletions(self, elements: list[dict[str, Any]]) -> None:
         """Find the deletions. Each takes effect with the request of the newest user message."""
-        for deleted in self._related.deletions:
-            at = deleted.start if 0 <= deleted.start < len(elements) else -1
-            if at >= 0 and elements[at].get("role") == "assistant":
-                at += 1
-            if NEVER_DELETED <= at < len(elements):
-                remaining = (*range(min(NEVER_DELETED, at)), *range(deleted.last + 1, at))
-                self._context_after_deletion[at] = (*map(format_element_key, remaining), 0)
+        for deletion in self._related.deletions:
+            start = deletion.start if 0 <= deletion.start < len(elements) else -1
+            if start >= 0 and elements[start].get("role") == "assistant":
+                start += 1
+            if NEVER_DELETED <= start < len(elements):
+                remaining = (*range(min(NEVER_DELETED, start)), *range(deletion.last + 1, start))
+                self._context_after_deletion[start] = (*map(format_element_key, remaining), 0)
 
     def _find_rewrites(self, elements: list[dict[str, Any]]) -> None:
         """Find blocks that were sent in a much shorter form. Other rewrites are ignored."""
-        for each in self._related.rewrites:
-            if not 0 <= each.element < len(elements):
+        for rewrite in self._related.rewrites:
+            if not 0 <= rewrite.element < len(elements):
                 continue
-            blocks = parse_blocks(elements[each.element].get("content"))
-            text = blocks[each.block].get("text") if 0 <= each.block < len(blocks) else None
-            at = max(each.start, each.element + 1)
-            if isinstance(text, str) and len(each.text) * 2 < len(text) and at < len(elements):
-                clear = format_element_key(each.element), each.block
-                self._clears_by_element[at] = (*self._clears_by_element.get(at, ()), clear)
+            blocks = parse_blocks(elements[rewrite.element].get("content"))
+            text = blocks[rewrite.block].get("text") if 0 <= rewrite.block < len(blocks) else None
+            start = max(rewrite.start, rewrite.element + 1)
+            if isinstance(text, str) and len(rewrite.text) * 2 < len(text) and start < len(elements):
+                clear = format_element_key(rewrite.element), rewrite.block
+                self._clears_by_element[start] = (*self._clears_by_element.get(start, ()), clear)
 
 
 def _parse_element(element: Element) -> dict[str, Any]:
@@ -143,8 +143,10 @@ def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
     }
     replacements: dict[int, int] = {}
     for place, value in enumerate(elements):
-        by = [marks.get((parent, value[parent]), -1) for parent, *_ in names if isinstance(value.get(parent), str)]
-        if places := [each for each in by if each >= 0]:
+        places_of_marks = [
+            marks.get((parent, value[parent]), -1) for parent, *_ in names if isinstance(value.get(parent), str)
+        ]
+        if places := [each for each in places_of_marks if each >= 0]:
             replacements[place] = min(places)
     return replacements
 
@@ -156,13 +158,13 @@ def _match_usage(elements: list[dict[str, Any]], related: RelatedFacts) -> dict[
     ]
     times = [parse_time_ms(elements[place].get("ts")) for place in replies]
     requests = related.requests
-    if requests and min(times, default=-1) >= 0 and all(each.time >= 0 for each in requests):
+    if requests and min(times, default=-1) >= 0 and all(request.time >= 0 for request in requests):
         return _match_usage_by_time(replies, times, related)
-    if requests and all(each.after >= -1 for each in requests):
+    if requests and all(request.after >= -1 for request in requests):
         reply_places = set(replies)
-        return {each.after + 2: each.usage for each in requests if each.after + 2 in reply_places}
+        return {request.after + 2: request.usage for request in requests if request.after + 2 in reply_places}
     pairs: Iterable[tuple[int, Any]] = zip(reversed(replies), reversed(requests), strict=False)
-    return {place: each.usage for place, each in pairs}
+    return {place: request.usage for place, request in pairs}
 
 
 def _match_usage_by_time(replies: list[int], times: list[int], related: RelatedFacts) -> dict[int, Usage]:
@@ -227,7 +229,7 @@ def find_injected_blocks(blocks: list[dict[str, Any]]) -> frozenset[int]:
             continue
         is_result = _TEXT_RESULT.match(text) is not None
         is_notice = text.lstrip().startswith(NOTICE_STARTS)
-        is_typed = any(mark in text for mark in TYPED_MARKERS) and not is_notice
+        is_typed = any(marker in text for marker in TYPED_MARKERS) and not is_notice
         if (is_result or after_result or is_notice) and not is_typed:
             numbers.add(number)
         after_result = after_result or is_result

@@ -66,12 +66,12 @@ class ClineSdkFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        about = _read_description(path)
-        origin = as_object(as_object(about.get("metadata")).get("fork")).get("forkedFromSessionId")
+        description = _read_description(path)
+        origin = as_object(as_object(description.get("metadata")).get("fork")).get("forkedFromSessionId")
         return [
             replace(
                 info,
-                cwd=as_text(about.get("cwd")),
+                cwd=as_text(description.get("cwd")),
                 note=f"forked from session {truncate_name(origin)}" if isinstance(origin, str) else info.note,
             )
             for info in list_document_sessions(path, self.name, ClineSdkShape)
@@ -97,7 +97,7 @@ class ClineSdkShape(DocumentShape):
     def parse(self, value: Any, place: int) -> ParsedRecord:
         role = parse_role(value, _ROLES)
         blocks = parse_blocks(value.get("content"))
-        injected = (at for at, block in enumerate(blocks) if _is_injected(block))
+        injected = (number for number, block in enumerate(blocks) if _is_injected(block))
         usage, notes = parse_usage_or_note(_parse_usage, value.get("metrics"))
         return MessageRecord(
             role,
@@ -121,10 +121,10 @@ def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
             )
         case "compaction_summary":
             try:
-                before = parse_tokens(metadata.get("tokensBefore"), "tokensBefore")
+                tokens_before = parse_tokens(metadata.get("tokensBefore"), "tokensBefore")
             except ValueError:
-                before = 0
-            return FullCompactionRecord(None, before or None, context=(0,))
+                tokens_before = 0
+            return FullCompactionRecord(None, tokens_before or None, context=(0,))
     return None
 
 

@@ -74,8 +74,10 @@ def read_related_files(path: Path) -> RelatedFacts:
     for each in ui_messages:
         condensed = as_object(each.get("contextCondense"))
         if isinstance(summary := condensed.get("summary"), str):
-            before = condensed.get("prevContextTokens")
-            facts.tokens_before_summary[summary] = before if type(before) is int and before > 0 else 0
+            tokens_before = condensed.get("prevContextTokens")
+            facts.tokens_before_summary[summary] = (
+                tokens_before if type(tokens_before) is int and tokens_before > 0 else 0
+            )
     _update_rewrites(rewrites, ui_messages, facts)
     for each in list_objects(as_object(metadata).get("model_usage")):
         if isinstance(name := each.get("model_id"), str):
@@ -91,8 +93,8 @@ def _update_requests(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> 
     """
     requests: list[tuple[int, int, tuple[int, ...]]] = []
     protocols = set[str]()
-    for each in ui_messages:
-        if each.get("say") != "api_req_started" or not isinstance(text := each.get("text"), str):
+    for ui_message in ui_messages:
+        if ui_message.get("say") != "api_req_started" or not isinstance(text := ui_message.get("text"), str):
             continue
         try:
             request = loads(text)
@@ -103,8 +105,8 @@ def _update_requests(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> 
         except ValueError:
             continue
         protocols.add(str(request.get("apiProtocol", "")))
-        after = each.get("conversationHistoryIndex")
-        requests.append((parse_time_ms(each.get("ts")), after if type(after) is int else -2, sizes))
+        after = ui_message.get("conversationHistoryIndex")
+        requests.append((parse_time_ms(ui_message.get("ts")), after if type(after) is int else -2, sizes))
     cached = any(read or written for _, _, (_, read, written, _) in requests)
     covers_cache = all(fresh >= read + written for _, _, (fresh, read, written, _) in requests)
     facts.input_includes_cache = cached and covers_cache and protocols != {""}
@@ -116,15 +118,18 @@ def _update_requests(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> 
 
 
 def _update_deletions(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:
-    last = 1
-    for each in ui_messages:
-        deleted_range, at = each.get("conversationHistoryDeletedRange"), each.get("conversationHistoryIndex")
-        if not isinstance(deleted_range, list) or len(deleted_range) != 2 or type(at) is not int:
+    newest_end = 1
+    for ui_message in ui_messages:
+        deleted_range, start = (
+            ui_message.get("conversationHistoryDeletedRange"),
+            ui_message.get("conversationHistoryIndex"),
+        )
+        if not isinstance(deleted_range, list) or len(deleted_range) != 2 or type(start) is not int:
             continue
         end = deleted_range[1]
-        if type(end) is int and end > last:
-            facts.deletions.append(Deletion(at, end))
-            last = end
+        if type(end) is int and end > newest_end:
+            facts.deletions.append(Deletion(start, end))
+            newest_end = end
 
 
 def _update_rewrites(rewrites: Any, ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:

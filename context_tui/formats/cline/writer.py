@@ -26,16 +26,16 @@ def write_conversation(session: Session, path: Path) -> Losses:
     """Write the messages of a context; summaries are marked as Roo Code does. Returns the losses."""
     losses, facts = Losses(), session.facts
     messages: list[dict[str, Any]] = []
-    stamp = int(time.time() * 1000) - len(session.context_at())
+    next_time = int(time.time() * 1000) - len(session.context_at())
     for index, message in zip(session.context_at().order, session.to_messages(), strict=True):
         role, content = message["role"], message["content"]
         blocks = [*map(_build_block, content)]
         recorded_time = facts.time[index]
-        stamp = recorded_time if recorded_time > 0 else stamp + 1
-        summary = bool(facts.flags[index] & MessageFlag.SUMMARY)
-        mark = {"isSummary": True, "condenseId": str(uuid.uuid4())} if summary else {}
-        messages.append({"role": role, "content": blocks, "ts": stamp, **mark})
-        if role == "user" and not summary:
+        next_time = recorded_time if recorded_time > 0 else next_time + 1
+        is_summary = bool(facts.flags[index] & MessageFlag.SUMMARY)
+        summary_members = {"isSummary": True, "condenseId": str(uuid.uuid4())} if is_summary else {}
+        messages.append({"role": role, "content": blocks, "ts": next_time, **summary_members})
+        if role == "user" and not is_summary:
             _count_injected(session, index, content, losses)
     write_json(messages, path)
     note_omitted_request_parts(session, losses, "the extension")
@@ -46,7 +46,7 @@ def write_conversation(session: Session, path: Path) -> Losses:
 def _count_injected(session: Session, index: int, blocks: list[Block], losses: Losses) -> None:
     facts, recognised = session.facts, find_injected_blocks(blocks)
     injected = enumerate(list_injected(facts, facts.blocks_of(index)))
-    losses.add(INJECTED_LOSS, sum(is_injected and at not in recognised for at, is_injected in injected))
+    losses.add(INJECTED_LOSS, sum(is_injected and number not in recognised for number, is_injected in injected))
 
 
 def find_unsupported_block_reason(role: str, block: Block) -> str:

@@ -46,8 +46,8 @@ class CodexFormat(Format):
         for value in list_objects(values):
             if "payload" in value and as_text(value.get("type")) in RECORD_TYPES:
                 return Claim(92, f"lines of type {value['type']} with a payload")
-        first = as_object(values[0] if values else None)
-        if "type" not in first and "git" in first and parse_rollout_line(first).kind == META:
+        first_value = as_object(values[0] if values else None)
+        if "type" not in first_value and "git" in first_value and parse_rollout_line(first_value).kind == META:
             return Claim(92, "a first line with id, timestamp, instructions and git")
         if any(value.get("record_type") == "state" for value in list_objects(values)):
             return Claim(92, "lines with record_type")

@@ -104,7 +104,7 @@ class CodexShape:
 
     # -- a record after those before it
 
-    def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
+    def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
         line = self._parse_line(record)
         payload = as_object(line.payload)
         if self._start_time < 0:
@@ -113,63 +113,63 @@ class CodexShape:
             case "session_meta":  # a repeated one, or that of the forked session, is ignored
                 first = not self._session_ids
                 self._session_ids.add(parse_session_meta(payload).id)
-                return part if first else MetadataRecord()
-            case "response_item" if isinstance(part, MessageRecord):
+                return parsed if first else MetadataRecord()
+            case "response_item" if isinstance(parsed, MessageRecord):
                 tokens = estimate_reasoning_tokens(payload)
                 self._reasoning_tokens += tokens
-                message = self._place_message(part, line.time)
+                message = self._place_message(parsed, line.time)
                 return self._add_item_key(payload, replace(message, reasoning=tokens) if tokens else message)
             case "response_item":
-                self._replies.assign_response_id(part)
-                if own := format_item_key(payload):
-                    self._key_by_item[own] = ""
+                self._replies.assign_response_id(parsed)
+                if key := format_item_key(payload):
+                    self._key_by_item[key] = ""
             case "compacted":
                 self._replies.end_response()
                 self._usage_order.note_compaction()
-                return self._place_compaction(payload, part)
+                return self._place_compaction(payload, parsed)
             case "event_msg" if payload.get("type") == "token_count":
-                return self._place_token_count(payload, part, line.time)
+                return self._place_token_count(payload, parsed, line.time)
             case "event_msg" if payload.get("type") == "thread_rolled_back":
                 return RewindRecord(self._roll_back(payload.get("num_turns")))
-        return part
+        return parsed
 
     def _parse_line(self, record: Record) -> RolloutLine:
         if record is not self._newest_line[0]:
             self._newest_line = record, parse_rollout_line(record)
         return self._newest_line[1]
 
-    def _place_message(self, part: MessageRecord, time: int) -> MessageRecord:
-        response = self._replies.assign_response_id(part)
-        if part.role == Role.ASSISTANT:
-            return replace(part, time=time, message_id=response, usage=self._usage_order.pop_reply_usage())
-        if part.role == Role.USER and not part.has_results:
+    def _place_message(self, record: MessageRecord, time: int) -> MessageRecord:
+        response = self._replies.assign_response_id(record)
+        if record.role == Role.ASSISTANT:
+            return replace(record, time=time, message_id=response, usage=self._usage_order.pop_reply_usage())
+        if record.role == Role.USER and not record.has_results:
             self._usage_order.note_prompt()
-            return replace(part, time=time, key=self._add_user(part))
-        return replace(part, time=time)
+            return replace(record, time=time, key=self._add_user(record))
+        return replace(record, time=time)
 
-    def _add_item_key(self, item: Record, part: MessageRecord) -> MessageRecord:
+    def _add_item_key(self, item: Record, record: MessageRecord) -> MessageRecord:
         """Return *record* with the key of its item, by which a later compaction may keep it."""
-        if own := format_item_key(item):
-            part = part if part.key else replace(part, key=own)
-            self._key_by_item[own] = part.key
-        return part
+        if key := format_item_key(item):
+            record = record if record.key else replace(record, key=key)
+            self._key_by_item[key] = record.key
+        return record
 
-    def _add_user(self, part: MessageRecord) -> str:
+    def _add_user(self, record: MessageRecord) -> str:
         """Register a user message; return the key by which later records refer to it."""
         key = f"user {len(self._users)}"
-        summary = bool(part.flags & MessageFlag.SUMMARY)
-        self._users.append(_UserMessage(part, key, typed=not (part.is_injected or summary), summary=summary))
+        summary = bool(record.flags & MessageFlag.SUMMARY)
+        self._users.append(_UserMessage(record, key, typed=not (record.is_injected or summary), summary=summary))
         return key
 
-    def _place_compaction(self, payload: Record, part: ParsedRecord) -> ParsedRecord:
+    def _place_compaction(self, payload: Record, parsed: ParsedRecord) -> ParsedRecord:
         """Resolve a compaction: messages of its history that equal earlier ones are replaced by their keys."""
-        summary = find_message(part)
+        summary = find_message(parsed)
         if summary is None or summary.compaction is None:
-            return part
+            return parsed
         if find_replacement_history(payload) is None:
             return replace(summary, compaction=replace(summary.compaction, context=(*self._find_kept_users(), 0)))
         recorded_context, keys = summary.compaction.context or (), list_item_keys(payload)
-        messages, notes, context = list_messages(part), list(summary.notes), list[str | int]()
+        messages, notes, context = list_messages(parsed), list(summary.notes), list[str | int]()
         numbers = [each for each in recorded_context if isinstance(each, int) and each]
         known_users = self._match_users({number: messages[number] for number in numbers})
         for each in recorded_context:
@@ -183,14 +183,14 @@ class CodexShape:
             else:
                 message = messages[each]
                 assert isinstance(message, MessageRecord)
-                new = each and message.role == Role.USER and not message.has_results
-                key = self._add_user(message) if new else next(iter(keys[each]), "")
+                is_new_user = each and message.role == Role.USER and not message.has_results
+                key = self._add_user(message) if is_new_user else next(iter(keys[each]), "")
                 messages[each] = replace(message, key=key)
             context.append(known_users.get(each, each))
             self._key_by_item |= dict.fromkeys(keys[each], key)
         compacted = replace(summary.compaction, context=tuple(context))
-        begin = replace(summary, key=messages[0].key, compaction=compacted, notes=tuple(notes))
-        return group_records(begin, *messages[1:])
+        summary_record = replace(summary, key=messages[0].key, compaction=compacted, notes=tuple(notes))
+        return group_records(summary_record, *messages[1:])
 
     def _match_users(self, messages: dict[int, MessageRecord | OmittedMessage]) -> dict[int, str]:
         """Return for messages of a new history, by number, the key of the newest equal message."""
@@ -198,10 +198,10 @@ class CodexShape:
         for user in self._users:
             keys_by_signature.setdefault(user.signature, []).append(user.key)
         matches: dict[int, str] = {}
-        for number, part in reversed(messages.items()):
-            assert isinstance(part, MessageRecord)
-            is_prompt = part.role == Role.USER and not part.has_results
-            if is_prompt and (same := keys_by_signature.get(_compute_signature(part))):
+        for number, record in reversed(messages.items()):
+            assert isinstance(record, MessageRecord)
+            is_prompt = record.role == Role.USER and not record.has_results
+            if is_prompt and (same := keys_by_signature.get(_compute_signature(record))):
                 matches[number] = same.pop()
         return matches
 
@@ -211,44 +211,44 @@ class CodexShape:
         Of the typed messages, the newest that fit are kept. Codex also keeps part of one more, which is not in the
         file.
         """
-        at = next((n for n, user in enumerate(self._users) if user.typed), len(self._users))
+        first_typed = next((n for n, user in enumerate(self._users) if user.typed), len(self._users))
         newest_keys, room = list[str](), KEPT_PROMPT_BYTES
-        for user in reversed([user for user in self._users[at:] if user.typed]):
+        for user in reversed([user for user in self._users[first_typed:] if user.typed]):
             room -= user.size
             if room < 0:
                 break
             newest_keys.append(user.key)
-        return [*(user.key for user in self._users[:at] if not user.summary), *reversed(newest_keys)]
+        return [*(user.key for user in self._users[:first_typed] if not user.summary), *reversed(newest_keys)]
 
     def _roll_back(self, turns: Any) -> str:
         """Return the key of the first of the last *turns* typed messages, where the abandoned branch begins."""
-        typed = [at for at, user in enumerate(self._users) if user.typed]
-        if type(turns) is not int or turns <= 0 or not typed:
+        typed_positions = [start for start, user in enumerate(self._users) if user.typed]
+        if type(turns) is not int or turns <= 0 or not typed_positions:
             return ""
-        at = typed[max(len(typed) - turns, 0)]
-        key = self._users[at].key
-        del self._users[at:]
+        start = typed_positions[max(len(typed_positions) - turns, 0)]
+        key = self._users[start].key
+        del self._users[start:]
         self._replies.end_response()
         return key
 
-    def _place_token_count(self, payload: Record, part: ParsedRecord, time: int) -> ParsedRecord:
+    def _place_token_count(self, payload: Record, parsed: ParsedRecord, time: int) -> ParsedRecord:
         """Assign usage to its reply; repeated and estimated counts, and those copied into a fork, are ignored."""
         info = as_object(payload.get("info"))
         if not self._usage_order.is_new(info):
-            return _replace_usage(part, None)
+            return _replace_usage(parsed, None)
         self._replies.end_response()
-        copied = len(self._session_ids) > 1 and time <= self._start_time + FORK_COPY_MS
-        recorded = next((each.usage for each in list_cases(part) if isinstance(each, UsageRecord)), None)
-        usage = self._usage_order.update(None if copied else recorded)
+        is_copied = len(self._session_ids) > 1 and time <= self._start_time + FORK_COPY_MS
+        recorded = next((each.usage for each in list_cases(parsed) if isinstance(each, UsageRecord)), None)
+        usage = self._usage_order.update(None if is_copied else recorded)
         encrypted, self._reasoning_tokens = self._reasoning_tokens, 0
-        return _replace_usage(part, usage, _estimate_missing_reasoning(info, usage) if usage and not encrypted else 0)
+        return _replace_usage(parsed, usage, _estimate_missing_reasoning(info, usage) if usage and not encrypted else 0)
 
 
-def _replace_usage(part: ParsedRecord, usage: Usage | None, reasoning: int = 0) -> ParsedRecord:
+def _replace_usage(parsed: ParsedRecord, usage: Usage | None, reasoning: int = 0) -> ParsedRecord:
     return group_records(
         *(
             replace(each, usage=usage, reasoning=reasoning) if isinstance(each, UsageRecord) else each
-            for each in list_cases(part)
+            for each in list_cases(parsed)
         )
     )
 
@@ -256,10 +256,10 @@ def _replace_usage(part: ParsedRecord, usage: Usage | None, reasoning: int = 0) 
 class _UserMessage:
     """User message, with the signature by which a repetition of it is recognised."""
 
-    def __init__(self, part: MessageRecord, key: str, *, typed: bool, summary: bool) -> None:
+    def __init__(self, record: MessageRecord, key: str, *, typed: bool, summary: bool) -> None:
         self.key, self.typed, self.summary = key, typed, summary
-        self.signature = _compute_signature(part)
-        self.size = sum(utf8_len(extract_text([block])) for block in part.blocks)
+        self.signature = _compute_signature(record)
+        self.size = sum(utf8_len(extract_text([block])) for block in record.blocks)
 
 
 class _UsageOrder:
@@ -290,12 +290,12 @@ class _UsageOrder:
 
     def is_new(self, info: Record) -> bool:
         """Return whether a count belongs to a reply: it is neither a repetition nor an estimate after a compaction."""
-        totals, last = info.get("total_token_usage"), as_object(info.get("last_token_usage"))
-        if not last or (totals, last) == self._last_count:
+        totals, newest = info.get("total_token_usage"), as_object(info.get("last_token_usage"))
+        if not newest or (totals, newest) == self._last_count:
             return False
-        if not any(last.get(name) for name in ("input_tokens", "output_tokens")):
+        if not any(newest.get(name) for name in ("input_tokens", "output_tokens")):
             return False
-        self._last_count = (totals, last)
+        self._last_count = (totals, newest)
         return True
 
     def update(self, usage: Usage | None) -> Usage | None:
@@ -324,8 +324,8 @@ def _estimate_missing_reasoning(info: Record, usage: Usage) -> int:
     return round(tokens * REASONING_ESTIMATE_RATIO) if type(tokens) is int and 0 < tokens <= usage.output else 0
 
 
-def _compute_signature(part: MessageRecord) -> bytes:
-    return blake2b(compact_json(part.blocks), digest_size=16).digest()
+def _compute_signature(record: MessageRecord) -> bytes:
+    return blake2b(compact_json(record.blocks), digest_size=16).digest()
 
 
 def _parse_event(payload: Record, time: int) -> ParsedRecord:

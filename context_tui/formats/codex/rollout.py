@@ -96,19 +96,19 @@ def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
     Raises:
         ValueError: the item has an unknown type.
     """
-    part = parse_item(item)
-    if not isinstance(part, MessageRecord):
-        return part
-    return mark_injected(replace(part, role=Role.USER, is_injected=True) if part.role == Role.SYSTEM else part)
+    record = parse_item(item)
+    if not isinstance(record, MessageRecord):
+        return record
+    return mark_injected(replace(record, role=Role.USER, is_injected=True) if record.role == Role.SYSTEM else record)
 
 
-def mark_injected(part: MessageRecord) -> MessageRecord:
+def mark_injected(record: MessageRecord) -> MessageRecord:
     """Mark a user message that Codex wrote, either as injected text or as the summary of a compaction."""
-    if part.role != Role.USER or part.has_results:
-        return part
-    if is_summary_message(part.blocks):
-        return replace(part, flags=part.flags | MessageFlag.SUMMARY)
-    return replace(part, is_injected=part.is_injected or is_injected_message(part.blocks))
+    if record.role != Role.USER or record.has_results:
+        return record
+    if is_summary_message(record.blocks):
+        return replace(record, flags=record.flags | MessageFlag.SUMMARY)
+    return replace(record, is_injected=record.is_injected or is_injected_message(record.blocks))
 
 
 class ItemReference(NamedTuple):
@@ -126,15 +126,15 @@ def find_replacement_history(payload: Record) -> list[Any] | None:
         return None
     objects = map(as_object, entries)
     return [
-        each.get("item") if each.get("type") != "reference" else ItemReference(parse_id(each.get("item_id")))
-        for each in objects
+        entry.get("item") if entry.get("type") != "reference" else ItemReference(parse_id(entry.get("item_id")))
+        for entry in objects
     ]
 
 
 def format_item_key(item: Any) -> str:
     """Return the key by which records refer to an item; empty if the item has no id."""
-    own = as_object(item).get("id")
-    return f"item {own}" if isinstance(own, str) and own else ""
+    item_id = as_object(item).get("id")
+    return f"item {item_id}" if isinstance(item_id, str) and item_id else ""
 
 
 def parse_compaction(payload: Record) -> ParsedRecord:
@@ -149,16 +149,16 @@ def parse_compaction(payload: Record) -> ParsedRecord:
         text = as_text(payload.get("message")) or NO_SUMMARY
         return MessageRecord(Role.USER, [build_text(text)], compaction=FullCompactionRecord())
     history = _parse_history(payload)
-    summary, *more = (message.part for message in history.messages)
+    summary, *other_records = (message.part for message in history.messages)
     compaction = FullCompactionRecord(context=tuple(history.order))
     summary = replace(summary, is_injected=False, notes=tuple(history.notes), compaction=compaction)
-    return group_records(summary, *more)
+    return group_records(summary, *other_records)
 
 
 def list_item_keys(payload: Record) -> list[list[str]]:
     """List the keys of the items of each message in a new history, the summary first."""
     return [
-        [own for item in message.items if (own := format_item_key(item))]
+        [key for item in message.items if (key := format_item_key(item))]
         for message in _parse_history(payload).messages
     ]
 
@@ -218,39 +218,41 @@ def _parse_history(payload: Record) -> _History:
             order.append(format_item_key({"id": item.item}))
             continue
         try:
-            part = parse_rollout_item(item)
+            record = parse_rollout_item(item)
         except ValueError as error:
             notes.append(str(error))
             continue
-        if not isinstance(part, MessageRecord):
+        if not isinstance(record, MessageRecord):
             continue
-        before = messages[-1].part if order and isinstance(order[-1], int) else None
+        newest = messages[-1].part if order and isinstance(order[-1], int) else None
         if (
-            before
-            and before.role == part.role
-            and before.has_results == part.has_results
-            and (part.has_results or part.role != Role.USER)
+            newest
+            and newest.role == record.role
+            and newest.has_results == record.has_results
+            and (record.has_results or record.role != Role.USER)
         ):
-            joined = replace(before, blocks=[*before.blocks, *part.blocks])
+            joined = replace(newest, blocks=[*newest.blocks, *record.blocks])
             messages[-1] = _HistoryMessage(joined, [*messages[-1].items, item])
         else:
             order.append(len(messages))
-            messages.append(_HistoryMessage(part, [item]))
+            messages.append(_HistoryMessage(record, [item]))
     text = as_text(payload.get("message"))
-    at = next((n for n in reversed(range(len(messages))) if _is_history_summary(messages[n].part, text)), len(messages))
-    if at == len(messages):
-        order.append(at)
+    summary_place = next(
+        (n for n in reversed(range(len(messages))) if _is_history_summary(messages[n].part, text)), len(messages)
+    )
+    if summary_place == len(messages):
+        order.append(summary_place)
         messages.append(_HistoryMessage(MessageRecord(Role.USER, [MISSING_SUMMARY]), []))
-    summary = messages.pop(at)
-    numbers = {at: 0, **{n: n + (n < at) for n in range(len(messages) + 1) if n != at}}
+    summary = messages.pop(summary_place)
+    numbers = {summary_place: 0, **{n: n + (n < summary_place) for n in range(len(messages) + 1) if n != summary_place}}
     return _History([summary, *messages], [numbers[each] if isinstance(each, int) else each for each in order], notes)
 
 
-def _is_history_summary(part: MessageRecord, text: str) -> bool:
+def _is_history_summary(record: MessageRecord, text: str) -> bool:
     """Return whether a message of a new history is the summary: marked, encrypted, or equal to the recorded text."""
-    if part.role != Role.USER or part.has_results or not part.blocks:
+    if record.role != Role.USER or record.has_results or not record.blocks:
         return False
-    block, marked = part.blocks[0], bool(part.flags & MessageFlag.SUMMARY)
+    block, marked = record.blocks[0], bool(record.flags & MessageFlag.SUMMARY)
     return marked or str(block.get("type")) in COMPACTION_TYPES or (bool(text) and block.get("text") == text)
 
 

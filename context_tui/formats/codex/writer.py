@@ -63,12 +63,12 @@ class _Writer:
         model = next((self._models[message] for message in order if message in self._models), facts.model)
         if model:
             yield self._build_record("turn_context", self._build_turn_context(turn, str(meta.get("cwd") or ""), model))
-        replaced = self._count_compacted(order)
-        if replaced:
-            yield self._build_record("compacted", self._build_compaction(order[:replaced]))
-        parting = sum(1 for message in order[replaced:] if facts.flags[message] & MessageFlag.SUMMARY)
-        self.losses.add("summaries between a call and its result, written as plain messages", parting)
-        for message in order[replaced:]:
+        compacted_count = self._count_compacted(order)
+        if compacted_count:
+            yield self._build_record("compacted", self._build_compaction(order[:compacted_count]))
+        separating_count = sum(1 for message in order[compacted_count:] if facts.flags[message] & MessageFlag.SUMMARY)
+        self.losses.add("summaries between a call and its result, written as plain messages", separating_count)
+        for message in order[compacted_count:]:
             self._time = max(self._time, facts.time[message])
             if model != (model := self._models.get(message, model)):
                 yield self._build_record(
@@ -79,8 +79,8 @@ class _Writer:
                 yield from self._build_display_events(written)
             if usage := self._usages.get(message):
                 self.losses.add("cache writes counted as new input", bool(usage.cache_write_5m + usage.cache_write_1h))
-                last = (usage.context, usage.cache_read, usage.output, 0, usage.context + usage.output)
-                yield self._build_record("event_msg", self._build_token_count(last))
+                newest_sizes = (usage.context, usage.cache_read, usage.output, 0, usage.context + usage.output)
+                yield self._build_record("event_msg", self._build_token_count(newest_sizes))
         if not any(self._totals) and facts.window:
             yield self._build_record("event_msg", self._build_token_count((0, 0, 0, 0, self._estimate_context())))
 
@@ -89,17 +89,19 @@ class _Writer:
 
         A compaction's summary is a user message, so earlier calls must have their results before it.
         """
-        facts, count, last_result = self._session.facts, 0, -1
-        rows = [(at, row) for at, message in enumerate(order) for row in facts.blocks_of(message)]
-        answers = {facts.call_id(row): at for at, row in rows if facts.kind[row] == Kind.TOOL_RESULT}
-        for at, message in enumerate(order):
-            own = facts.blocks_of(message)
-            begins = all(facts.kind[row] != Kind.TOOL_USE for row in islice(own, 1))  # else merged with a call
-            if facts.flags[message] & MessageFlag.SUMMARY and begins and last_result <= at:
-                count = at + 1
+        facts, compacted_count, newest_result = self._session.facts, 0, -1
+        rows = [(place, row) for place, message in enumerate(order) for row in facts.blocks_of(message)]
+        result_places = {facts.call_id(row): place for place, row in rows if facts.kind[row] == Kind.TOOL_RESULT}
+        for place, message in enumerate(order):
+            block_rows = facts.blocks_of(message)
+            starts_without_call = all(
+                facts.kind[row] != Kind.TOOL_USE for row in islice(block_rows, 1)
+            )  # else merged with a call
+            if facts.flags[message] & MessageFlag.SUMMARY and starts_without_call and newest_result <= place:
+                compacted_count = place + 1
             ids = (facts.call_id(row) for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_USE)
-            last_result = max(last_result, *(answers.get(call, -1) for call in ids), -1)
-        return count
+            newest_result = max(newest_result, *(result_places.get(call, -1) for call in ids), -1)
+        return compacted_count
 
     def _build_record(self, kind: str, payload: Record) -> Record:
         return {"timestamp": format_iso_time(self._time), "type": kind, "payload": payload}
@@ -136,10 +138,10 @@ class _Writer:
 
     def _build_compaction(self, messages: Sequence[int]) -> Record:
         """Build a compaction whose history is *messages*; the last of them is the summary."""
-        *before, summary = messages
+        *other_messages, summary = messages
         if self._session.facts.role[summary] == Role.ASSISTANT:
             self.losses.add_note("the summary is written as a user message, as Codex does")
-        history = [written.item for message in before for written in self._items.write_message(message)]
+        history = [written.item for message in other_messages for written in self._items.write_message(message)]
         history += [written.item for written in self._items.write_message(summary, as_user=True)]
         blocks = self._session.content.blocks(summary)
         text = next((str(block.get("text") or "") for block in blocks if block.get("type") == "text"), "")
@@ -162,15 +164,15 @@ class _Writer:
         rows = [row for message in context.order for row in facts.blocks_of(message)]
         return bytes_to_tokens(facts.system_bytes + sum(facts.size[row] for row in rows))
 
-    def _build_token_count(self, last: tuple[int, ...]) -> Record:
-        if any(last[:-1]):
-            self._totals = [before + now for before, now in zip(self._totals, last, strict=True)]
+    def _build_token_count(self, newest_sizes: tuple[int, ...]) -> Record:
+        if any(newest_sizes[:-1]):
+            self._totals = [total + size for total, size in zip(self._totals, newest_sizes, strict=True)]
         window = self._session.facts.window
         return {
             "type": "token_count",
             "info": {
                 "total_token_usage": dict(zip(_USAGE_FIELDS, self._totals, strict=True)),
-                "last_token_usage": dict(zip(_USAGE_FIELDS, last, strict=True)),
+                "last_token_usage": dict(zip(_USAGE_FIELDS, newest_sizes, strict=True)),
                 **({"model_context_window": window} if window else {}),
             },
         }

@@ -70,9 +70,11 @@ class DefectFormat(Format):
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         file = paths.find_session_file(path)
-        about = paths.read_meta(file.parent) if file.name in (paths.JOURNAL_FILE, paths.SNAPSHOT_FILE) else {}
-        own, cwd = about.get("session_id"), about.get("cwd")
-        session_id = own if isinstance(own, str) else file.parent.name if file.name == paths.JOURNAL_FILE else ""
+        meta = paths.read_meta(file.parent) if file.name in (paths.JOURNAL_FILE, paths.SNAPSHOT_FILE) else {}
+        meta_id, cwd = meta.get("session_id"), meta.get("cwd")
+        session_id = (
+            meta_id if isinstance(meta_id, str) else file.parent.name if file.name == paths.JOURNAL_FILE else ""
+        )
         sessions = (
             list_document_sessions(file, self.name, SnapshotShape, read_runs=_SNAPSHOT_RUNS)
             if _is_snapshot_file(file)
@@ -88,16 +90,16 @@ class DefectFormat(Format):
         file = Path(info.path)
         if _is_snapshot_file(file):
             return DocumentScanner(file, info, SnapshotShape, read_runs=_SNAPSHOT_RUNS)
-        before = paths.read_journal_base(file)
-        return LineScanner(file, info, partial(JournalShape, before["seq"] if before else -1), first=before)
+        base = paths.read_journal_base(file)
+        return LineScanner(file, info, partial(JournalShape, base["seq"] if base else -1), first=base)
 
     def read_title(self, path: Path) -> str:
         for value in read_first_objects(path):
             try:
-                part = parse_message(value["record"]["message"]) if is_journal_line(value) else None
+                message = parse_message(value["record"]["message"]) if is_journal_line(value) else None
             except (ValueError, LookupError):
                 continue
-            if part and part.role == Role.USER and (title := format_title(extract_text(part.blocks))):
+            if message and message.role == Role.USER and (title := format_title(extract_text(message.blocks))):
                 return title
         return read_document_title(path, SnapshotShape(), _find_history)
 

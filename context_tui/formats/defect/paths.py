@@ -87,20 +87,24 @@ def read_journal_base(journal: Path) -> Record | None:
     The snapshot may include lines that are still in the journal. If these only add messages, the messages are removed
     from the snapshot, so that each is read from its own line. Otherwise the lines are left out.
     """
-    first = next((value for value in read_first_objects(journal) if is_journal_line(value)), None)
-    begins = first.get("seq") if first else None
-    if journal.name != JOURNAL_FILE or begins == 0 or (first is not None and type(begins) is not int):
+    first_line = next((value for value in read_first_objects(journal) if is_journal_line(value)), None)
+    first_seq = first_line.get("seq") if first_line else None
+    if journal.name != JOURNAL_FILE or first_seq == 0 or (first_line is not None and type(first_seq) is not int):
         return None
     snapshot = _read_object(journal.with_name(SNAPSHOT_FILE))
-    state, after = snapshot.get("state"), snapshot.get("next_seq")
+    state, next_seq = snapshot.get("state"), snapshot.get("next_seq")
     history = as_object(state).get("history")
-    if not is_snapshot(snapshot) or not isinstance(history, list) or type(after) is not int:
+    if not is_snapshot(snapshot) or not isinstance(history, list) or type(next_seq) is not int:
         return None
-    if isinstance(begins, int) and begins < after and (added := _read_added_messages(journal, after)) is not None:
-        base_length = len(history) - len(added)
-        if history[max(base_length, 0) :] == added:
-            history, after = history[:base_length], begins
-    return {"schema_version": 1, "seq": after - 1, "record": {"type": "snapshot", "history": history}}
+    if (
+        isinstance(first_seq, int)
+        and first_seq < next_seq
+        and (added_messages := _read_added_messages(journal, next_seq)) is not None
+    ):
+        base_length = len(history) - len(added_messages)
+        if history[max(base_length, 0) :] == added_messages:
+            history, next_seq = history[:base_length], first_seq
+    return {"schema_version": 1, "seq": next_seq - 1, "record": {"type": "snapshot", "history": history}}
 
 
 def _read_added_messages(journal: Path, before: int) -> list[Any] | None:

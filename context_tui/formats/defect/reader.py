@@ -86,10 +86,10 @@ class JournalShape:
                 return MetadataRecord()
         raise ValueError(f"a record of unknown type {str(inside.get('type'))[:40]!r}")
 
-    def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
+    def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
         """Resolve a line by the lines before it. A snapshot is compared with the history that it replaces."""
-        assert not isinstance(part, RecordGroup)
-        notes, seq = part.notes, record.get("seq")
+        assert not isinstance(parsed, RecordGroup)
+        notes, seq = parsed.notes, record.get("seq")
         if type(seq) is int and self._seq is not None and seq <= self._base_seq:
             return MetadataRecord()
         if type(seq) is not int:
@@ -98,61 +98,66 @@ class JournalShape:
             if self._seq is not None and seq != self._seq + 1:
                 notes = (*notes, f"seq goes from {self._seq} to {seq}; defect refuses to load such a journal")
             self._seq = seq
-        part = replace(part, notes=notes)
+        parsed = replace(parsed, notes=notes)
         kind = record["record"].get("type")
         if kind in ("turn_started", "turn_ended"):
             # What a turn of several requests took says nothing of any one of them.
-            if isinstance(part, UsageRecord) and self._turn_replies != 1:
-                part = replace(part, usage=None)
+            if isinstance(parsed, UsageRecord) and self._turn_replies != 1:
+                parsed = replace(parsed, usage=None)
             self._turn_replies = 0
         if kind == "turn_ended":
             self._turn_end = len(self._history)
         elif kind == "turn_aborted" and len(self._history) > self._turn_end:
-            failed, self._turn_replies = self._history[self._turn_end][0], 0
+            failed_key, self._turn_replies = self._history[self._turn_end][0], 0
             del self._history[self._turn_end :]
-            return RewindRecord(failed, notes=notes)
-        if isinstance(part, MessageRecord):
-            self._turn_replies += part.role == Role.ASSISTANT
-            part = replace(part, key=self._make_key())
-            self._history.append((part.key, part))
-        elif isinstance(part, HistoryRecord):
-            return self._place_snapshot(part)
-        return part
+            return RewindRecord(failed_key, notes=notes)
+        if isinstance(parsed, MessageRecord):
+            self._turn_replies += parsed.role == Role.ASSISTANT
+            parsed = replace(parsed, key=self._make_key())
+            self._history.append((parsed.key, parsed))
+        elif isinstance(parsed, HistoryRecord):
+            return self._place_snapshot(parsed)
+        return parsed
 
     def _make_key(self) -> str:
         self._key_count += 1
         return str(self._key_count)
 
-    def _place_snapshot(self, part: HistoryRecord) -> ParsedRecord:
+    def _place_snapshot(self, snapshot_record: HistoryRecord) -> ParsedRecord:
         """Resolve a snapshot to its new messages, and to the results that were cleared in known ones."""
-        old, at = self._history, 0
-        exact, bare = _index_history(old, _format_signature), _index_history(old, _format_bare_signature)
+        old_history, start = self._history, 0
+        exact, bare = (
+            _index_history(old_history, _format_signature),
+            _index_history(old_history, _format_bare_signature),
+        )
         history: list[tuple[str, MessageRecord]] = []
         messages: list[MessageRecord | OmittedMessage] = []
-        clears: list[str] = []
-        for each in part.messages:
+        cleared_keys: list[str] = []
+        for each in snapshot_record.messages:
             assert isinstance(each, MessageRecord)
-            place = _pop_place(exact.get(_format_signature(each), []), at)
+            place = _pop_place(exact.get(_format_signature(each), []), start)
             cleared_calls: list[str] | None = [] if place >= 0 else None
-            if place < 0 and (place := _pop_place(bare.get(_format_bare_signature(each), []), at)) >= 0:
-                cleared_calls = _find_cleared_calls(old[place][1], each)
+            if place < 0 and (place := _pop_place(bare.get(_format_bare_signature(each), []), start)) >= 0:
+                cleared_calls = _find_cleared_calls(old_history[place][1], each)
             if place >= 0 and cleared_calls is not None:
-                clears += cleared_calls
-                history.append((old[place][0], each))
+                cleared_keys += cleared_calls
+                history.append((old_history[place][0], each))
                 messages.append(OmittedMessage())
-                at = place + 1
+                start = place + 1
             else:
-                new = replace(each, key=self._make_key())
-                history.append((new.key, new))
-                messages.append(new)
-        changed = [key for key, _ in history] != [key for key, _ in old]
+                record = replace(each, key=self._make_key())
+                history.append((record.key, record))
+                messages.append(record)
+        changed = [key for key, _ in history] != [key for key, _ in old_history]
         self._history, self._turn_end = history, len(history)
         compacted = (
-            FullCompactionRecord("snapshot", context=tuple(key for key, _ in history)) if old and changed else None
+            FullCompactionRecord("snapshot", context=tuple(key for key, _ in history))
+            if old_history and changed
+            else None
         )
-        snapshot = replace(part, messages=tuple(messages), compaction=compacted)
-        clearing = MicroCompactionRecord("microcompact", cleared_keys=tuple(clears))
-        return group_records(clearing, snapshot) if clears else snapshot
+        snapshot = replace(snapshot_record, messages=tuple(messages), compaction=compacted)
+        clearing = MicroCompactionRecord("microcompact", cleared_keys=tuple(cleared_keys))
+        return group_records(clearing, snapshot) if cleared_keys else snapshot
 
 
 def parse_message(value: Any) -> MessageRecord:
@@ -232,36 +237,36 @@ def _parse_output_block(item: Any) -> Any:
     return item
 
 
-def _format_signature(part: MessageRecord) -> str:
-    return compact_text([part.role, part.blocks])
+def _format_signature(message: MessageRecord) -> str:
+    return compact_text([message.role, message.blocks])
 
 
-def _format_bare_signature(part: MessageRecord) -> str:
+def _format_bare_signature(message: MessageRecord) -> str:
     """Return the signature of a message without the bodies of its results."""
-    blocks = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in part.blocks]
-    return compact_text([part.role, blocks])
+    blocks = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in message.blocks]
+    return compact_text([message.role, blocks])
 
 
 def _index_history(history: list[tuple[str, MessageRecord]], format_key: Any) -> dict[str, list[int]]:
     places: dict[str, list[int]] = {}
-    for at, (_, part) in enumerate(history):
-        places.setdefault(format_key(part), []).append(at)
+    for place, (_, message) in enumerate(history):
+        places.setdefault(format_key(message), []).append(place)
     return places
 
 
-def _pop_place(places: list[int], at: int) -> int:
+def _pop_place(places: list[int], start: int) -> int:
     """Return the first place that is not before *start*, or -1; earlier places are removed."""
-    while places and places[0] < at:
+    while places and places[0] < start:
         places.pop(0)
     return places[0] if places else -1
 
 
-def _find_cleared_calls(before: MessageRecord, after: MessageRecord) -> list[str] | None:
+def _find_cleared_calls(old_message: MessageRecord, new_message: MessageRecord) -> list[str] | None:
     """Return the calls whose results were cleared between two versions of a message; None if anything else differs."""
     calls: list[str] = []
-    for old, new in zip(before.blocks, after.blocks, strict=True):
-        if old != new:
-            if new.get("content") != DEFECT_PLACEHOLDER:
+    for old_block, new_block in zip(old_message.blocks, new_message.blocks, strict=True):
+        if old_block != new_block:
+            if new_block.get("content") != DEFECT_PLACEHOLDER:
                 return None
-            calls.append(parse_id(new.get("tool_use_id")))
+            calls.append(parse_id(new_block.get("tool_use_id")))
     return calls

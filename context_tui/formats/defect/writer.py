@@ -37,7 +37,7 @@ def write(session: Session, path: Path) -> Losses:
     """Write the messages of a context, with the usage of each turn; return the losses."""
     losses = Losses()
     records = _build_records(session, losses)
-    write_lines(({"schema_version": VERSION, "seq": at, "record": each} for at, each in enumerate(records)), path)
+    write_lines(({"schema_version": VERSION, "seq": seq, "record": each} for seq, each in enumerate(records)), path)
     count_injected_losses(session, losses)
     note_omitted_request_parts(session, losses, "defect")
     return losses
@@ -45,13 +45,13 @@ def write(session: Session, path: Path) -> Losses:
 
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
     """Build the shell command that copies the journal to defect's sessions and opens it."""
-    own = str(uuid.uuid4())
+    session_id = str(uuid.uuid4())
     cwd = session.info.cwd or str(Path.cwd())
-    meta = json.dumps({"schema_version": VERSION, "session_id": own, "cwd": cwd, "mcp_servers": []})
-    folder = f'd="{SESSIONS_FOLDER}/{own}" && mkdir -p "$d"'
+    meta = json.dumps({"schema_version": VERSION, "session_id": session_id, "cwd": cwd, "mcp_servers": []})
+    folder = f'd="{SESSIONS_FOLDER}/{session_id}" && mkdir -p "$d"'
     copy = f'cp {shlex.quote(str(out_path.absolute()))} "$d/{JOURNAL_FILE}"'
     files = f'{copy} && printf %s {shlex.quote(meta)} > "$d/{META_FILE}"'
-    return f"{folder} && {files} && cd {shlex.quote(cwd)} && defect --repl --resume {own}"
+    return f"{folder} && {files} && cd {shlex.quote(cwd)} && defect --repl --resume {session_id}"
 
 
 def _build_records(session: Session, losses: Losses) -> Iterator[Record]:
@@ -92,8 +92,8 @@ def _build_block(block: Block, losses: Losses) -> Block | None:
             text, signature = block.get("thinking") or "", block.get("signature")
             return {"type": "thinking", "text": text, "signature": signature}
         case "tool_use":
-            own, name = str(block.get("id") or ""), str(block.get("name") or "")
-            return {"type": "tool_use", "id": own, "name": name, "args": block.get("input")}
+            call_id, name = str(block.get("id") or ""), str(block.get("name") or "")
+            return {"type": "tool_use", "id": call_id, "name": name, "args": block.get("input")}
         case "tool_result":
             members = {"tool_use_id": str(block.get("tool_use_id") or ""), "output": _build_output(block, losses)}
             return {"type": "tool_result", **members, "is_error": block.get("is_error") is True}

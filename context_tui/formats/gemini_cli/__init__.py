@@ -77,10 +77,10 @@ class GeminiCliFormat(Format):
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         facts = session.facts
-        own, message = facts.call_id(call), facts.block_message[call]
+        call_id, message = facts.call_id(call), facts.block_message[call]
         for record in _read_records(session, message):
-            for each in list_objects(record.get("toolCalls")):
-                if each.get("id") == own and (agent := parse_id(each.get("agentId"))):
+            for tool_call in list_objects(record.get("toolCalls")):
+                if tool_call.get("id") == call_id and (agent := parse_id(tool_call.get("agentId"))):
                     return self._find_subagent(Path(session.info.path), agent)
         return None
 
@@ -121,8 +121,8 @@ def _find_typed_text(message: Any) -> str:
     if not isinstance(message, dict) or message.get("type") != "user":
         return ""
     text = extract_text([block for block in parse_content(message.get("content")) if block.get("type") == "text"])
-    begins = text.lstrip()
-    return "" if begins.startswith(SETUP_START) or is_command(begins) else format_title(text)
+    start = text.lstrip()
+    return "" if start.startswith(SETUP_START) or is_command(start) else format_title(text)
 
 
 def _is_document(path: Path) -> bool:

@@ -33,17 +33,17 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
     A folder name that is the current project's name may be another project's; only the content of a file can confirm
     it.
     """
-    hashed = compute_project_hash(str(cwd.absolute()))
+    project_hash = compute_project_hash(str(cwd.absolute()))
     slug = re.sub("[^a-z0-9]+", "-", cwd.name.lower()).strip("-")
     for folder in list_entries(find_projects_folder(environ)):
-        is_current = folder.name in (hashed, slug)
+        is_current = folder.name in (project_hash, slug)
         project = cwd.name if is_current else folder.name[:8] if PROJECT_HASH.fullmatch(folder.name) else folder.name
         files = [
             path for path in list_files(Path(folder.path, "chats"), *CHAT_SUFFIXES) if path.name.startswith(CHAT_PREFIX)
         ]
-        lines = {path.name for path in files if path.suffix == ".jsonl"}
+        jsonl_names = {path.name for path in files if path.suffix == ".jsonl"}
         for path in files:
-            if f"{path.name}l" not in lines:  # else continued in a newer version
+            if f"{path.name}l" not in jsonl_names:  # else continued in a newer version
                 yield SessionFile(path, project, is_current)
 
 

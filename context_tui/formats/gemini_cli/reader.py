@@ -73,11 +73,11 @@ class GeminiLineShape:
         if isinstance(target := record.get("$rewindTo"), str):
             return RewindRecord(target, or_start=True)
         if isinstance(key := record.get("id"), str):
-            first, *more = parse_message(record, key)
-            own = replace(first, key=key)
-            if isinstance(own, MessageRecord):
-                own = replace(own, version=_summarize_message([first, *more]).version)
-            return group_records(ReplacementRecord(key), own, *more)
+            first_record, *other_records = parse_message(record, key)
+            message = replace(first_record, key=key)
+            if isinstance(message, MessageRecord):
+                message = replace(message, version=_summarize_message([first_record, *other_records]).version)
+            return group_records(ReplacementRecord(key), message, *other_records)
         changed = record.get("$set")
         if isinstance(changed, dict):
             messages = changed.get("messages")
@@ -86,14 +86,14 @@ class GeminiLineShape:
             return MetadataRecord()
         raise ValueError("neither a message nor anything else that Gemini CLI records")
 
-    def resolve_in_order(self, record: dict[str, Any], part: ParsedRecord) -> ParsedRecord:
+    def resolve_in_order(self, record: dict[str, Any], parsed: ParsedRecord) -> ParsedRecord:
         """Resolve a record by the records before it. A rewritten history is compared with the known one."""
-        if isinstance(part, RewindRecord):
-            while self._history and self._history.popitem()[0] != part.target:
+        if isinstance(parsed, RewindRecord):
+            while self._history and self._history.popitem()[0] != parsed.target:
                 pass
-        elif isinstance(part, HistoryRecord):
-            return self._place_history(part)
-        elif messages := list_messages(part):
+        elif isinstance(parsed, HistoryRecord):
+            return self._place_history(parsed)
+        elif messages := list_messages(parsed):
             calls = set(_find_answered_calls(messages))
             first = messages[0]
             if (
@@ -102,37 +102,39 @@ class GeminiLineShape:
                 return group_records(ReplacementRecord(first.key), OmittedMessage(key=first.key))
             self._answered_calls |= calls
             self._history[first.key] = _summarize_message(messages)
-        return part
+        return parsed
 
-    def _place_history(self, part: HistoryRecord) -> ParsedRecord:
+    def _place_history(self, rewritten_history: HistoryRecord) -> ParsedRecord:
         """Resolve a rewritten history. It is a compression if any message of the previous one is missing.
 
         A message in which only results were removed is the known message. A program that resumes a session first writes
         a history of its setup, and then the one that it resumes.
         """
-        if self._history and part.messages and all(_is_setup(each) for each in part.messages):
+        if self._history and rewritten_history.messages and all(_is_setup(each) for each in rewritten_history.messages):
             return MetadataRecord()
         history: dict[str, _HistoryMessage] = {}
         messages = list[MessageRecord]()
         cleared_calls = list[str]()
-        for own in _group_messages(part.messages):
-            current, before = _summarize_message(own), self._history.get(own[0].key)
-            masked = [*_find_masked_calls(own)]
-            if before and masked and current != before and current.bare == before.bare:
-                current = before
+        for records in _group_messages(rewritten_history.messages):
+            summary, known = _summarize_message(records), self._history.get(records[0].key)
+            masked = [*_find_masked_calls(records)]
+            if known and masked and summary != known and summary.bare == known.bare:
+                summary = known
                 cleared_calls += [each for each in masked if each not in self._masked_calls]
-            history[own[0].key] = current
-            first = own[0] if own[0].version == current.version else replace(own[0], version=current.version)
-            messages += [first, *own[1:]]
+            history[records[0].key] = summary
+            first_record = (
+                records[0] if records[0].version == summary.version else replace(records[0], version=summary.version)
+            )
+            messages += [first_record, *records[1:]]
         old_sent, new_sent = (
             [each for each in entries.items() if each[1].is_sent] for entries in (self._history, history)
         )
         self._history = history
         self._answered_calls = set(_find_answered_calls(messages))
         self._masked_calls.update(cleared_calls)
-        following = iter(new_sent)
-        compacted = None if all(each in following for each in old_sent) else part.compaction
-        rewritten = replace(part, messages=tuple(messages), compaction=compacted)
+        remaining_entries = iter(new_sent)
+        compacted = None if all(each in remaining_entries for each in old_sent) else rewritten_history.compaction
+        rewritten = replace(rewritten_history, messages=tuple(messages), compaction=compacted)
         masking = MicroCompactionRecord("masking", cleared_keys=tuple(cleared_calls))
         return group_records(masking, rewritten) if cleared_calls else rewritten
 
@@ -197,7 +199,7 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | Om
             notes=notes,
             model=parse_id(message.get("model")),
         )
-        results = [_parse_result(call, own) for call, own in calls_by_id if call.get("result")]
+        results = [_parse_result(call, call_id) for call, call_id in calls_by_id if call.get("result")]
         if not results:
             return [reply]
         time_of_results = max((parse_time_ms(call.get("timestamp")) for call in calls), default=time)
@@ -249,20 +251,20 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
     for number, message in enumerate(objects):
         key = parse_id(message.get("id")) or f"message-{number}"
         try:
-            first, *more = parse_message(message, key)
+            first_record, *other_records = parse_message(message, key)
         except ValueError as error:
             notes.append(str(error))
             continue
-        if isinstance(first, OmittedMessage) or (
-            first.has_results and {block.get("tool_use_id") for block in first.blocks} <= answered_ids
+        if isinstance(first_record, OmittedMessage) or (
+            first_record.has_results and {block.get("tool_use_id") for block in first_record.blocks} <= answered_ids
         ):
             continue  # a notice, or results that are also recorded with their calls
         if keys and key == f"{keys[-1]}_response":  # the results that the record of a message held
-            parsed += [replace(first, usage=None), *more]
+            parsed += [replace(first_record, usage=None), *other_records]
             continue
-        parsed += [replace(first, key=key, usage=None), *more]
+        parsed += [replace(first_record, key=key, usage=None), *other_records]
         keys.append(key)
-    versions = {own[0].key: _summarize_message(own).version for own in _group_messages(parsed)}
+    versions = {records[0].key: _summarize_message(records).version for records in _group_messages(parsed)}
     parsed = [
         replace(each, version=versions.get(each.key)) if isinstance(each, MessageRecord) else each for each in parsed
     ]
@@ -284,26 +286,26 @@ def _summarize_message(parts: Sequence[MessageRecord | OmittedMessage]) -> _Hist
 
 
 def _list_blocks(parts: Iterable[MessageRecord | OmittedMessage]) -> list[Block]:
-    return [block for part in parts if isinstance(part, MessageRecord) for block in part.blocks]
+    return [block for record in parts if isinstance(record, MessageRecord) for block in record.blocks]
 
 
-def _group_messages(parts: Iterable[MessageRecord | OmittedMessage]) -> Iterator[list[MessageRecord]]:
+def _group_messages(records: Iterable[MessageRecord | OmittedMessage]) -> Iterator[list[MessageRecord]]:
     """Group the records of a history: one with a key, and those after it without a key, are one message."""
-    own = list[MessageRecord]()
-    for part in parts:
-        if isinstance(part, OmittedMessage):
+    group = list[MessageRecord]()
+    for record in records:
+        if isinstance(record, OmittedMessage):
             continue
-        if part.key and own:
-            yield own
-            own = []
-        own.append(part)
-    if own:
-        yield own
+        if record.key and group:
+            yield group
+            group = []
+        group.append(record)
+    if group:
+        yield group
 
 
-def _is_setup(part: MessageRecord | OmittedMessage) -> bool:
-    return isinstance(part, MessageRecord) and any(
-        str(block.get("text") or "").lstrip().startswith(SETUP_START) for block in part.blocks
+def _is_setup(record: MessageRecord | OmittedMessage) -> bool:
+    return isinstance(record, MessageRecord) and any(
+        str(block.get("text") or "").lstrip().startswith(SETUP_START) for block in record.blocks
     )
 
 
@@ -333,13 +335,13 @@ def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]
         if block.get("type") == "tool_use":
             if not block["id"]:
                 signature = compact_text([block["name"], block["input"]])
-                unmatched = ((call, own) for call, own in calls if own not in ids)
-                block["id"] = next((own for call, own in unmatched if _format_signature(call) == signature), "")
+                unmatched = ((call, call_id) for call, call_id in calls if call_id not in ids)
+                block["id"] = next((call_id for call, call_id in unmatched if _format_signature(call) == signature), "")
             ids.add(block["id"])
         yield block
-    for call, own in calls:
-        if own not in ids:
-            yield build_tool_use(own, *_parse_name_and_arguments(call))
+    for call, call_id in calls:
+        if call_id not in ids:
+            yield build_tool_use(call_id, *_parse_name_and_arguments(call))
 
 
 def _format_signature(call: dict[str, Any]) -> str:
@@ -350,19 +352,19 @@ def _parse_name_and_arguments(call: dict[str, Any]) -> tuple[str, dict[str, Any]
     return parse_id(call.get("name")), parse_arguments(call.get("args"))
 
 
-def _parse_result(call: dict[str, Any], own: str) -> Block:
+def _parse_result(call: dict[str, Any], call_id: str) -> Block:
     value = call.get("result")
     if isinstance(value, str):
         body: Any = value
         failed = False
     else:
         blocks = [_parse_block(part) for part in (value if isinstance(value, list) else [value])]
-        if any(block.get("tool_use_id") == own for block in blocks):  # results of parallel calls may be there too
-            blocks = [block for block in blocks if block.get("tool_use_id", own) == own]
+        if any(block.get("tool_use_id") == call_id for block in blocks):  # results of parallel calls may be there too
+            blocks = [block for block in blocks if block.get("tool_use_id", call_id) == call_id]
         failed = any(block.get("is_error") for block in blocks)
         bodies = [block["content"] if block.get("type") == "tool_result" else [block] for block in blocks]
         body = bodies[0] if len(bodies) == 1 else [each for one in bodies for each in _as_block_list(one)]
-    return build_tool_result(own, body, is_error=failed or call.get("status") in ("error", "cancelled"))
+    return build_tool_result(call_id, body, is_error=failed or call.get("status") in ("error", "cancelled"))
 
 
 def _as_block_list(body: Any) -> list[Any]:

@@ -49,17 +49,17 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
     Gemini CLI finds a session by its id among the chats of the current project.
     """
     header = next(iter(read_first_objects(written_session)), {})
-    own, started = header.get("sessionId"), header.get("startTime")
-    if not isinstance(own, str) or not isinstance(started, str):
+    session_id, start_time = header.get("sessionId"), header.get("startTime")
+    if not isinstance(session_id, str) or not isinstance(start_time, str):
         return ""
-    resume = f"{build_change_folder(session.info.cwd)}gemini --resume {shlex.quote(own)}"
+    resume = f"{build_change_folder(session.info.cwd)}gemini --resume {shlex.quote(session_id)}"
     if out_path.absolute().parent.name == "chats":
         return resume
     source = Path(session.info.path).absolute().parent
     chats = source if source.name == "chats" else _find_chats_folder(session.info.cwd)
     if chats is None:
         return ""
-    name = f"{CHAT_PREFIX}{started[:16].replace(':', '-')}-{own[:8]}.jsonl"
+    name = f"{CHAT_PREFIX}{start_time[:16].replace(':', '-')}-{session_id[:8]}.jsonl"
     return f"cp -n {shlex.quote(str(out_path))} {shlex.quote(str(chats / name))} && {resume}"
 
 
@@ -90,15 +90,15 @@ class _Writer:
         for place, (index, message) in enumerate(pairs):
             blocks = message["content"]
             if message["role"] == "assistant":
-                following: Message = {"role": "assistant", "content": []}
+                next_message: Message = {"role": "assistant", "content": []}
                 if place + 1 < len(pairs):
-                    following = pairs[place + 1][1]
-                results = [block for block in following["content"] if block.get("type") == "tool_result"]
+                    next_message = pairs[place + 1][1]
+                results = [block for block in next_message["content"] if block.get("type") == "tool_result"]
                 answered = {str(block.get("tool_use_id")): block for block in results}
-                if following["role"] == "assistant" or len(answered) < len(results):
+                if next_message["role"] == "assistant" or len(answered) < len(results):
                     answered = {}
                 call_ids = {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
-                answered = {own: result for own, result in answered.items() if own in call_ids}
+                answered = {call_id: result for call_id, result in answered.items() if call_id in call_ids}
                 answered_calls |= answered.keys()
                 yield self._build_record("gemini", index, **self._build_reply(index, blocks, answered))
                 continue
@@ -151,11 +151,16 @@ class _Writer:
         }
 
     def _build_call(self, index: int, call: Block, result: Block | None) -> Record:
-        own, name, value = str(call.get("id") or ""), str(call.get("name") or ""), call.get("input")
+        call_id, name, value = str(call.get("id") or ""), str(call.get("name") or ""), call.get("input")
         arguments = as_object(value)
         if value != arguments:
             self._losses.replace(call, {**call, "input": arguments}, "calls whose arguments are no object")
-        members = {"id": own, "name": name, "args": arguments, "timestamp": format_iso_time(self._facts.time[index])}
+        members = {
+            "id": call_id,
+            "name": name,
+            "args": arguments,
+            "timestamp": format_iso_time(self._facts.time[index]),
+        }
         if result is None:
             return {**members, "result": None, "status": "cancelled"}
         status = "error" if result.get("is_error") else "success"
@@ -193,10 +198,10 @@ class _Writer:
             else:
                 kind = block.get("type")
                 self._losses.omit(f"blocks of type {kind} left out, which Gemini CLI cannot hold", block)
-        first = next((part for part in content if "text" in part), {"text": ""})
-        start = first["text"].lstrip()
+        first_text_part = next((part for part in content if "text" in part), {"text": ""})
+        start = first_text_part["text"].lstrip()
         if self._facts.flags[index] & MessageFlag.SUMMARY and not start.startswith(SUMMARY_START):
-            first["text"] = f"{SUMMARY_START}\n{first['text']}\n{SUMMARY_END}"
+            first_text_part["text"] = f"{SUMMARY_START}\n{first_text_part['text']}\n{SUMMARY_END}"
             self._losses.add("summaries put between the tags that Gemini CLI's stand in")
         elif is_command(start):
             for block in texts:

@@ -128,8 +128,8 @@ class BranchFacts:
         while (parent := self._tree.find_parent(root)) >= 0:
             root = parent
             branch.add(root)
-        first = root if replaced is None else 0
-        removed = set(range(first, len(self._all_facts))) - (branch - set(replaced or ()))
+        first_removable = root if replaced is None else 0
+        removed = set(range(first_removable, len(self._all_facts))) - (branch - set(replaced or ()))
         return Selection(self._all_facts, removed, _find_removed_events(self._tree.event_positions, removed)).facts
 
 

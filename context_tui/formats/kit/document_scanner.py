@@ -146,11 +146,11 @@ class DocumentScanner:
             self._next += 1
             if deadline is not None and time.monotonic() >= deadline:
                 break
-        facts, end = self._builder.facts, self._next == len(self._elements)
-        if end and len(facts.record_kind) and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
+        facts, is_end = self._builder.facts, self._next == len(self._elements)
+        if is_end and len(facts.record_kind) and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
             raise UnreadableSession(f"{self._path}: none of its records can be read: {facts.problems[0].what}")
         changed = self._builder.pop_first_changed(old_count)
-        return Advance(len(facts) - old_count, 0 if restarted else changed, end)
+        return Advance(len(facts) - old_count, 0 if restarted else changed, is_end)
 
     def session(self) -> Session:
         content = DocumentContent(

@@ -107,11 +107,11 @@ class LineScanner:
     def advance(self, budget_s: float | None = None) -> Advance:
         deadline = None if budget_s is None else time.perf_counter() + budget_s
         facts, old_count = self._builder.facts, len(self._builder.facts)
-        end = self._reader.advance(self._append_record, deadline)
-        if end and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
+        is_end = self._reader.advance(self._append_record, deadline)
+        if is_end and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
             raise UnreadableSession(f"{self._file.path}: holds no known record")
         changed = self._live.find_first_changed(self._builder.pop_first_changed(old_count))
-        return Advance(len(facts) - old_count, changed, end)
+        return Advance(len(facts) - old_count, changed, is_end)
 
     def session(self) -> Session:
         facts = self._live.select_facts()

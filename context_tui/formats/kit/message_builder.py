@@ -597,9 +597,16 @@ class MessageBuilder:
                 blocks = [*facts.blocks_of(message)]
                 rows.update(blocks if number < 0 else blocks[number : number + 1])
         cleared_blocks = frozenset(row for row in rows if row >= 0 and facts.kind[row] in (Kind.TEXT, Kind.TOOL_RESULT))
-        before, saved = record.tokens_before, record.saved_tokens
+        tokens_before, saved_tokens = record.tokens_before, record.saved_tokens
         facts.add_compaction(
-            Compaction(len(facts), "micro", record.trigger, before, cleared_blocks=cleared_blocks, saved_tokens=saved)
+            Compaction(
+                len(facts),
+                "micro",
+                record.trigger,
+                tokens_before,
+                cleared_blocks=cleared_blocks,
+                saved_tokens=saved_tokens,
+            )
         )
 
     def _add_full_compaction(self, record: FullCompactionRecord, messages: dict[int, int]) -> None:
@@ -625,8 +632,8 @@ class MessageBuilder:
         """Return the messages that an element of a new context names, by a record's key or a number in this record."""
         if isinstance(key_or_number, int):
             return (messages.get(key_or_number, -1),)
-        first = self._message_by_key.get(key_or_number, -1)
-        return (first, *self._further_messages.get(first, ()))
+        message = self._message_by_key.get(key_or_number, -1)
+        return (message, *self._further_messages.get(message, ()))
 
     def _find_kept_since(self, since: str | int, summary: int) -> list[int]:
         """Return the ancestors of a summary from the record *since* on, in order, without earlier summaries."""

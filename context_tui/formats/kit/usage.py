@@ -52,13 +52,13 @@ def parse_anthropic_usage(value: Any) -> Usage | None:
     if not isinstance(value, dict) or not ("input_tokens" in value or "output_tokens" in value):
         return None
     split = value.get("cache_creation")
-    hour = parse_token_count(split, "ephemeral_1h_input_tokens") if isinstance(split, dict) else 0
-    written = parse_token_count(value, "cache_creation_input_tokens")
+    hour_tokens = parse_token_count(split, "ephemeral_1h_input_tokens") if isinstance(split, dict) else 0
+    written_tokens = parse_token_count(value, "cache_creation_input_tokens")
     return Usage(
         fresh=parse_token_count(value, "input_tokens"),
         cache_read=parse_token_count(value, "cache_read_input_tokens"),
-        cache_write_5m=max(written - hour, 0),
-        cache_write_1h=hour,
+        cache_write_5m=max(written_tokens - hour_tokens, 0),
+        cache_write_1h=hour_tokens,
         output=parse_token_count(value, "output_tokens"),
     )
 

@@ -47,7 +47,7 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
         expected = _compute_expected_state(rows, database, ids)
         backup = _back_up(database, path)
         with database.transaction() as connection:
-            before = connection.total_changes
+            old_changes = connection.total_changes
             ordered = sorted(ids)
             for start in range(0, len(ids), BATCH_ROWS):
                 batch = ordered[start : start + BATCH_ROWS]
@@ -55,8 +55,8 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
                 connection.execute(f"UPDATE messages SET content = ? WHERE id IN ({marks})", (RESULT_STUB, *batch))
             reread = scan(RowScanner(database, session.info, KodaShape))
             content = reread.content
-            same = isinstance(content, RowContent) and content.rows.state == expected
-            if not same or connection.total_changes - before != len(ids):  # such as by a trigger
+            is_expected = isinstance(content, RowContent) and content.rows.state == expected
+            if not is_expected or connection.total_changes - old_changes != len(ids):  # such as by a trigger
                 raise Error(f"{path}: more would change than the cleared results; nothing was changed")
             check(reread)
     return backup
@@ -79,17 +79,17 @@ def _compute_expected_state(rows: RowCursor[KodaRow], database: LockedDatabase, 
     Raises:
         Error: the rows have changed since they were read.
     """
-    current, after = RowCursor(database, KodaShape(database), rows.session), 0
+    current, new_checksum = RowCursor(database, KodaShape(database), rows.session), 0
     for row in current.read_remaining():
-        new: KodaRow | OversizedRow = row
+        new_row: KodaRow | OversizedRow = row
         if row.id in ids:
             if isinstance(row, OversizedRow) or decode_text(row.role) != "tool" or row.compacted_at is not None:
                 raise Error(f"{database.path}: row {row.id} is no result in the context; nothing was changed")
-            new = row._replace(content=RESULT_STUB.encode())
-        after = compute_checksum(new, after)
+            new_row = row._replace(content=RESULT_STUB.encode())
+        new_checksum = compute_checksum(new_row, new_checksum)
     if current.state != rows.state:
         raise Error(f"{database.path}: has changed since it was read; nothing was changed; run the command again")
-    return current.read, current.last, after
+    return current.read, current.last, new_checksum
 
 
 def _back_up(database: LockedDatabase, path: Path) -> Path:

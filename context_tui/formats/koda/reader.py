@@ -39,12 +39,12 @@ def update_compactions(facts: Facts, archived: Sequence[str | None]) -> None:
 
 def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compaction]:
     """Return the compactions of a session. ``archived`` holds the archiving time of each message, or None."""
-    stamps = [None if time is None else (parse_time_ms(time), time) for time in archived]
+    archive_stamps = [None if time is None else (parse_time_ms(time), time) for time in archived]
     summaries = [m for m in range(len(facts)) if facts.flags[m] & MessageFlag.SUMMARY and facts.role[m] == Role.SYSTEM]
     compactions: list[Compaction] = []
-    remaining = _RemainingRows(stamps)
-    for summary, own in zip(summaries, _match_stamps(summaries, stamps), strict=True):
-        tail = remaining.compute_remaining(summary, own) if own is not None else Spans(range(summary))
+    remaining = _RemainingRows(archive_stamps)
+    for summary, stamp in zip(summaries, _match_stamps(summaries, archive_stamps), strict=True):
+        tail = remaining.compute_remaining(summary, stamp) if stamp is not None else Spans(range(summary))
         hint = range(summary, summary + 1 + _is_hint_next(facts, summary))
         compactions.append(Compaction(summary, "full", prefix=Spans(*tail.ranges, hint)))
     return compactions
@@ -56,19 +56,19 @@ def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> l
     It is the latest stamp that is earlier than the summary's own stamp and than those of later summaries, and all of
     whose rows are older than the summary.
     """
-    last_with = {stamp: message for message, stamp in enumerate(stamps) if stamp is not None}
-    possible = sorted(last_with)
+    last_message_by_stamp = {stamp: message for message, stamp in enumerate(stamps) if stamp is not None}
+    possible = sorted(last_message_by_stamp)
     matches: list[Stamp | None] = []
     for summary in reversed(summaries):
-        end = begin = len(possible)
+        end = start = len(possible)
         if (archived := stamps[summary]) is not None:
-            end = begin = bisect_left(possible, archived)
-        while begin and last_with[possible[begin - 1]] >= summary:
-            begin -= 1
-        del possible[begin:end]  # they belong to no earlier summary either
-        matches.append(possible[begin - 1] if begin else None)
-        if begin:
-            del possible[begin - 1 :]
+            end = start = bisect_left(possible, archived)
+        while start and last_message_by_stamp[possible[start - 1]] >= summary:
+            start -= 1
+        del possible[start:end]  # they belong to no earlier summary either
+        matches.append(possible[start - 1] if start else None)
+        if start:
+            del possible[start - 1 :]
     return matches[::-1]
 
 
@@ -82,7 +82,7 @@ class _RemainingRows:
         self._starts: list[int] = []
         self._stops: list[int] = []
 
-    def compute_remaining(self, summary: int, own: Stamp) -> Spans:
+    def compute_remaining(self, summary: int, archived: Stamp) -> Spans:
         """Return the messages before *summary* that stay when the rows up to the stamp *archived* are archived.
 
         It must be called for the summaries in order.
@@ -96,16 +96,16 @@ class _RemainingRows:
             if (stamp := self._stamps[message]) is not None:
                 heappush(self._archive_queue, (stamp, message))
         self._next_message = summary
-        while self._archive_queue and self._archive_queue[0][0] <= own:
+        while self._archive_queue and self._archive_queue[0][0] <= archived:
             self._remove(heappop(self._archive_queue)[1])
         return Spans(*map(range, self._starts, self._stops))
 
     def _remove(self, message: int) -> None:
-        at = bisect_right(self._starts, message) - 1
-        parts = [(self._starts[at], message), (message + 1, self._stops[at])]
+        position = bisect_right(self._starts, message) - 1
+        parts = [(self._starts[position], message), (message + 1, self._stops[position])]
         parts = [(start, stop) for start, stop in parts if start < stop]
-        self._starts[at : at + 1] = [start for start, _ in parts]
-        self._stops[at : at + 1] = [stop for _, stop in parts]
+        self._starts[position : position + 1] = [start for start, _ in parts]
+        self._stops[position : position + 1] = [stop for _, stop in parts]
 
 
 def mark_archived_unsent(facts: Facts, archived: Sequence[str | None]) -> None:

@@ -101,33 +101,39 @@ def copy_rows(session: Session, path: Path) -> list[str] | None:
     columns = {table: rows.database.list_columns(table) for table in TABLE_COLUMNS}
     unknown = sum(len(existing - TABLE_COLUMNS[table].keys()) for table, existing in columns.items())
     try:
-        with closing(sqlite3.connect(path)) as copied, copied:
-            copied.executescript(format_schema(columns))
+        with closing(sqlite3.connect(path)) as copy, copy:
+            copy.executescript(format_schema(columns))
             for table, declarations in TABLE_COLUMNS.items():
                 names = [name for name in declarations if name in columns[table]]
-                whose = "id" if table == "sessions" else "session_id"
-                if whose in names:
-                    _copy_table(rows.database, copied, table, names, f"{whose} = ?", rows.session, rows.last)
+                id_column = "id" if table == "sessions" else "session_id"
+                if id_column in names:
+                    _copy_table(rows.database, copy, table, names, f"{id_column} = ?", rows.session, rows.last)
     except sqlite3.Error as error:
         raise OSError(str(error)) from None
     return [f"columns left out that koda is not known to have: {unknown:,}"] if unknown else []
 
 
 def _copy_table(
-    source: Database, copied: sqlite3.Connection, table: str, names: list[str], condition: str, session: str, last: int
+    source: Database,
+    copy: sqlite3.Connection,
+    table: str,
+    names: list[str],
+    condition: str,
+    session: str,
+    last_read_id: int,
 ) -> None:
-    """Copy the rows of one session from a table; of messages only those that were read, up to the id *last*."""
+    """Copy the rows of one session from a table; of messages only those that were read, up to the id *last_read_id*."""
     # Text is read as bytes, so that invalid UTF-8 stays unchanged.
     value = "CASE typeof(?{0}) WHEN 'blob' THEN CAST(?{0} AS TEXT) ELSE ?{0} END"
     values = ", ".join(value.format(number) for number in range(1, len(names) + 1))
     insert = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({values})"
     select = f"SELECT {', '.join(names)} FROM {table} WHERE {condition}"
     if table != "messages":
-        copied.executemany(insert, source.query(select, (session,)))
+        copy.executemany(insert, source.query(select, (session,)))
         return
     select, last_id = f"{select} AND id > ? AND id <= ? ORDER BY id LIMIT {BATCH_ROWS}", -1
-    while batch := source.query(select, (session, last_id, last)):
-        copied.executemany(insert, batch)
+    while batch := source.query(select, (session, last_id, last_read_id)):
+        copy.executemany(insert, batch)
         last_id = batch[-1][0]
 
 

@@ -63,8 +63,8 @@ class OpencodeFormat(Format):
         """
         if head.startswith(SQLITE_MAGIC):
             messages, parts = read_columns(path, "message", "part")
-            own = "data" in messages and {"message_id", "data"} <= parts
-            return Claim(97, "opencode's tables") if own else None
+            is_own = "data" in messages and {"message_id", "data"} <= parts
+            return Claim(97, "opencode's tables") if is_own else None
         values = parse_first_values(head)
         value = values[0] if len(values) == 1 else None
         if not isinstance(value, dict):
@@ -89,8 +89,8 @@ class OpencodeFormat(Format):
         value = _read_head(path)
         if isinstance(exported := value.get("info"), dict):
             return [_build_session_info(path, exported, read_status(path).st_size)]
-        own = read_session_object(path)
-        return [_build_session_info(path, own, TreeSource(path, parse_id(own.get("id"))).compute_size())]
+        session = read_session_object(path)
+        return [_build_session_info(path, session, TreeSource(path, parse_id(session.get("id"))).compute_size())]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         source = _open_source(path, info)

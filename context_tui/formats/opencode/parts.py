@@ -164,9 +164,9 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Parse
             messages.append(
                 MessageRecord(Role.USER, step.results, has_results=True, flags=flags & MessageFlag.NOT_SENT, time=time)
             )
-    first, *more = messages
+    first_message, *other_messages = messages
     model = truncate_name(parse_id(info.get("modelID")))
-    return group_records(replace(first, notes=tuple(notes), model=model), *more)
+    return group_records(replace(first_message, notes=tuple(notes), model=model), *other_messages)
 
 
 def _split_steps(parts: list[Value], notes: list[str], *, is_finished: bool) -> Iterator[RequestStep]:
@@ -200,11 +200,11 @@ def _split_steps(parts: list[Value], notes: list[str], *, is_finished: bool) -> 
 def _parse_reasoning(part: Value) -> Block:
     """Convert reasoning to a thinking block, with its signature if any; its size is unknown if it is encrypted."""
     block: Block = {"type": "thinking", "thinking": part.get("text")}
-    for own in as_object(part.get("metadata")).values():
-        if isinstance(own, dict):
-            if isinstance(signature := own.get("signature"), str):
+    for provider_metadata in as_object(part.get("metadata")).values():
+        if isinstance(provider_metadata, dict):
+            if isinstance(signature := provider_metadata.get("signature"), str):
                 return {**block, "signature": signature}
-            hidden = own.get("reasoningEncryptedContent") or own.get("redactedData")
+            hidden = provider_metadata.get("reasoningEncryptedContent") or provider_metadata.get("redactedData")
             if isinstance(hidden, str) and not part.get("text"):
                 return {"type": "redacted_thinking", "data": hidden}
     return block

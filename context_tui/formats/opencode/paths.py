@@ -41,9 +41,9 @@ def find_folder_files(folder: Path) -> list[Path]:
     """Return the session files of a folder: the root of a tree, the data folder, or the messages of a session."""
     if folder.parent.name == "message" and folder.name.startswith("ses_"):
         root = folder.parent.parent
-        own = [path for path in list_session_files(root) if path.stem == folder.name]
-        old = root / "info" / f"{folder.name}.json"
-        return own or [path for path in [old] if os.path.isfile(path)]
+        session_files = [path for path in list_session_files(root) if path.stem == folder.name]
+        old_file = root / "info" / f"{folder.name}.json"
+        return session_files or [path for path in [old_file] if os.path.isfile(path)]
     for root in (folder, folder / "storage"):
         if os.path.isdir(root / "session") and os.path.isdir(root / "message"):
             return [*list_session_files(root)]

@@ -67,10 +67,10 @@ class OpencodeShape:
     def parse(self, entry: Entry) -> ParsedRecord:
         info, parts, notes = parsed = parse_entry(entry)
         self._newest = entry, parsed
-        part = parse_message(info, parts)
-        return group_records(*list_cases(part), MetadataRecord(notes=tuple(notes))) if notes else part
+        record = parse_message(info, parts)
+        return group_records(*list_cases(record), MetadataRecord(notes=tuple(notes))) if notes else record
 
-    def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
+    def add_facts(self, entry: Entry, parsed_record: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
         """Record the time of a message, its role in a compaction, and the results in it that were cleared."""
         newest, parsed = self._newest  # what was understood right before, if no text was read meanwhile
         info, parts, _ = parsed if newest is entry else parse_entry(entry)
@@ -88,32 +88,34 @@ class OpencodeShape:
             finished = bool(info.get("finish"))
             parent = parse_id(info.get("parentID"))
             self._summaries.append(CompactionSummary(messages, parent, usage.context if usage else None, finished))
-        for each in parts:
-            members = as_object(each)
+        for part in parts:
+            members = as_object(part)
             time = parse_time(get_call_state(members), "compacted")
             if members.get("type") == "tool" and time >= 0:
                 self._cleared_calls.append((time, parse_id(members.get("callID"))))
 
-    def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
+    def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Replace the compactions, in order of time; return the reverted messages."""
         facts = builder.facts
         compactions = [*self._find_compactions(), *self._find_microcompactions(facts)]
-        replace_compactions(facts, sorted(compactions, key=lambda each: (each.message, each.kind == "full")))
-        return self._find_reverted(about.get("revert"), len(facts))
+        replace_compactions(
+            facts, sorted(compactions, key=lambda compaction: (compaction.message, compaction.kind == "full"))
+        )
+        return self._find_reverted(metadata.get("revert"), len(facts))
 
     def _find_compactions(self) -> Iterator[Compaction]:
         """Yield the full compactions: request, summary and kept tail; in old versions only a summary."""
-        for each in self._summaries:
-            marker = self._compaction_requests.get(each.parent)
-            if marker is None:
-                if each.messages:
-                    yield Compaction(each.messages.start, "full", None, each.tokens, Spans(each.messages))
-            elif each.finished and each.messages:
-                tail_messages = self._messages.get(marker.tail_start, range(0))
-                tail = range(tail_messages.start, marker.messages.start) if tail_messages else range(0)
-                prefix = Spans(marker.messages, each.messages, tail)
-                trigger = "auto" if marker.auto else "manual"
-                yield Compaction(each.messages.start, "full", trigger, each.tokens, prefix)
+        for summary in self._summaries:
+            request = self._compaction_requests.get(summary.parent)
+            if request is None:
+                if summary.messages:
+                    yield Compaction(summary.messages.start, "full", None, summary.tokens, Spans(summary.messages))
+            elif summary.finished and summary.messages:
+                tail_messages = self._messages.get(request.tail_start, range(0))
+                tail = range(tail_messages.start, request.messages.start) if tail_messages else range(0)
+                prefix = Spans(request.messages, summary.messages, tail)
+                trigger = "auto" if request.auto else "manual"
+                yield Compaction(summary.messages.start, "full", trigger, summary.tokens, prefix)
 
     def _find_microcompactions(self, facts: Facts) -> Iterator[Compaction]:
         """Yield the microcompactions. Results cleared before the next message began belong to the same one."""
@@ -123,18 +125,18 @@ class OpencodeShape:
             row = facts.call_result[call] if call >= 0 else -1
             if row >= 0:
                 place = bisect_right(self._created, time)
-                at = self._first_message[place] if place < len(self._first_message) else len(facts)
-                rows_by_message.setdefault(max(at, facts.block_message[row] + 1), set()).add(row)
-        for at, rows in rows_by_message.items():
-            yield Compaction(at, "micro", "auto", cleared_blocks=frozenset(rows))
+                message = self._first_message[place] if place < len(self._first_message) else len(facts)
+                rows_by_message.setdefault(max(message, facts.block_message[row] + 1), set()).add(row)
+        for message, rows in rows_by_message.items():
+            yield Compaction(message, "micro", "auto", cleared_blocks=frozenset(rows))
 
     def _find_reverted(self, revert: Any, length: int) -> list[set[int]]:
         """Return the messages from the reverted one on, or only those after it if the revert names a part of it."""
         revert = as_object(revert)
-        at = self._messages.get(parse_id(revert.get("messageID"))) if revert else None
-        if at is None:
+        messages = self._messages.get(parse_id(revert.get("messageID"))) if revert else None
+        if messages is None:
             return []
-        reverted = set(range(at.stop if revert.get("partID") else at.start, length))
+        reverted = set(range(messages.stop if revert.get("partID") else messages.start, length))
         return [reverted] if reverted else []
 
 

@@ -51,10 +51,10 @@ class _ExportDocument:
         stamp = (self._now * 0x1000 + self._id_count) & 0xFFFFFFFFFFFF
         return f"{prefix}_{stamp:012x}{uuid.uuid4().hex[:14]}"
 
-    def begin_message(self, role: str, time: int, **more: Any) -> dict[str, Any]:
+    def begin_message(self, role: str, time: int, **members: Any) -> dict[str, Any]:
         self._now = max(self._now, time)
-        own = {"id": self.make_id("msg"), "sessionID": self.session, "role": role}
-        info = {**own, "time": {"created": self._now}, **more}
+        ids = {"id": self.make_id("msg"), "sessionID": self.session, "role": role}
+        info = {**ids, "time": {"created": self._now}, **members}
         if role == "assistant":
             info |= {
                 "parentID": self._newest_prompt or self.make_id("msg"),
@@ -69,10 +69,10 @@ class _ExportDocument:
         self.messages.append({"info": info, "parts": []})
         return info
 
-    def add_part(self, kind: str, **more: Any) -> dict[str, Any]:
+    def add_part(self, kind: str, **members: Any) -> dict[str, Any]:
         message = self.messages[-1]
-        own = {"id": self.make_id("prt"), "sessionID": self.session, "messageID": message["info"]["id"], "type": kind}
-        message["parts"].append(part := {**own, **more})
+        ids = {"id": self.make_id("prt"), "sessionID": self.session, "messageID": message["info"]["id"], "type": kind}
+        message["parts"].append(part := {**ids, **members})
         return part
 
 
@@ -127,8 +127,8 @@ def _find_recorded_providers(session: Session) -> dict[str, str]:
     if not isinstance(content, EntryContent) or recording.info.format != "opencode":
         return providers
     ids = content.entry_pass.ids
-    for begin in range(0, len(ids), BATCH_SIZE):
-        for entry in content.entry_pass.source.read_entries(ids[begin : begin + BATCH_SIZE]):
+    for start in range(0, len(ids), BATCH_SIZE):
+        for entry in content.entry_pass.source.read_entries(ids[start : start + BATCH_SIZE]):
             try:
                 body = loads(entry.texts[0]) if entry.texts else None
             except ValueError:  # an unreadable message, which is a problem of the recording
@@ -240,16 +240,20 @@ def _build_call_state(
     body, arguments = block.get("content"), part["state"]["input"]
     if block.get("is_error"):
         return {"status": "error", "input": arguments, "error": convert_body_to_text(block, losses), "time": times}
-    blocks = body if isinstance(body, list) and all(isinstance(each, dict) for each in body) else []
-    files = [file for each in blocks if each.get("type") in MEDIA_TYPES and (file := _build_file_members(each))]
-    texts = [str(each.get("text") or "") for each in blocks if each.get("type") == "text"]
+    blocks = body if isinstance(body, list) and all(isinstance(body_block, dict) for body_block in body) else []
+    files = [
+        file
+        for body_block in blocks
+        if body_block.get("type") in MEDIA_TYPES and (file := _build_file_members(body_block))
+    ]
+    texts = [str(body_block.get("text") or "") for body_block in blocks if body_block.get("type") == "text"]
     state = {"status": "completed", "input": arguments, "title": "", "metadata": {}, "time": times}
     if not files or len(texts) > 1 or len(files) + len(texts) < len(blocks):
         return {**state, "output": convert_body_to_text(block, losses)}
     if not texts:
         losses.add("results of images alone, written with an empty text")
-    own = {"sessionID": document.session, "messageID": part["messageID"], "type": "file"}
-    attachments = [{"id": document.make_id("prt"), **own, **file} for file in files]
+    members = {"sessionID": document.session, "messageID": part["messageID"], "type": "file"}
+    attachments = [{"id": document.make_id("prt"), **members, **file} for file in files]
     return {**state, "output": "".join(texts), "attachments": attachments}
 
 
@@ -316,15 +320,15 @@ def _read_session_row(database: Database, session_id: str) -> dict[str, Any]:
     names = [name for name in (*TEXT_COLUMNS, *TIME_COLUMNS, "revert") if name in columns]
     rows = database.query(f"SELECT {', '.join(names)} FROM session WHERE id = ?", (session_id,))
     row = {name: value for name, value in zip(names, rows[0] if rows else (), strict=False) if value is not None}
-    texts = {own: decode_text(row[name]) for name, own in TEXT_COLUMNS.items() if name in row}
-    times = {own: row[name] for name, own in TIME_COLUMNS.items() if name in row}
+    texts = {export_name: decode_text(row[name]) for name, export_name in TEXT_COLUMNS.items() if name in row}
+    times = {export_name: row[name] for name, export_name in TIME_COLUMNS.items() if name in row}
     return {"id": session_id, **texts, **({"revert": loads(row["revert"])} if "revert" in row else {}), "time": times}
 
 
 def _read_message_rows(database: Database, session_id: str, ids: list[str]) -> Iterator[dict[str, Any]]:
     """Read messages with their parts, and add the ids that only the columns have."""
-    for begin in range(0, len(ids), BATCH_SIZE):
-        batch = ids[begin : begin + BATCH_SIZE]
+    for start in range(0, len(ids), BATCH_SIZE):
+        batch = ids[start : start + BATCH_SIZE]
         messages: dict[str, dict[str, Any]] = {}
         for name, data in database.query(
             f"SELECT id, data FROM message WHERE id IN ({format_placeholders(batch)})", batch

@@ -233,8 +233,8 @@ class OpenHandsFormat(Format):
         for entry in list_entries(folder):
             if os.path.isfile(state := os.path.join(entry.path, STATE_FILE)):
                 yield SessionFile(Path(state), "", False)
-        for first in root.glob(f"sessions/*/{EVENTS_FOLDER}/0.json"):  # of V0
-            yield SessionFile(first, "", False)
+        for first_event in root.glob(f"sessions/*/{EVENTS_FOLDER}/0.json"):  # of V0
+            yield SessionFile(first_event, "", False)
 
 
 def _is_sdk_event(value: dict[str, Any]) -> bool:
@@ -246,7 +246,16 @@ def _is_sdk_event(value: dict[str, Any]) -> bool:
 
 def _is_legacy_event(value: dict[str, Any]) -> bool:
     """Return whether a value is an action or observation of V0, which has no source in old files."""
-    own = ("source", "is_confirmed", "wait_for_response", "extras", "args", "cause", "exit_code", "keep_prompt")
+    legacy_members = (
+        "source",
+        "is_confirmed",
+        "wait_for_response",
+        "extras",
+        "args",
+        "cause",
+        "exit_code",
+        "keep_prompt",
+    )
     return any(isinstance(value.get(name), str) for name in ("action", "observation")) and any(
-        name in value for name in own
+        name in value for name in legacy_members
     )

@@ -75,25 +75,30 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
             message = event.get("llm_message")
             if not isinstance(message, dict):
                 raise ValueError("a MessageEvent without llm_message")
-            blocks, more = map(parse_content_blocks, (message.get("content"), event.get("extended_content")))
+            blocks, extended_blocks = map(parse_content_blocks, (message.get("content"), event.get("extended_content")))
             if message.get("role") == "assistant":
                 reply_blocks = [*parse_thinking(message), *blocks]
                 return MessageRecord(
                     Role.ASSISTANT, reply_blocks, time=time, message_id=response, usage=usages.get(response), key=key
                 )
             typed = event.get("source") == "user"
-            added = frozenset(range(len(blocks), len(blocks) + len(more)))
+            extended_numbers = frozenset(range(len(blocks), len(blocks) + len(extended_blocks)))
             return MessageRecord(
-                Role.USER, [*blocks, *more], time=time, is_injected=not typed, injected_blocks=added, key=key
+                Role.USER,
+                [*blocks, *extended_blocks],
+                time=time,
+                is_injected=not typed,
+                injected_blocks=extended_numbers,
+                key=key,
             )
         case "ActionEvent":
             view.append(key)
             call = as_object(event.get("tool_call"))
             function_call = call if "function" in call else {"function": call}
             reply_blocks = [*parse_thinking(event), *parse_content_blocks(event.get("thought"))]
-            use = parse_call(function_call, parse_id(event.get("tool_call_id") or call.get("id")))
-            use["name"] = use["name"] or parse_id(event.get("tool_name"))
-            blocks = [*reply_blocks, use]
+            call_block = parse_call(function_call, parse_id(event.get("tool_call_id") or call.get("id")))
+            call_block["name"] = call_block["name"] or parse_id(event.get("tool_name"))
+            blocks = [*reply_blocks, call_block]
             return MessageRecord(
                 Role.ASSISTANT, blocks, time=time, message_id=response, usage=usages.get(response), key=key
             )
@@ -185,13 +190,15 @@ def add_metadata(text: str, metadata: Any) -> str:
 
 def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
     """Add to the last text of an observation the metadata of its command that the model sees."""
-    at = next((at for at in reversed(range(len(blocks))) if blocks[at].get("type") == "text"), None)
-    if at is None or not isinstance(metadata, dict):
+    last_text = next(
+        (last_text for last_text in reversed(range(len(blocks))) if blocks[last_text].get("type") == "text"), None
+    )
+    if last_text is None or not isinstance(metadata, dict):
         return blocks
     return [
-        *blocks[:at],
-        {**blocks[at], "text": add_metadata(blocks[at].get("text") or "", metadata)},
-        *blocks[at + 1 :],
+        *blocks[:last_text],
+        {**blocks[last_text], "text": add_metadata(blocks[last_text].get("text") or "", metadata)},
+        *blocks[last_text + 1 :],
     ]
 
 

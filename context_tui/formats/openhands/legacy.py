@@ -74,12 +74,14 @@ class LegacyEventParser:
             raise ValueError("not an event: neither an action nor an observation")
         if kind == "condensation":
             return self._parse_condensation(_get_arguments(event), key)
-        part = self._parse_action(event, kind, place) if kind == action else self._parse_observation(event, kind, place)
-        message = part if isinstance(part, MessageRecord) else None
+        parsed = (
+            self._parse_action(event, kind, place) if kind == action else self._parse_observation(event, kind, place)
+        )
+        message = parsed if isinstance(parsed, MessageRecord) else None
         if kind not in UNCOUNTED_EVENTS:
             self._view.append(key, message=message is not None and message.role != Role.SYSTEM)
         if message is None:
-            return part
+            return parsed
         message = replace(message, time=parse_time_ms(event.get("timestamp")), key=key)
         tools = parse_schemas(_get_arguments(event).get("tools")) if kind == "system" else None
         return message if tools is None else group_records(MetadataRecord(tools=tools), message)
@@ -116,7 +118,7 @@ class LegacyEventParser:
     ) -> ParsedRecord:
         """Parse an action that is one of a reply's calls. The first action of a reply also gets its text."""
         message, response_id = get_first_choice(response) or {}, parse_id(response.get("id"))
-        own = parse_id(event["tool_call_metadata"].get("tool_call_id"))
+        call_id = parse_id(event["tool_call_metadata"].get("tool_call_id"))
         blocks: list[dict[str, Any]] = []
         if self._first_event_by_response.setdefault(response_id or str(place), place) == place:
             blocks = [*parse_thinking(message), *map(parse_content_part, parse_blocks(message.get("content")))]
@@ -125,11 +127,11 @@ class LegacyEventParser:
             blocks = blocks or [build_text(parse_id(_get_arguments(event).get("final_thought")))]
         else:
             calls = map(as_object, as_list(message.get("tool_calls")))
-            call = next((call for call in calls if call and call.get("id") == own), None)
+            call = next((call for call in calls if call and call.get("id") == call_id), None)
             if call is None:
                 name = event["tool_call_metadata"].get("function_name")
                 call = {"function": {"name": name, "arguments": _select_own_arguments(_get_arguments(event))}}
-            blocks.append(parse_call(call, own))
+            blocks.append(parse_call(call, call_id))
         model = truncate_name(as_text(response.get("model")))
         return MessageRecord(Role.ASSISTANT, blocks, message_id=response_id, usage=usage, notes=notes, model=model)
 
@@ -147,8 +149,8 @@ class LegacyEventParser:
         self._made_up_calls.add(call)
         if place > self._newest_place:
             self._newest_place, self._open_call = place, call
-        use = build_tool_use(call, kind, _select_own_arguments(arguments))
-        return MessageRecord(Role.ASSISTANT, [*blocks, use], usage=usage, notes=notes)
+        call_block = build_tool_use(call, kind, _select_own_arguments(arguments))
+        return MessageRecord(Role.ASSISTANT, [*blocks, call_block], usage=usage, notes=notes)
 
     def _compute_usage(self, event: Event, place: int) -> tuple[Usage | None, tuple[str, ...]]:
         """Return the usage of an action's request: that of its response, or else the growth of the totals."""
@@ -161,10 +163,10 @@ class LegacyEventParser:
             except ValueError as error:
                 notes = (str(error),)
             else:
-                grown = [new - old for new, old in zip(current, self._totals, strict=True)]
+                growth = [size - total for size, total in zip(current, self._totals, strict=True)]
                 self._totals = current
-                if min(grown) >= 0 and grown[0]:
-                    self._usage_by_place[place] = make_cached_usage(*grown)
+                if min(growth) >= 0 and growth[0]:
+                    self._usage_by_place[place] = make_cached_usage(*growth)
         response = _get_response(event)
         usage, unread = parse_usage_or_note(parse_openai_usage, response.get("usage") if response else None)
         return usage or self._usage_by_place.get(place), (*notes, *unread)
@@ -210,16 +212,16 @@ class LegacyEventParser:
     def _parse_condensation(self, arguments: Event, key: str) -> ParsedRecord:
         """Parse a condensation, whose summary replaces an earlier one."""
         ids, summary, offset = (arguments.get(name) for name in ("forgotten_event_ids", "summary", "summary_offset"))
-        first, last = (arguments.get(f"forgotten_events_{end}_id") for end in ("start", "end"))
+        first_id, last_id = (arguments.get(f"forgotten_events_{bound}_id") for bound in ("start", "end"))
         forgotten = {_format_key(each, 0) for each in as_list(ids)}
         inserts_summary = isinstance(summary, str)
 
         def is_forgotten(each: str) -> bool:
             if each in forgotten or (inserts_summary and each in self._summaries):
                 return True
-            if not isinstance(first, int) or not isinstance(last, int) or not each.isdecimal():
+            if not isinstance(first_id, int) or not isinstance(last_id, int) or not each.isdecimal():
                 return False
-            return first <= int(each) <= last
+            return first_id <= int(each) <= last_id
 
         place = offset if type(offset) is int and offset >= 0 else None
         context = self._view.condense(key, is_forgotten, summary=inserts_summary, offset=place)

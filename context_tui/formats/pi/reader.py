@@ -135,27 +135,34 @@ class _PiEntry:
     def parse_compaction(self) -> ParsedRecord:
         """Parse a summary and the messages kept with it: those from an entry on (by id, in v1 by number), or copies."""
         record = self.record
-        since, tail = record.get("firstKeptEntryId", record.get("firstKeptEntryIndex")), record.get("retainedTail")
-        if not isinstance(since, str | int) or isinstance(since, bool):
-            since = ""
-        before, notes = 0, tuple[str, ...]()
-        copied, unknown = _parse_copied_messages(tail) if not since and isinstance(tail, list) else ([], ())
+        first_kept, retained_tail = (
+            record.get("firstKeptEntryId", record.get("firstKeptEntryIndex")),
+            record.get("retainedTail"),
+        )
+        if not isinstance(first_kept, str | int) or isinstance(first_kept, bool):
+            first_kept = ""
+        tokens_before, notes = 0, tuple[str, ...]()
+        copied_messages, copy_notes = (
+            _parse_copied_messages(retained_tail) if not first_kept and isinstance(retained_tail, list) else ([], ())
+        )
         try:
-            before = parse_tokens(record.get("tokensBefore"), "tokensBefore")
+            tokens_before = parse_tokens(record.get("tokensBefore"), "tokensBefore")
         except ValueError as error:
             notes = (str(error),)
         trigger = "extension" if record.get("fromHook") else None
-        copies = FullCompactionRecord(trigger, before or None, context=tuple(range(len(copied) + 1)))
+        copies = FullCompactionRecord(trigger, tokens_before or None, context=tuple(range(len(copied_messages) + 1)))
         summary = MessageRecord(
             Role.USER,
             [build_text(parse_id(record.get("summary")))],
             time=self.time,
-            compaction=copies if copied else FullCompactionRecord(trigger, before or None, kept_since=since),
-            notes=(*notes, *unknown),
+            compaction=copies
+            if copied_messages
+            else FullCompactionRecord(trigger, tokens_before or None, kept_since=first_kept),
+            notes=(*notes, *copy_notes),
             key=self.key,
             parent_key=self.below,
         )
-        return group_records(summary, *copied)
+        return group_records(summary, *copied_messages)
 
 
 def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tuple[str, ...]]:
@@ -163,20 +170,20 @@ def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tu
 
     Usage is ignored, since it belongs to another context.
     """
-    copied, notes = list[MessageRecord](), list[str]()
+    records, notes = list[MessageRecord](), list[str]()
     for message in messages:
         try:
-            part = _PiEntry({"message": message}).parse_message()
+            record = _PiEntry({"message": message}).parse_message()
         except ValueError as error:
             notes.append(str(error))
             continue
-        if not isinstance(part, MessageRecord):
+        if not isinstance(record, MessageRecord):
             continue
-        if copied and part.has_results and copied[-1].has_results:
-            copied[-1] = replace(copied[-1], blocks=[*copied[-1].blocks, *part.blocks])
+        if records and record.has_results and records[-1].has_results:
+            records[-1] = replace(records[-1], blocks=[*records[-1].blocks, *record.blocks])
         else:
-            copied.append(replace(part, usage=None))
-    return copied, tuple(notes)
+            records.append(replace(record, usage=None))
+    return records, tuple(notes)
 
 
 def parse_pi_usage(value: Any) -> Usage | None:

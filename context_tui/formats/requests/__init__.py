@@ -22,9 +22,9 @@ __all__ = ["ClaudeCodeRequestsFormat", "ClaudeTapFormat"]
 
 
 @lru_cache(maxsize=4)
-def _open_log(kind: Callable[..., LogSource], path: Path, *more: str) -> OpenLog:
+def _open_log(kind: Callable[..., LogSource], path: Path, *arguments: str) -> OpenLog:
     """Return the log at a path. It stays open, and is read further as it grows."""
-    return OpenLog(kind(path, *more))
+    return OpenLog(kind(path, *arguments))
 
 
 class RequestLogFormat(Format):

@@ -92,12 +92,14 @@ class GeminiShape(DocumentShape):
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         return [
             {
-                "name": parse_id(each.get("name")),
-                "description": each.get("description"),
-                "input_schema": each.get("parametersJsonSchema") or each.get("parameters") or {"type": "object"},
+                "name": parse_id(declaration.get("name")),
+                "description": declaration.get("description"),
+                "input_schema": declaration.get("parametersJsonSchema")
+                or declaration.get("parameters")
+                or {"type": "object"},
             }
             for tool in parse_tool_schemas(run.get("tools"))
-            for each in parse_tool_schemas(tool.get("functionDeclarations"))
+            for declaration in parse_tool_schemas(tool.get("functionDeclarations"))
         ]
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
@@ -257,4 +259,4 @@ def _sign_block(block: Block, has_ids: bool) -> tuple[Any, ...]:
 
 def strip_results(signature: Signature) -> Signature:
     """Return a signature without the bodies of results."""
-    return tuple(part[:2] if part[0] == "result" else part for part in signature)
+    return tuple(sign[:2] if sign[0] == "result" else sign for sign in signature)

@@ -137,44 +137,53 @@ class Conversation:
     def align(self, elements: Sequence[Element]) -> _Alignment:
         """Compare the messages of a request with the known ones, from the first on."""
         differs = list(map(ne, self._elements, elements))
-        at = differs.index(True) if True in differs else len(differs)
-        self._elements[:at] = elements[:at]  # the bytes of the older request are no longer needed
-        alignment = _Alignment(at)
-        while alignment.item_count < len(self.items) and at < len(elements):
-            number, element = alignment.item_count, elements[at]
+        element_count = differs.index(True) if True in differs else len(differs)
+        self._elements[:element_count] = elements[:element_count]  # the bytes of the older request are no longer needed
+        alignment = _Alignment(element_count)
+        while alignment.item_count < len(self.items) and element_count < len(elements):
+            number, element = alignment.item_count, elements[element_count]
             if self._elements[number] != element:
-                old, new = self.sign(number), sign_element(self.shape, element, self.items[number].place)
-                if new == old:
-                    alignment.changed.append((number, element, new))
-                elif not new:
-                    at += 1
+                known_signature, signature = (
+                    self.sign(number),
+                    sign_element(self.shape, element, self.items[number].place),
+                )
+                if signature == known_signature:
+                    alignment.changed.append((number, element, signature))
+                elif not signature:
+                    element_count += 1
                     continue
-                elif not old:
+                elif not known_signature:
                     alignment.item_count += 1
                     continue
-                elif not self._compare(alignment, element, old, new, at):
+                elif not self._compare(alignment, element, known_signature, signature, element_count):
                     break
             alignment.item_count += 1
-            at += 1
+            element_count += 1
         while alignment.item_count < len(self.items) and not self.sign(alignment.item_count):
             alignment.item_count += 1
-        alignment.element_count = at
+        alignment.element_count = element_count
         if alignment.item_count < len(self.items):
             alignment.has_reply = any(self.places[item.place].is_reply for item in self.items[: alignment.item_count])
         return alignment
 
-    def _compare(self, alignment: _Alignment, element: Element, old: Signature, new: Signature, at: int) -> bool:
+    def _compare(
+        self, alignment: _Alignment, element: Element, known_signature: Signature, signature: Signature, at: int
+    ) -> bool:
         """Return whether a message is a known one with other results, or with more or fewer blocks."""
-        if new[: len(old)] == old:
-            alignment.extended.append((at, len(old) - 1))
-        elif strip_results(new) == strip_results(old):
-            alignment.cleared += [str(part[1]) for part, old_part in zip(new, old, strict=True) if part != old_part]
-        elif 1 < len(new) < len(old) and set(new) <= set(old):
+        if signature[: len(known_signature)] == known_signature:
+            alignment.extended.append((at, len(known_signature) - 1))
+        elif strip_results(signature) == strip_results(known_signature):
+            alignment.cleared += [
+                str(part[1]) for part, old_part in zip(signature, known_signature, strict=True) if part != old_part
+            ]
+        elif 1 < len(signature) < len(known_signature) and set(signature) <= set(known_signature):
             key = self.items[alignment.item_count].key
-            alignment.cleared += [(key, number) for number, part in enumerate(old[1:]) if part not in new]
+            alignment.cleared += [
+                (key, number) for number, part in enumerate(known_signature[1:]) if part not in signature
+            ]
         else:
             return False
-        alignment.changed.append((alignment.item_count, element, new))
+        alignment.changed.append((alignment.item_count, element, signature))
         return True
 
     def add(self, exchange: Exchange, request: Request, alignment: _Alignment, summary: Summary | None) -> None:
@@ -184,7 +193,7 @@ class Conversation:
         self.steps.append(step)
         self._take_prompt(step, request)
         elements = request.elements[request.lead :]
-        first, state_before = len(self.places), ([*self.items], [*self._elements])
+        first_place, state_before = len(self.places), ([*self.items], [*self._elements])
         if summary is None:
             self._append(step, elements, alignment)
         else:
@@ -192,7 +201,7 @@ class Conversation:
                 self.items, self._elements = self._before  # the request for the summary is no part of what goes on
                 step.parent = self.items[-1].key if self.items else ""
             self._replace(step, elements, summary.element)
-        step.places, self._before = range(first, len(self.places)), state_before
+        step.places, self._before = range(first_place, len(self.places)), state_before
         if request.reply is not None:
             self._add_reply(step, request)
 
@@ -310,7 +319,7 @@ class RequestLog:
     def _choose(self, exchange: Exchange, request: Request) -> tuple[Conversation, _Alignment, Summary | None]:
         """Return the conversation to which a request belongs, their comparison, and the summary of a new context."""
         elements = request.elements[request.lead :]
-        best, best_alignment = None, _Alignment()
+        best_conversation, best_alignment = None, _Alignment()
         candidates = [
             each
             for each in self.conversations
@@ -320,10 +329,12 @@ class RequestLog:
         ]
         for each in candidates:
             alignment = each.align(elements)
-            if alignment.item_count and (best is None or alignment.element_count >= best_alignment.element_count):
-                best, best_alignment = each, alignment
-        if best and best_alignment.item_count == len(best.items):
-            return best, best_alignment, None
+            if alignment.item_count and (
+                best_conversation is None or alignment.element_count >= best_alignment.element_count
+            ):
+                best_conversation, best_alignment = each, alignment
+        if best_conversation and best_alignment.item_count == len(best_conversation.items):
+            return best_conversation, best_alignment, None
         side_probes = {
             probe
             for each in self.conversations
@@ -331,38 +342,48 @@ class RequestLog:
             for step in each.steps
             for probe in step.probes
         }
-        start = best_alignment.element_count
-        is_known = start == len(elements)  # nothing new: maybe the same summary once more
-        owners = [best] if best else [each for each in candidates if each.has_tools] or candidates
+        matched_count = best_alignment.element_count
+        has_nothing_new = matched_count == len(elements)  # nothing new: maybe the same summary once more
+        owners = (
+            [best_conversation] if best_conversation else [each for each in candidates if each.has_tools] or candidates
+        )
         for owner in sorted(owners, key=lambda each: -each.time):
-            probes = {*owner.steps[-1].probes, *([] if is_known else side_probes)}
-            if summary := _find_summary(owner, elements, 0 if is_known else start, probes):
+            probes = {*owner.steps[-1].probes, *([] if has_nothing_new else side_probes)}
+            if summary := _find_summary(owner, elements, 0 if has_nothing_new else matched_count, probes):
                 return owner, owner.align(elements), summary
-        if best and best_alignment.has_reply:
-            old = {best.sign(number) for number in range(best_alignment.item_count, len(best.items))} - {()}
-            is_cut = any(sign_element(best.shape, each, -1) in old for each in elements[start:])
-            return best, best_alignment, Summary() if is_cut else None
+        if best_conversation and best_alignment.has_reply:
+            replaced_signatures = {
+                best_conversation.sign(number)
+                for number in range(best_alignment.item_count, len(best_conversation.items))
+            } - {()}
+            is_cut = any(
+                sign_element(best_conversation.shape, each, -1) in replaced_signatures
+                for each in elements[matched_count:]
+            )
+            return best_conversation, best_alignment, Summary() if is_cut else None
         for owner in candidates:  # calls have ids of their own: whoever shares one has the same history, cut in front
-            calls = {part for each in elements for part in sign_element(owner.shape, each, -1) if part[0] == "call"}
-            if calls and any(part in calls for number in range(len(owner.items)) for part in owner.sign(number)):
+            calls = {sign for each in elements for sign in sign_element(owner.shape, each, -1) if sign[0] == "call"}
+            if calls and any(sign in calls for number in range(len(owner.items)) for sign in owner.sign(number)):
                 return owner, _Alignment(), Summary()
-        new = Conversation(request.api, exchange.group, exchange.source)
-        new.prompt = "\n".join(text for each in elements[:3] for text in _read_texts(new, each) if not is_tagged(text))
-        self.conversations.append(new)
-        return new, _Alignment(), None
+        conversation = Conversation(request.api, exchange.group, exchange.source)
+        conversation.prompt = "\n".join(
+            text for each in elements[:3] for text in _read_texts(conversation, each) if not is_tagged(text)
+        )
+        self.conversations.append(conversation)
+        return conversation, _Alignment(), None
 
     def list_by_id(self) -> dict[str, Conversation]:
         """Return the conversations that are sessions: the first of a run by the run's name, others as ``RUN/agent-1``.
 
         In runs with tools, conversations without tools are requests for titles or quotas, and not sessions.
         """
-        with_tools = {each.group for each in self.conversations if each.has_tools}
+        with_tools = {conversation.group for conversation in self.conversations if conversation.has_tools}
         conversations: dict[str, Conversation] = {}
         counts: dict[str, int] = {}
-        for each in self.conversations:
-            if each.has_tools or each.group not in with_tools:
-                number = counts[each.group] = counts.get(each.group, -1) + 1
-                conversations[f"{each.group}/agent-{number}" if number else each.group] = each
+        for conversation in self.conversations:
+            if conversation.has_tools or conversation.group not in with_tools:
+                number = counts[conversation.group] = counts.get(conversation.group, -1) + 1
+                conversations[f"{conversation.group}/agent-{number}" if number else conversation.group] = conversation
         return conversations
 
     def count_others(self, group: str) -> int:

@@ -202,8 +202,8 @@ class RequestFolder:
         pending = sorted((file for file in responses if file.name not in paired), key=lambda file: file.changed)
         is_ambiguous = self._is_ambiguous(open_requests, pending)
         followed: dict[Signature, set[tuple[Signature, int]]] = {}  # histories, by the reply that comes after
-        for first, _, last, reply in map(self._read_tail, requests if is_ambiguous else ()):
-            followed.setdefault(reply, set()).add((first, last))
+        for first_signature, _, last_reply, reply in map(self._read_tail, requests if is_ambiguous else ()):
+            followed.setdefault(reply, set()).add((first_signature, last_reply))
         for response in pending if is_ambiguous else ():
             reply = sign_element(ANTHROPIC.shape(), msgspec.Raw(self._read(response.name)), 0)
             histories = followed.get(reply, set()) if reply else set()
@@ -224,17 +224,21 @@ class RequestFolder:
         return max(accumulate(step for _, step in events), default=0) > 1
 
     def _read_tail(self, file: _File) -> tuple[Signature, int, int, Signature]:
-        """Return the signature of a request's first message, its length, and the place and signature of its last reply."""
+        """Return the signature of a request's first message, its length, and place and signature of its last reply."""
         if file not in self._tails:
             shape = ANTHROPIC.shape()
             try:
                 elements = decode_items(_decode_members(self._read(file.name)).get(ANTHROPIC.key)) or []
             except ValueError:
                 elements = []
-            replies = [at for at, each in enumerate(elements) if b'"role":"assistant"' in bytes(memoryview(each)[:40])]
-            last = replies[-1] if replies else -1
-            first, reply = (sign_element(shape, elements[at], at) if elements else () for at in (0, last))
-            self._tails[file] = first, len(elements), last, reply if replies else ()
+            replies = [
+                number for number, each in enumerate(elements) if b'"role":"assistant"' in bytes(memoryview(each)[:40])
+            ]
+            last_reply = replies[-1] if replies else -1
+            first_signature, reply = (
+                sign_element(shape, elements[number], number) if elements else () for number in (0, last_reply)
+            )
+            self._tails[file] = first_signature, len(elements), last_reply, reply if replies else ()
         return self._tails[file]
 
     def _read(self, name: str) -> bytes:
@@ -300,10 +304,10 @@ def find_reply(path: Path, message_id: str) -> dict[str, Any] | None:
     return {"id": message_id, "role": "assistant", "content": blocks, "usage": usage} if blocks else None
 
 
-def _read_records(path: Path, part: bytes = b"") -> Iterator[Record]:
-    """Yield the records of a file whose lines contain *part*."""
+def _read_records(path: Path, text: bytes = b"") -> Iterator[Record]:
+    """Yield the records of a file whose lines contain *text*."""
     with suppress(UnreadableSession):
         for line in read_whole_file(path).split(b"\n"):
-            if part in line:
+            if text in line:
                 with suppress(ValueError):
                     yield parse_line(line)

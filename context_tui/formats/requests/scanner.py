@@ -112,26 +112,29 @@ class OpenLog:
         """
         log, path = self.update(), str(self.source.path)
         sessions = []
-        for name, each in log.list_by_id().items():
-            is_main = name == each.group
-            facts = self.source.read_session_facts(each.group)
-            title = (facts.title if is_main else "") or format_title(each.prompt)
-            others = log.count_others(each.group) if is_main else 0
-            note = f"{others:,} other requests of its run are no part of a conversation" if others else ""
+        for name, conversation in log.list_by_id().items():
+            is_main = name == conversation.group
+            facts = self.source.read_session_facts(conversation.group)
+            title = (facts.title if is_main else "") or format_title(conversation.prompt)
+            other_count = log.count_others(conversation.group) if is_main else 0
+            note = f"{other_count:,} other requests of its run are no part of a conversation" if other_count else ""
             sessions.append(
                 SessionInfo(
                     path,
                     self.source.format_name,
                     name,
                     f"{facts.client}: {title}" if facts.client else title,
-                    "" if is_main else f"{path}#{each.group}",
-                    each.time / 1000,
+                    "" if is_main else f"{path}#{conversation.group}",
+                    conversation.time / 1000,
                     cwd=facts.cwd,
                     note=note,
                 )
             )
         if not sessions:
-            reasons = [f"{each.where}: {each.what}" for each in [*self.problems, *log.problems.values()]]
+            reasons = [
+                f"{conversation.where}: {conversation.what}"
+                for conversation in [*self.problems, *log.problems.values()]
+            ]
             raise UnreadableSession(f"{path}: holds no conversation; {'; '.join(reasons[:3]) or 'no request'}")
         return sessions
 
@@ -192,14 +195,14 @@ class RequestContent:
             return MessageRecord(first.role, first.blocks[skip:], is_injected=True)
         return group_records(*parts)
 
-    def _mark_injected(self, part: ParsedRecord) -> RecordCase:
+    def _mark_injected(self, parsed: ParsedRecord) -> RecordCase:
         """Mark the texts of a user message that nobody typed."""
-        if isinstance(part, RecordGroup):
+        if isinstance(parsed, RecordGroup):
             raise ValueError("several messages in one")
-        if not isinstance(part, MessageRecord) or part.role != Role.USER or part.is_injected:
-            return part
-        texts = {n: str(block.get("text")) for n, block in enumerate(part.blocks) if block.get("type") == "text"}
-        return replace(part, injected_blocks=frozenset(n for n, text in texts.items() if not self._is_typed(text)))
+        if not isinstance(parsed, MessageRecord) or parsed.role != Role.USER or parsed.is_injected:
+            return parsed
+        texts = {n: str(block.get("text")) for n, block in enumerate(parsed.blocks) if block.get("type") == "text"}
+        return replace(parsed, injected_blocks=frozenset(n for n, text in texts.items() if not self._is_typed(text)))
 
     def _is_typed(self, text: str) -> bool:
         return text.strip() in self._typed if self._typed is not None else not (is_markup(text) or is_tagged(text))
@@ -222,15 +225,15 @@ class RequestScanner:
         if is_new_log:
             self._restart()
         facts, steps = self._content.facts, self._conversation.steps
-        before = 0 if is_new_log else len(facts)
+        old_count = 0 if is_new_log else len(facts)
         while self._next < len(steps):
             self._scan_step(steps[self._next])
             self._next += 1
             if deadline is not None and time.monotonic() >= deadline:
                 break
         facts.problems = [*self._problems, *self._list_log_problems()]
-        changed = self._live.find_first_changed(self._content.builder.pop_first_changed(before))
-        return Advance(len(facts) - before, 0 if is_new_log else changed, self._next == len(steps))
+        changed = self._live.find_first_changed(self._content.builder.pop_first_changed(old_count))
+        return Advance(len(facts) - old_count, 0 if is_new_log else changed, self._next == len(steps))
 
     def session(self) -> Session:
         facts, content = self._live.select_facts(), copy(self._content)
@@ -270,11 +273,11 @@ class RequestScanner:
             builder.set_tools(step.tools)
             builder.tools = step.schemas
         builder.facts.model = truncate_name(step.model) or builder.facts.model
-        before: list[RecordCase] = []
+        preceding_records: list[RecordCase] = []
         if step.rewound:
-            before.append(RewindRecord(step.rewound))
+            preceding_records.append(RewindRecord(step.rewound))
         if step.cleared:
-            before.append(MicroCompactionRecord("changed by the client", cleared_keys=tuple(step.cleared)))
+            preceding_records.append(MicroCompactionRecord("changed by the client", cleared_keys=tuple(step.cleared)))
         compaction = None
         if step.order is not None:
             numbers = iter(range(len(step.order)))
@@ -282,10 +285,10 @@ class RequestScanner:
             compaction = FullCompactionRecord(context=context, has_summary=False)
             if None not in step.order:
                 key = f"step {step.exchange}"
-                before.append(replace(compaction, key=key, parent_key=step.parent or None))
+                preceding_records.append(replace(compaction, key=key, parent_key=step.parent or None))
                 compaction = None
-        if before:
-            builder.add(group_records(*before), NO_PLACE, 0, exchange.name)
+        if preceding_records:
+            builder.add(group_records(*preceding_records), NO_PLACE, 0, exchange.name)
         for place in step.places:
             self._add_place(place, exchange, compaction, step)
             compaction = None
@@ -311,23 +314,23 @@ class RequestScanner:
             return
         reply = elements[0] if place == step.reply else None
         time = self._times.get(str(reply.get("id")), exchange.time) if isinstance(reply, dict) else exchange.time
-        parts: list[RecordCase] = []
-        for number, part in enumerate(list_messages(parsed)):
-            if isinstance(part, MessageRecord):
+        records: list[RecordCase] = []
+        for number, record in enumerate(list_messages(parsed)):
+            if isinstance(record, MessageRecord):
                 if compaction and number == step.summary:  # the summary itself is not typed, and not injected either
-                    texts = enumerate(str(block.get("text")) for block in part.blocks)
-                    tagged = frozenset(n for n, text in texts if n in part.injected_blocks and is_tagged(text))
-                    flags = part.flags | MessageFlag.SUMMARY
-                    part = replace(part, flags=flags, injected_blocks=tagged, is_injected=False)
-                part = replace(
-                    part,
+                    texts = enumerate(str(block.get("text")) for block in record.blocks)
+                    tagged = frozenset(n for n, text in texts if n in record.injected_blocks and is_tagged(text))
+                    flags = record.flags | MessageFlag.SUMMARY
+                    record = replace(record, flags=flags, injected_blocks=tagged, is_injected=False)
+                record = replace(
+                    record,
                     key=f"{place}.{number}" if number else str(place),
                     parent_key=step.parent or None if place == step.places.start and not number else None,
-                    time=part.time if part.time >= 0 else time,
+                    time=record.time if record.time >= 0 else time,
                     compaction=None if number else compaction,
                 )
-            parts.append(part)
-        builder.add(group_records(*parts) if parts else parsed, place, size, exchange.name)
+            records.append(record)
+        builder.add(group_records(*records) if records else parsed, place, size, exchange.name)
 
 
 def find_subagent(log: OpenLog, session: Session, call: int) -> SessionInfo | None:

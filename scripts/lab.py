@@ -25,6 +25,7 @@ from context_tui.lab.replay.backtest import BacktestResult, PolicyBacktest, find
 from context_tui.lab.study import Lab, StudySettings  # noqa: E402
 from context_tui.policies.parameter_space import build_params  # noqa: E402
 from context_tui.policies.registry import POLICIES  # noqa: E402
+from context_tui.text.numbers import format_cost, format_count, format_saving  # noqa: E402
 from scripts.charts import Axis, Series, chart  # noqa: E402
 
 PAGE, PICTURES = ROOT / "docs" / "lab.md", ROOT / "docs" / "lab"
@@ -97,7 +98,7 @@ class Totals:
 
     @property
     def regret(self) -> float:
-        """Share of the dropped tokens that were used later."""
+        """Share of the dropped tokens that were needed later."""
         return self.tokens_used_later / self.tokens_dropped if self.tokens_dropped else 0.0
 
 
@@ -143,7 +144,7 @@ def measure_policy(labs: Sequence[Named], policy: str, label: str, **params: Any
 
 
 def find_frontier(totals: Sequence[Totals]) -> list[Totals]:
-    """Return the totals that no other beats in both money and regret, by what they save."""
+    """Return the Pareto front of money and regret, the largest saving first."""
     ordered = sorted(totals, key=lambda each: (-each.cheaper, each.tokens_used_later))
     frontier: list[Totals] = []
     for each in ordered:
@@ -180,7 +181,7 @@ def build_page(labs: Sequence[Named]) -> tuple[str, dict[str, str]]:
 
 def _format_setting(values: Sequence[Any]) -> str:
     turns, tokens, ratio = values
-    return f"{turns} turns, {tokens:,} tokens, {ratio:.0%}"
+    return f"{format_count(turns, 'turn')}, {tokens:,} tokens, {ratio:.0%}"
 
 
 _HEAD = """\
@@ -188,8 +189,8 @@ _HEAD = """\
 
 {files} recorded sessions with {calls:,} model calls. `make lab` computes this page; it contains no session text.
 
-A replay shows what a policy would have dropped and whether the recorded run used it later. It cannot show what an agent
-with that context would have done: it would have made other decisions and fetched missing content again.
+A replay shows what a policy would have dropped and whether the recorded run needed it later. It cannot show what an
+agent with that context would have done: it would have made other decisions and fetched missing content again.
 """
 
 
@@ -267,11 +268,12 @@ def _format_backtest(labs: Sequence[Named]) -> list[str]:
     lines = [
         "## Back-test: each agent's own policy against its recorded compactions",
         "",
-        "*Off by* is the number of calls from the recorded compaction to the call at which the policy fires, with the",
-        "settings of the agent version named in the file; it is negative if the policy fires earlier. *Fitted* is the",
-        "same with the threshold that explains most of the session's compactions; *threshold* is the range of it.",
+        "*Off by* is how many calls after the recorded compaction the policy fires, with the settings of the agent",
+        "version named in the file; it is negative if the policy fires earlier. *Fitted* is the same with the",
+        "threshold that explains most of the session's compactions; *threshold* is the range in which that threshold",
+        "lies.",
         "",
-        "| session | message | kind | tokens then | off by | fitted | threshold | why |",
+        "| session | message | kind | tokens before | off by (calls) | fitted (calls) | threshold (tokens) | why |",
         "|---|--:|---|--:|--:|--:|---|---|",
     ]
     hits = fits = testable = 0
@@ -287,14 +289,11 @@ def _format_backtest(labs: Sequence[Named]) -> list[str]:
                 hits += each.is_hit
                 fits += fitted.is_hit
                 recorded = f"{each.recorded:,}" if each.recorded is not None else "unknown"
-                off = (
-                    _format_calls_off(each.off_by, testable=each.testable),
-                    _format_calls_off(fitted.off_by, testable=fitted.testable),
-                )
-                span = _format_range(backtest)
+                off_by = _format_calls_off(each.off_by) if each.testable else "not testable"
+                fitted_off_by = _format_calls_off(fitted.off_by) if fitted.testable else ""
                 lines.append(
-                    f"| {session_lab.name} | {each.message} | {each.kind} | {recorded} | {off[0]} | {off[1]} | {span} "
-                    f"| {each.why} |"
+                    f"| {session_lab.name} | {each.message} | {each.kind} | {recorded} | {off_by} | {fitted_off_by} "
+                    f"| {_format_range(backtest)} | {each.why} |"
                 )
     sentences = [
         f"{hits} of {testable} testable compactions are within one call of a firing of the policy with its own",
@@ -313,8 +312,8 @@ def _format_backtest(labs: Sequence[Named]) -> list[str]:
     return [*lines, "", *sentences, ""]
 
 
-def _format_calls_off(off_by: int | None, *, testable: bool) -> str:
-    return "not testable" if not testable else "–" if off_by is None else str(off_by)
+def _format_calls_off(off_by: int | None) -> str:
+    return "–" if off_by is None else str(off_by)
 
 
 def _format_range(backtest: PolicyBacktest) -> str:
@@ -330,9 +329,9 @@ def _format_prices(labs: Sequence[Named]) -> list[str]:
     lines = [
         "## Prices: the model of the prompt cache compared with recorded cache reads",
         "",
-        "Tokens that the recorded calls read from the cache. *Call by call* adds up the absolute errors of the calls.",
+        "Tokens that the recorded calls read from the cache. *Off, by calls* adds up the absolute errors of the calls.",
         "",
-        "| session | recorded | predicted | off | call by call | calls not explained |",
+        "| session | recorded tokens | predicted tokens | off in total | off, by calls | calls not explained |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     for name, model in read:
@@ -345,8 +344,9 @@ def _format_prices(labs: Sequence[Named]) -> list[str]:
 
 
 _TOTALS_HEAD = (
-    "| policy | firings | tokens sent | saved | calls over the window | cost | saved | saved, read up to the change "
-    "| blocks dropped | used later | tokens dropped | used later |"
+    "| policy | firings | tokens sent | tokens compared with no policy | calls over the window | cost "
+    "| cost compared with no policy | the same, read up to the change | blocks dropped | blocks needed later "
+    "| tokens dropped | tokens needed later |"
 )
 
 
@@ -356,13 +356,13 @@ def _format_policies(policies: Sequence[Totals]) -> list[str]:
         "## Policies at their defaults, in place of the recorded compactions",
         "",
         "Recorded compactions are undone: without a policy, contexts grow past their windows. Costs are those of",
-        f"prompts and summaries at cache prices, for the {priced} sessions whose models have a price in USD. *Used",
+        f"prompts and summaries at cache prices, for the {priced} sessions whose models have a price in USD. *Needed",
         "later* is the regret: dropped content that the recorded run fetched again, edited or referred to.",
         "",
         "Without automatic caching, a call whose prompt a policy changed is priced like recorded calls after a change:",
-        "it reads the cache up to the end of an earlier call before the change, or else only the system prompt, and",
-        "writes the rest again. This is expensive for policies that change a little at every call. *Read up to the",
-        "change* is the saving of a harness that sets a cache breakpoint before the content that it clears.",
+        "it reads the cache up to the end of the last call before the change, or if there is none, the system prompt,",
+        "and writes the rest again. This is expensive for policies that change a little at every call. *Read up to the",
+        "change* is the cost for a harness that sets a cache breakpoint before the content that it clears.",
         "",
         *_format_omissions(policies),
         "![Money saved against regret, by policy](lab/policies.svg)",
@@ -381,8 +381,7 @@ def _format_settings(settings: Sequence[Totals]) -> list[str]:
         f"## {len(settings)} settings of defect-microcompact",
         "",
         "A setting consists of the number of turns kept, the size above which a result is cleared, and the share of",
-        "the window at which the policy acts. The table has the settings that no other beats in both money and regret,",
-        "and the default.",
+        "the window at which the policy fires. The table has the Pareto front of money and regret, and the default.",
         "",
         "![Money saved against regret, by setting](lab/settings.svg)",
         "",
@@ -400,11 +399,11 @@ def _format_totals(totals: Totals, before: str = "") -> str:
         before + totals.name,
         f"{totals.firings:,}",
         f"{totals.tokens_sent:,}",
-        f"{totals.saved:.1%}",
+        format_saving(totals.saved, f"{abs(totals.saved):.1%}", "sends"),
         f"{totals.overflows:,}",
-        f"{totals.cost:,.2f}",
-        f"{totals.cheaper:.1%}",
-        f"{totals.cheaper_anywhere:.1%}",
+        format_cost(totals.cost, "USD"),
+        format_saving(totals.cheaper, f"{abs(totals.cheaper):.1%}"),
+        format_saving(totals.cheaper_anywhere, f"{abs(totals.cheaper_anywhere):.1%}"),
         f"{totals.dropped:,}",
         f"{totals.used_later:,}",
         f"{totals.tokens_dropped:,}",
@@ -418,7 +417,7 @@ def _draw_money_and_regret(title: str, series: Sequence[Series]) -> str:
     low, high = min((x for x, _ in points), default=0.0), max((x for x, _ in points), default=0.1)
     x = Axis("share of the cost saved", min(low, 0.0), high * 1.05, percent=True)
     most = max((y for _, y in points), default=1.0) * 1.1 or 1.0
-    return chart(title, x, Axis("dropped tokens that were used later", 0.0, most), series)
+    return chart(title, x, Axis("dropped tokens that were needed later", 0.0, most), series)
 
 
 def _format_omissions(policies: Sequence[Totals]) -> list[str]:
@@ -426,7 +425,8 @@ def _format_omissions(policies: Sequence[Totals]) -> list[str]:
     names = [each.name for each in policies if each.cheaper < MIN_SAVING_DRAWN]
     return (
         [
-            f"Not in the picture, because they cost over {1 - MIN_SAVING_DRAWN:.1f} times as much: {', '.join(names)}.",
+            f"Left out of the picture: policies that cost over {1 - MIN_SAVING_DRAWN:.1f} times as much "
+            f"({', '.join(names)}).",
             "",
         ]
         if names
@@ -444,7 +444,7 @@ def _draw_policies(policies: Sequence[Totals]) -> str:
 def _draw_settings(settings: Sequence[Totals]) -> str:
     every = Series("a setting", [(each.cheaper, each.tokens_used_later) for each in settings])
     best = Series(
-        "beaten by no other",
+        "on the Pareto front",
         sorted((each.cheaper, each.tokens_used_later) for each in find_frontier(settings)),
         line=True,
     )

@@ -224,7 +224,7 @@ def test_a_plan_says_what_the_next_request_would_be(run: Run, tmp_path: Path) ->
     }
     assert report["tokens"]["after"] == report["tokens"]["before"] - 19_958
     line = "next request: ~190,005 -> ~170,047 tokens, 11% less"
-    made_of = " (180,004 recorded + ~10,001 estimated - ~19,958 by bytes/4)\n"
+    made_of = " (180,004 recorded + ~10,001 estimated since - ~19,958 removed (bytes/4))\n"
     assert line + made_of in run("plan", path, "-P", "defect-microcompact")[1]
     text = run("plan", path, "-P", "defect-compact", "-p", "threshold=500000", "-p", "compact_soft_ratio=1")[1]
     assert "next request, if forced: ~190,005 -> " in text and ", plus a summary (" in text
@@ -313,7 +313,7 @@ def test_a_plan_that_changes_nothing(run: Run, session: Path) -> None:
 def test_plan_as_text(run: Run, session: Path) -> None:
     code, out, err = run("plan", session, "-P", "defect-microcompact", "--window", "1m")
     assert (code, err) == (0, "")
-    assert "would not fire" in out and "nowhere in this session" in out and "3 %" not in out
+    assert "would not fire" in out and "never fires in this session" in out and "3 %" not in out
     assert (
         "first fires before message" in run("plan", session, "-P", "defect-compact", "--at", "1", "--window", "120k")[1]
     )

@@ -34,10 +34,11 @@ from context_tui.lab.price.rates import (
     build_rate_table,
     find_rates,
 )
-from context_tui.lab.price.report import build_advice, compute_break_even_clearing, format_amount
+from context_tui.lab.price.report import build_advice, compute_break_even_clearing
 from context_tui.lab.replay.result import CacheCut, Firing, ModelCall, Replay
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
+from context_tui.text.numbers import format_cost
 from tests.formats.recordings import Recording, call, conversations, result, text, thinking, usage
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "claude-code"
@@ -729,18 +730,18 @@ def test_what_a_clearing_needs_is_what_pays_exactly() -> None:
     assert price(fired(sizes, {5: (value, CacheCut(20_000))})).firings[0].cost <= 0
     assert price(fired(sizes, {5: (value - 5, CacheCut(20_000))})).firings[0].cost > 0
     [least] = build_advice(lost)
-    assert least.about == "clear_at_least" and least.value == value and f"{value:,} tokens" in least.words
-    assert "5,000 tokens" in least.words and "20 calls left" in least.words and "none cleared that much" in least.words
+    assert least.about == "clear_at_least" and least.value == value and f"{value:,} tokens" in least.text
+    assert "5,000 tokens" in least.text and "20 calls left" in least.text and "which none did" in least.text
 
 
 def test_small_clearings_are_to_be_batched_or_to_wait_for_the_pause() -> None:
     cuts = {number: (1_000, CacheCut(20_000)) for number in (4, 8, 12)}
     found = {each.about: each for each in build_advice(price(fired(same_size(30, 100_000), cuts, idle={20: 900})))}
     assert set(found) == {"clear_at_least", "cold", "batch"}
-    assert found["cold"].value == 300 and "1 of 30 calls" in found["cold"].words
-    assert "3 of 3 firings" in found["cold"].words and "8 to 16 calls before" in found["cold"].words
-    assert found["batch"].value > 400 and "after 4:" in found["batch"].words
-    assert found["batch"].saving == pytest.approx((5.75 * (79_000 + 78_000) - 4 * 0.5 * 2_000) / 1e6)
+    assert found["cold"].value == 300 and "1 of 30 calls" in found["cold"].text
+    assert "3 of 3 firings" in found["cold"].text and "8 to 16 calls before" in found["cold"].text
+    assert found["batch"].value > 400 and "after 4:" in found["batch"].text
+    assert found["batch"].avoidable_cost == pytest.approx((5.75 * (79_000 + 78_000) - 4 * 0.5 * 2_000) / 1e6)
 
 
 def test_where_everything_pays_there_is_no_advice() -> None:
@@ -790,9 +791,7 @@ def test_a_price_can_be_told_of_each_firing_in_either_unit() -> None:
 
 
 def test_small_sums_are_told_with_the_digits_that_tell_them_apart() -> None:
-    priced = price(fired(same_size(20, 50_000), {5: (10_000, CacheCut(20_000))}))
     sums = (1_234.5, 0.1, 0.0781, 0.0004, 0.00004, -0.00004, -0.0078, -2)
-    told = ["1,234.50", "0.10", "0.0781", "0.0004", "0.00", "0.00", "-0.0078", "-2.00"]
-    assert [format_amount(cost, priced) for cost in sums] == told
-    other = price(fired(same_size(20, 50_000), {5: (10_000, CacheCut(20_000))}, model="strange-1"))
-    assert format_amount(1_234.4, other) == "1,234"
+    told = ["$1,234.50", "$0.10", "$0.0781", "$0.0004", "$0.00", "$0.00", "−$0.0078", "−$2.00"]
+    assert [format_cost(cost, "USD") for cost in sums] == told
+    assert format_cost(1_234.4, "input tokens") == "1,234"

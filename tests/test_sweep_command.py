@@ -115,11 +115,11 @@ def test_the_text_names_the_frontier_and_where_the_current_setting_stands(
 ) -> None:
     code, out, err = ran(capsys, folder, *GRID, "--window", 30_000, "--jobs", 1)
     assert code == 0
-    assert "6 settings over 3 sessions; 1 could not be read" in out
-    assert "current: defaults: dominated by" in out and "best:    keep_recent_turns=1" in out
+    assert "6 settings over 3 sessions; 1 session could not be read" in out
+    assert "(default)): dominated by" in out and "best setting (keep_recent_turns=1" in out
     assert "best in each project" in out
     assert f"{folder}/broken.jsonl: unknown session format" in err
-    assert "3 of 3 sessions, 6 settings each" in err and "\r" not in err
+    assert "3 of 3 sessions done, with 6 settings each" in err and "\r" not in err
 
 
 @pytest.mark.parametrize(

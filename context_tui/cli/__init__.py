@@ -44,13 +44,14 @@ commands:
 options:
   --window N            context window size in tokens
   --at N                start at the context before message N
-  -P, --policy POLICY   initial policy
-  --policy-file FILE    read a policy from a TOML file and start with it
+  -P, --policy POLICY   start with this policy
+  --policy-file FILE    read a policy from a TOML file, and start with it
   --follow              follow the session while it is being written
   --theme NAME          light, dark, or the name of a Textual theme
   --ascii               use ASCII characters only
   --no-mouse            do not capture the mouse
-  --version, --help
+  --version             print the version
+  --help                print this text
 
 `context-tui COMMAND --help` lists the options of a command. Exit codes: 0 done, 1 failed,
 2 bad usage or no readable session, 3 the model endpoint failed, 130 interrupted

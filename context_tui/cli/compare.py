@@ -19,7 +19,6 @@ from context_tui.cli.options import (
 )
 from context_tui.cli.output import (
     build_session_name,
-    format_count,
     pick_fields,
     print_line,
     print_notice,
@@ -41,6 +40,7 @@ from context_tui.summarizer.comparison import (
     compare_summarizers,
     parse_contender,
 )
+from context_tui.text.numbers import format_count
 
 MAX_FACTS_SHOWN = 40
 """Maximum number of lost facts in the text; JSON lists all facts."""

@@ -19,7 +19,6 @@ from context_tui.cli.options import (
 )
 from context_tui.cli.output import (
     build_session_name,
-    format_count,
     pick_fields,
     print_line,
     print_notice,
@@ -45,6 +44,7 @@ from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
+from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.accounting import compute_believed_size, compute_not_in_file, estimate_prompt, find_last_usage
 from context_tui.tokens.breakdown import compute_breakdown
@@ -261,15 +261,17 @@ def build_calibration_report(calibration: Calibration) -> dict[str, Any]:
     }
 
 
+CATEGORY_NAMES = {"not_in_file": "not in the file", "tool_use": "tool calls", "tool_result": "tool results"}
+"""Names of categories for display, if they differ from those in JSON."""
 _FACTOR_NAMES = {
     "text": "text",
     "thinking": "thinking",
     "signature": "signatures",
     "call": "calls",
     "result": "results",
-    "each": "a request",
+    "each": "per-request overhead",
     "image": "an image",
-    "unrecorded": "unrecorded",
+    "unrecorded": "inserted without a record",
 }
 
 
@@ -419,17 +421,19 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     label, unit = ("estimated", "est.") if measure["kind"] == TokenMeasure.OWN else (measure["name"],) * 2
     if measure["kind"] != TokenMeasure.OWN:
         print_line(f"sizes by {measure['name']}" + (f": {measure['note']}" if measure["note"] else ""))
-    print_table("size", ("tokens", "", ""), _build_size_rows(report, label))
+    print_table("size", ("tokens", "size", "source"), _build_size_rows(report, label))
     total = max(1, sum(report["by_category"].values()))
     fitted = report["by_category_recorded"]
     categories = [
-        (name, tokens, f"{tokens / total:.0%}", *([fitted[name]] if fitted else []))
+        (CATEGORY_NAMES.get(name, name), tokens, f"{tokens / total:.0%}", *([fitted[name]] if fitted else []))
         for name, tokens in report["by_category"].items()
         if tokens or (fitted and fitted[name])
     ]
     columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if fitted else []))
-    print_table(f"by category ({label}; not_in_file is recorded − {label})", columns, categories)
-    if not fitted:
+    print_table(f"by category ({label})", columns, categories)
+    if fitted:
+        print_line("  fitted: not in the file is the last recorded size - the fitted sizes of all content in the file")
+    else:
         print_line(f"  no fit to recorded sizes: {report['by_category_recorded_why']}")
     _print_calibration(report["calibration"])
     tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
@@ -437,7 +441,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     print_prompt_report(session, report, label)
     read_cells = itemgetter("path", "count", "tokens", "wasted")
     reads = [read_cells(read) for read in report["duplicate_reads"] if read["wasted"]]
-    print_table(f"lines read more than once ({label})", ("path", "reads", "tokens", "wasted"), reads, 20)
+    print_table(f"lines read more than once ({label})", ("path", "reads", "tokens", "tokens read again"), reads, 20)
     size_cells = itemgetter("tokens_before", "tokens_before_in_file", "tokens_after")
     compactions = [(c["message"], c["kind"], c["trigger"] or "", *size_cells(c)) for c in report["compactions"]]
     heads = ("message", "kind", "trigger", "believed before", "before in the file", "recorded after")
@@ -460,7 +464,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     print_table("problems", ("where", "what"), problems)
     if report["diagnosis"]:
         print_line()
-        print_line(f"diagnosis (estimated, bytes / 3.5): {report['diagnosis']}")
+        print_line(f"koda's diagnosis of tool results (bytes / 3.5): {report['diagnosis']}")
     if "timeline" in report:
         runtimes = [*find_runtimes()]
         rows = [
@@ -506,20 +510,21 @@ def _format_remaining_places(reused: dict[str, Any]) -> str:
 
 
 def _print_calibration(calibration: list[dict[str, Any]]) -> None:
-    """Print the tokens that each model needs per estimated token, and the error on requests not fitted on."""
+    """Print the recorded tokens of each model per estimated token, and the errors of sizes computed with them."""
     usable = [each for each in calibration if each["usable"]]
     rows: list[tuple[object, ...]] = [
         (name, *(_format_factor(each["factors"][key], key) for each in usable)) for key, name in _FACTOR_NAMES.items()
     ]
     for name, key in (("error", "error"), ("error of bytes / 4", "error_bytes4")):
-        rows.append((name, *(f"{each[key]['median']:.1%} (95 %: {each[key]['p95']:.1%})" for each in usable)))
+        errors = (itemgetter("median", "p95")(each[key]) for each in usable)
+        rows.append((name, *(f"{median:.1%} (95th percentile: {p95:.1%})" for median, p95 in errors)))
     hidden = [each["not_in_file"] for each in usable]
     rows.append(("not in the file", *(f"{each['tokens']:,} tokens" if each else "unknown" for each in hidden)))
     heads = ("", *(make_visible(each["model"] or "model unknown") for each in usable))
-    title = "calibration: recorded tokens per estimated token, and the median error on requests not fitted on"
+    title = "calibration: recorded tokens per estimated token; median errors on requests that were not used to fit it"
     print_table(title, heads, rows if usable else [])
     if any(hidden):
-        print_line("  not in the file: the median over the model's requests of recorded − calibrated")
+        print_line("  not in the file: recorded − calibrated, the median over the model's requests")
     for each in calibration:
         if not each["usable"]:
             model = make_visible(each["model"] or "model unknown")
@@ -549,7 +554,7 @@ def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, .
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
         (window["estimated_tokens"], label, content),
         (window["not_in_file_tokens"], "not in the file", f"recorded − {label} {requests}"),
-        (window["believed_tokens"], "believed", "last recorded + estimate of everything after it"),
+        (window["believed_tokens"], "as the agent counts it", "last recorded + estimate of everything after it"),
         (window["next_request_tokens"], "next request", _format_next_request_source(window)),
         (about["context_window"], "window", _format_window_source(about)),
     ]

@@ -24,6 +24,7 @@ from context_tui.text.sanitize import sanitize
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
+    from context_tui.lab.replay.result import CompactionHandling
     from context_tui.policies.base import Policy
 
 
@@ -101,17 +102,17 @@ def add_replay_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
     recorded_help = "keep or undo the recorded compactions (default: keep)"
-    add("--recorded", choices=("keep", "ignore"), default="keep", help=recorded_help)
+    add("--recorded", type=parse_recorded_mode, default="keep", metavar="{keep,undo}", help=recorded_help)
     summary_help = "summary size in tokens (bytes/4; default: the median of the recorded summaries, else 2,000)"
     add("--summary-tokens", type=parse_tokens, metavar="N", help=summary_help)
     delay = DEFAULT_SUMMARY_DELAY
     delay_help = f"number of calls made while a summary is written in the background (default: {delay})"
     add("--delay", type=int, default=delay, metavar="N", help=delay_help)
-    prefix_help = "the summarizer's prompt starts like those of the calls, and reads that prefix from the cache"
+    prefix_help = "assume that the summarizer's prompt starts like the calls', and reads that prefix from the cache"
     add("--shares-prefix", action="store_true", help=prefix_help)
     cache_help = (
-        "cache reads of a prompt that a policy changed: up to the end of the last call before the change, as"
-        " recorded (breakpoints, the default), or up to the change itself (anywhere, as with automatic caching)"
+        "part of a prompt that is read from the cache after a policy changed the prompt: up to the end of the last"
+        " call before the change (breakpoints, the default), or up to the change (anywhere, as with automatic caching)"
     )
     add("--cache", choices=("breakpoints", "anywhere"), default="breakpoints", help=cache_help)
 
@@ -213,6 +214,14 @@ def build_number_type(noun: str, remedy: str = "a whole number", minimum: int | 
 
 
 parse_message_number = build_number_type("message number")
+
+
+def parse_recorded_mode(text: str) -> CompactionHandling:
+    """Parse the treatment of recorded compactions: ``keep`` or ``undo`` (formerly ``ignore``)."""
+    modes: dict[str, CompactionHandling] = {"keep": "keep", "undo": "ignore", "ignore": "ignore"}
+    if text not in modes:
+        raise argparse.ArgumentTypeError(f"unknown mode {text!r}; available: keep, undo")
+    return modes[text]
 
 
 def parse_seconds(text: str) -> float:

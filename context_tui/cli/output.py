@@ -11,6 +11,7 @@ from typing import Any
 
 from context_tui.app.plugins import BrokenPlugin
 from context_tui.session.session import Session
+from context_tui.text.numbers import format_count
 from context_tui.text.private_files import find_leftovers, remove_leftover
 from context_tui.text.sanitize import make_visible, sanitize_line
 
@@ -46,11 +47,6 @@ def broken_report(plugin: BrokenPlugin) -> dict[str, str]:
     return {"name": plugin.name, "package": plugin.package, "why": plugin.reason}
 
 
-def format_count(number: int, noun: str) -> str:
-    """Format a count with its noun: ``1 turn``, ``1,200 turns``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], limit: int | None = None, hint: str = ""
 ) -> None:
@@ -62,24 +58,24 @@ def print_table(
     texts = [[_format_cell(value) for value in row] for row in rows[:limit]]
     if not texts:
         return
-    right = [all(_is_number(row[column]) for row in texts) for column in range(len(columns))]
+    right_aligned = [all(_is_number(row[column]) for row in texts) for column in range(len(columns))]
     if sys.stdout.isatty():
-        _draw_table(title, columns, texts, right)
+        _draw_table(title, columns, texts, right_aligned)
     else:
         if title:
             print(f"\n{title}")
         widths = [max(len(line[column]) for line in [columns, *texts]) for column in range(len(columns))]
         for line in [columns, *texts]:
             cells = [
-                cell.rjust(width) if to_right else cell.ljust(width)
-                for cell, width, to_right in zip(line, widths, right, strict=True)
+                cell.rjust(width) if is_right_aligned else cell.ljust(width)
+                for cell, width, is_right_aligned in zip(line, widths, right_aligned, strict=True)
             ]
             print("  " + "  ".join(cells).rstrip())
     if len(rows) > len(texts):
         print_line(f"  {len(rows) - len(texts):,} more; --json lists all{hint}")
 
 
-def _draw_table(title: str, columns: Sequence[str], rows: list[list[str]], right: list[bool]) -> None:
+def _draw_table(title: str, columns: Sequence[str], rows: list[list[str]], right_aligned: list[bool]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -88,8 +84,8 @@ def _draw_table(title: str, columns: Sequence[str], rows: list[list[str]], right
     table = Table(
         title=Text(title, style="bold") if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
     )
-    for name, to_right in zip(columns, right, strict=True):
-        table.add_column(name, justify="right" if to_right else "left", overflow="fold")
+    for name, is_right_aligned in zip(columns, right_aligned, strict=True):
+        table.add_column(name, justify="right" if is_right_aligned else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     Console(highlight=False).print(table)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
-from operator import attrgetter
 from typing import Any
 
 from context_tui.cli.options import (
@@ -137,7 +136,8 @@ def format_request(request: NextRequest) -> str:
         change = f"{_format_percent(more / request.tokens_before)} more"
     sizes = f"{sign}{request.tokens_before:,} -> ~{request.tokens_after:,} tokens, {change}"
     parts = "" if size.recorded is None else f"{size.recorded:,} recorded + "
-    parts += f"~{size.estimated:,} estimated - ~{request.removed_tokens:,} by {request.estimator}"
+    since = "" if size.recorded is None else " since"
+    parts += f"~{size.estimated:,} estimated{since} - ~{request.removed_tokens:,} removed ({request.estimator})"
     parts += f" + ~{request.inserted_tokens:,} inserted" if request.inserted_tokens else ""
     if request.tokens_before - request.removed_tokens + request.inserted_tokens < request.tokens_after:
         parts += f"; at least the system prompt and tools, ~{request.minimum_tokens:,}"
@@ -162,12 +162,11 @@ def print_report(session: Session, plan: Plan) -> None:
         name: value for name, value in plan.params.model_dump(mode="json").items() if value not in (None, {}, [])
     }
     print_line("   ".join([f"{plan.policy} {point}", *format_assignments(settings)]))
-    print_line(f"trigger {'would fire' if plan.trigger.fires else 'would not fire'}: {plan.trigger.reason}")
+    print_line(f"{'would fire' if plan.trigger.fires else 'would not fire'}: {plan.trigger.reason}")
     policy = find_policy(plan.policy)
     if policy.phases and not plan.trigger.fires:
         first = find_first_firing(session, policy, plan.params)  # type: ignore[arg-type]
-        place = "fires nowhere in this session" if first is None else f"first fires before message {first:,}"
-        print_line(f"trigger {place}")
+        print_line("never fires in this session" if first is None else f"first fires before message {first:,}")
     if not plan.has_changes:
         return
     waiting_policies = [step.policy for step in plan.steps or (plan,) if not step.trigger.fires]
@@ -181,7 +180,22 @@ def print_report(session: Session, plan: Plan) -> None:
         print_line("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in plan.report.items()))
     if plan.boundary is not None:
         print_line(f"boundary: message {plan.boundary:,} is the first kept")
-    cells = attrgetter("action", "tool", "tokens_before", "tokens_after")
-    rows = [(each.message, "" if each.block is None else each.block, *cells(each)) for each in plan.edits]
-    heads = ("message", "block", "action", "tool", "before", "after")
-    print_table("edits (estimated)", heads, rows, MAX_EDITS_SHOWN)
+    rows = [
+        (
+            each.message,
+            "" if each.block is None else each.block,
+            each.action,
+            each.tool,
+            each.tokens_before,
+            "in summary" if each.action == "summarise" else each.tokens_after,
+        )
+        for each in plan.edits
+    ]
+    heads = ("message", "block", "change", "tool", "before", "after")
+    columns = [column for column in range(len(heads)) if any(row[column] not in ("", None) for row in rows)]
+    print_table(
+        "changes (estimated tokens)",
+        [heads[column] for column in columns],
+        [[row[column] for column in columns] for row in rows],
+        MAX_EDITS_SHOWN,
+    )

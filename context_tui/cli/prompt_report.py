@@ -6,12 +6,13 @@ from collections import defaultdict
 from dataclasses import asdict
 from typing import Any
 
-from context_tui.cli.output import format_count, print_line, print_table
+from context_tui.cli.output import print_line, print_table
 from context_tui.formats.opening import describe_request_source
 from context_tui.session.context import Context
 from context_tui.session.prompt_texts import split_text
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Kind
+from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.breakdown import measure_prompt
 from context_tui.tokens.estimators import bytes4

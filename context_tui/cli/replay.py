@@ -22,7 +22,6 @@ from context_tui.cli.options import (
 )
 from context_tui.cli.output import (
     build_session_name,
-    format_count,
     pick_fields,
     print_line,
     print_notice,
@@ -33,11 +32,10 @@ from context_tui.errors import ExitCode
 from context_tui.lab.price.pricing import FiringPrice, ReplayPrice
 from context_tui.lab.price.report import (
     VERDICT_TEXTS,
+    Advice,
     build_advice,
-    format_amount,
     format_break_even,
     format_cache_reuse,
-    format_extra_cost,
     format_savings,
 )
 from context_tui.lab.regret.index import TIERS
@@ -53,6 +51,7 @@ from context_tui.lab.replay.result import (
 from context_tui.lab.study import Lab, Study, StudySettings
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameter_space import build_params
+from context_tui.text.numbers import format_cost, format_count, format_extra_cost, format_saved_tokens
 from context_tui.text.sanitize import make_visible
 
 MAX_FIRINGS_SHOWN = 40
@@ -160,7 +159,7 @@ def build_policy_report(study: Study) -> dict[str, Any]:
             "cost_besides": price.unattributed_cost,
         },
         "missed": replay.nearest_miss._asdict() if replay.nearest_miss else None,
-        "advice": [asdict(each) for each in build_advice(price)],
+        "advice": [_build_advice_report(each) for each in build_advice(price)],
         "regret": {
             **pick_fields(study.regret, ("dropped", "used_later", "tokens_dropped", "tokens_used_later")),
             "by_tier": dict(study.regret.by_tier),
@@ -178,6 +177,11 @@ def build_policy_report(study: Study) -> dict[str, Any]:
             for name, share in (("results", study.bound.results), ("everything", study.bound.everything))
         },
     }
+
+
+def _build_advice_report(advice: Advice) -> dict[str, Any]:
+    fields = pick_fields(advice, ("about", "value", "unit"))
+    return {**fields, "words": advice.text, "saving": advice.avoidable_cost}
 
 
 _CASE_FIELDS = ("tier", "message", "block", "dropped", "later", "later_block", "needle", "evidence", "tokens")
@@ -216,21 +220,21 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
     for backtest in backtests:
         _print_backtest(backtest)
     unit = studies[0].price.rate_table.unit
-    token_heads = ("first at", "peak", "sent", "saved", "over window")
+    token_heads = ("first before message", "peak", "tokens sent", "change in tokens", "calls over window")
     print_table(
-        "replays (tokens; calls over the window; cost of prompts and summaries)",
-        ("policy", "firings", *token_heads, f"cost ({unit})", "compared with no policy"),
+        "totals of each policy (sizes in tokens; change: compared with no policy; cost: prompts and summaries)",
+        ("policy", "firings", *token_heads, f"cost ({unit})", "change in cost"),
         [_build_policy_row(each) for each in studies],
     )
     print_table(
         "regret: dropped blocks that the recorded session needed later (tokens by bytes/4)",
-        ("policy", "dropped", "needed later", "tokens", "re-fetch", "edit", "reference", "removable", "removed"),
+        (
+            *("policy", "blocks dropped", "of these needed later", "by re-fetch", "by edit", "by reference"),
+            *("tokens dropped", "tokens needed later", "wasted tokens (all calls)", "share removed"),
+        ),
         [_build_regret_row(each) for each in studies],
     )
-    print_line(
-        "  removable: tokens sent after the last use of their block, over all calls; removed: the share that the policy"
-        " removed"
-    )
+    print_line("  wasted tokens: tokens that were sent after the last use of their block, added up over all calls")
     for each in studies:
         _print_firings(each)
         _print_regrets(each)
@@ -243,12 +247,12 @@ def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
     model, note = lab.price_model, studies[0].price.rate_table.note
     assumed = format_cache_reuse(studies[0].price.reuse)
     if model.error is None:
-        return [f"costs: {note}; no prompt cache reads are recorded", assumed]
-    read = f"{model.read_predicted:,} tokens for {model.read_recorded:,} recorded"
-    off = f"{model.error:.2%} off, call by call {model.off or 0:.2%}"
+        return [f"costs are in {note}; no prompt cache reads are recorded", assumed]
+    reads = f"predicted {model.read_predicted:,} tokens, recorded {model.read_recorded:,}"
+    errors = f"{model.error:.1%} off in total, {model.off or 0:.1%} with each call's error counted"
     if model.unexplained:
-        off += f"; {format_count(len(model.unexplained), 'call')} unexplained, listed by --json"
-    return [f"costs: {note}", f"prompt cache reads without a policy: predicted {read} ({off})", assumed]
+        errors += f"; {format_count(len(model.unexplained), 'call')} unexplained, listed by --json"
+    return [f"costs are in {note}", f"prompt cache reads without a policy: {reads}: {errors}", assumed]
 
 
 def _format_measure(recording: Recording) -> str:
@@ -267,33 +271,27 @@ def _format_measure(recording: Recording) -> str:
 
 def _build_policy_row(study: Study) -> tuple[object, ...]:
     replay, price, totals = study.replay, study.price, study.replay.totals
-    first, baseline, baseline_cost = (
-        replay.firings[0].message if replay.firings else "",
-        sum(replay.baseline),
-        price.baseline_cost,
-    )
-    tokens = f"{totals.saved:,} ({totals.saved / baseline:.0%})" if baseline else "0"
-    extra = price.cost - baseline_cost
-    difference = format_extra_cost(extra, price)
-    if extra and baseline_cost:
-        difference += f" ({abs(extra) / baseline_cost:.0%})"
-    counts = len(replay.firings), first, totals.peak, totals.sent, tokens, totals.overflows
-    return format_replay_label(replay), *counts, format_amount(price.cost, price), difference
+    first_message = replay.firings[0].message if replay.firings else ""
+    tokens = format_saved_tokens(totals.saved, total=sum(replay.baseline))
+    counts = len(replay.firings), first_message, totals.peak, totals.sent, tokens, totals.overflows
+    unit, baseline = price.rate_table.unit, price.baseline_cost
+    costs = format_cost(price.cost, unit), format_extra_cost(price.cost - baseline, unit, baseline=baseline)
+    return format_replay_label(replay), *counts, *costs
 
 
 def _build_regret_row(study: Study) -> tuple[object, ...]:
     regret, share = study.regret, study.bound.everything
-    tokens = f"{regret.tokens_used_later:,} of {regret.tokens_dropped:,}"
     removed = "" if share.achieved_share is None else f"{share.achieved_share:.0%}"
-    counts = regret.dropped, regret.used_later, tokens, *(regret.by_tier[tier] for tier in TIERS)
-    return format_replay_label(study.replay), *counts, sum(share.droppable), removed
+    blocks = regret.dropped, regret.used_later, *(regret.by_tier[tier] for tier in TIERS)
+    tokens = regret.tokens_dropped, regret.tokens_used_later, sum(share.droppable)
+    return format_replay_label(study.replay), *blocks, *tokens, removed
 
 
 def _print_regrets(study: Study) -> None:
     rows = [
         (each.tier, each.message, each.tokens, each.dropped, each.later, each.evidence) for each in study.regret.cases
     ]
-    heads = ("tier", "message", "tokens", "dropped at", "needed at", "evidence")
+    heads = ("needed by", "message", "tokens", "dropped before", "needed at", "evidence")
     title = f"dropped by {format_replay_label(study.replay)} and needed later"
     print_table(title, heads, rows, MAX_FIRINGS_SHOWN)
 
@@ -306,11 +304,11 @@ def _print_firings(study: Study) -> None:
         (*sizes(each), format_firing(each, several), *_build_price_cells(cost, price), each.reason)
         for each, cost in zip(replay.firings, price.firings, strict=True)
     ]
-    price_heads = ("tokens cleared", "rewritten", "breaks even after", "calls remaining", "verdict")
-    heads = ("message", "before", "after", "what", *price_heads, f"cost ({price.rate_table.unit})", "why")
+    price_heads = ("tokens cleared", "tokens rewritten", "break-even", "calls remaining", "verdict")
+    cost_head = f"compared with not firing ({price.rate_table.unit})"
+    heads = ("before message", "tokens before", "after", "change", *price_heads, cost_head, "reason")
     title = (
-        f"firings of {format_replay_label(replay)} (each compared with the replay without it; rewritten: tokens"
-        " written to the cache only because of it)"
+        f"firings of {format_replay_label(replay)} (rewritten: tokens written to the cache only because of the firing)"
     )
     print_table(title, heads, rows, MAX_FIRINGS_SHOWN)
     if replay.firings:
@@ -319,12 +317,13 @@ def _print_firings(study: Study) -> None:
         print_line()
         print_line(f"{format_replay_label(replay)} {format_never_fired(replay.nearest_miss)}")
     for each in build_advice(price):
-        print_line(f"  {each.words}")
+        print_line(f"  {each.text}")
 
 
 def _build_price_cells(cost: FiringPrice, price: ReplayPrice) -> tuple[object, ...]:
     calls = format_break_even(cost), cost.calls_left
-    return cost.cleared, cost.rewritten, *calls, VERDICT_TEXTS[cost.verdict], format_extra_cost(cost.cost, price)
+    change = format_extra_cost(cost.cost, price.rate_table.unit)
+    return cost.cleared, cost.rewritten, *calls, VERDICT_TEXTS[cost.verdict], change
 
 
 def _print_backtest(backtest: PolicyBacktest) -> None:

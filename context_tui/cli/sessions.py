@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from context_tui.cli.options import build_choice_type, build_number_type, build_parser, parse_arguments, parse_name
-from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
+from context_tui.cli.output import print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.formats.registry import FORMATS
 from context_tui.library.cache import SessionCache, find_cache_path
@@ -25,7 +25,7 @@ from context_tui.library.discovery import (
     list_database_sessions,
 )
 from context_tui.library.overview import OverviewReader, SessionOverview
-from context_tui.text.numbers import format_age, format_bytes, format_percent, format_tokens
+from context_tui.text.numbers import format_age, format_bytes, format_count, format_percent, format_tokens
 from context_tui.text.sanitize import make_visible
 
 DEFAULT_LIMIT = 50

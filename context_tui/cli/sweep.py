@@ -38,11 +38,10 @@ from context_tui.cli.options import (
     parse_output_path,
     resolve_policy,
 )
-from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
+from context_tui.cli.output import print_line, print_notice, print_table, write_json
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.lab.price.report import format_cache_reuse
-from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
-from context_tui.lab.sweep.frontier import Dominance
+from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, find_changed_params
 from context_tui.lab.sweep.gate import Gate, find_violations, find_worse_sessions, parse_gate
 from context_tui.lab.sweep.results import Sweep, Totals, UnreadSession, build_sweep_report
 from context_tui.lab.sweep.rows import SweepRow
@@ -50,6 +49,7 @@ from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting, merge_grids
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parameters import format_assignments
+from context_tui.text.numbers import format_cost, format_count, format_extra_cost, format_saved_tokens, format_saving
 from context_tui.text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
 MAX_ROWS_SHOWN = 30
 """Maximum number of settings, and of projects, in the text; JSON lists all."""
+MAX_DEFAULTS_SHOWN = 4
+"""Maximum number of swept parameters for which a row of defaults shows the values."""
 MAX_REPORTED = 5
 """Maximum number of sessions reported individually: unreadable ones, and those that exceed a limit of the gate."""
 DASK_REMEDY = "--scheduler needs Dask; install it by `pip install 'context-tui[dask]'`, or leave the option out"
@@ -99,7 +101,8 @@ def run(arguments: Sequence[str]) -> int:
     else:
         print_report(sweep)
         if not sweep_options.quick:
-            print_line(f"Without automatic caching, {format_cache_reuse(sweep_options.reuse)}.")
+            automatic = "; with automatic caching, up to the first change" if sweep_options.reuse != "anywhere" else ""
+            print_line(f"{format_cache_reuse(sweep_options.reuse)}{automatic}")
     return _check_gate(gate, sweep) if gate else ExitCode.DONE
 
 
@@ -295,9 +298,8 @@ class SweepProgress:
         self._draw()
 
     def _draw(self) -> None:
-        text = (
-            f"{self.done:,} of {format_count(self._total, 'session')}, {format_count(self._settings, 'setting')} each"
-        )
+        sessions, settings = format_count(self._total, "session"), format_count(self._settings, "setting")
+        text = f"{self.done:,} of {sessions} done, with {settings} each"
         if self._live:
             remaining_s = (time.monotonic() - self._started) / self.done * (self._total - self.done) if self.done else 0
             sys.stderr.write(
@@ -358,7 +360,8 @@ def _open_screen(
 def print_report(sweep: Sweep) -> None:
     """Print the sweep as text, with numbered settings."""
     counts = format_count(len(sweep.settings), "setting"), format_count(len(sweep.rows_by_session), "session")
-    print_line(f"{counts[0]} over {counts[1]}; {len(sweep.unread):,} could not be read")
+    unread = f"{format_count(len(sweep.unread), 'session')} could not be read" if sweep.unread else ""
+    print_line(f"{counts[0]} over {counts[1]}; {unread or 'all sessions were read'}")
     order, points = sweep.dominance.frontier, sweep.dominance.points
     dominated = sorted((name for name in points if name not in order), key=lambda name: -points[name].saved)
     first = [sweep.current, *([sweep.dominance.best] if sweep.dominance.best else [])]
@@ -367,12 +370,12 @@ def print_report(sweep: Sweep) -> None:
     has_regret = all(each.drops.tokens_used_later is not None for each in sweep.totals.values())
     has_price = all(each.cost is not None for each in sweep.totals.values())
     priced_count = max(each.priced_sessions for each in sweep.totals.values())
-    cost_heads = [f"cost, {sweep.cost_unit}"] if has_price else []
-    regret_head = "needed later" if has_regret else "dropped"
-    heads = ["", "#", "setting", "saved", "share", regret_head, "firings", "peak", "over window"]
+    cost_heads = [f"change in cost ({sweep.cost_unit})"] if has_price else []
+    regret_head = "tokens needed later" if has_regret else "tokens dropped"
+    heads = ["", "#", "setting", "change in tokens", regret_head, "firings", "peak", "calls over window"]
     print_table(
-        "settings over all sessions, in tokens (* on the Pareto front, > current)",
-        [*heads, *cost_heads, "dominated by #"],
+        "settings over all sessions, compared with no policy (* on the Pareto front, > current; sizes in tokens)",
+        [*heads, *cost_heads, "dominated by"],
         [
             _build_setting_row(sweep, sweep.totals[name], numbers, has_regret, has_price)
             for name in names[:MAX_ROWS_SHOWN]
@@ -382,17 +385,19 @@ def print_report(sweep: Sweep) -> None:
         print_line(f"  {len(names) - MAX_ROWS_SHOWN:,} more; --json lists all")
     if has_price:
         print_line(
-            f"cost: compared with no policy, at cache prices, for the {format_count(priced_count, 'session')} priced in"
-            f" {sweep.cost_unit}"
+            f"costs are at cache prices, of the {format_count(priced_count, 'session')} priced in {sweep.cost_unit}"
         )
     for line in _format_standing(sweep):
         print_line(line)
-    best = [(name, each) for name, each in sweep.dominance_by_project.items() if each.best is not None]
-    if len(best) > 1:
+    if sum(each.best is not None for each in sweep.dominance_by_project.values()) > 1:
         print_table(
-            "best in each project: saves most without losing more than the current setting",
-            ("project", "setting", "saved"),
-            [(name, format_setting(sweep, each.best or ""), _format_saved(sweep, each)) for name, each in best],
+            "best in each project: saves most, with no more needed later than with the current setting",
+            ("project", "setting", "compared with no policy"),
+            [
+                (project, format_setting(sweep, name), _format_saved(sweep, each.points[name].saved))
+                for project, each in sweep.dominance_by_project.items()
+                if (name := each.best) is not None
+            ],
             MAX_ROWS_SHOWN,
         )
     for line in REPLAY_LIMITS_TEXT:
@@ -400,22 +405,23 @@ def print_report(sweep: Sweep) -> None:
 
 
 def format_setting(sweep: Sweep, name: str) -> str:
-    """Format a setting, without its policy where all settings share it."""
-    policies = {each.policy.name for each in sweep.settings}
-    if len(policies) > 1:
+    """Format a setting, without its policy if all settings share it; the defaults by the swept parameters."""
+    if len({each.policy.name for each in sweep.settings}) > 1:
         return name
-    return name.partition(" ")[2] or "defaults"
+    if values := name.partition(" ")[2]:
+        return values
+    swept_names = dict.fromkeys(key for each in sweep.settings for key in find_changed_params(each.params))
+    setting = next(each for each in sweep.settings if each.name == name)
+    defaults = format_assignments({key: setting.param_values[key] for key in swept_names})
+    return f"{' '.join(defaults)} (default)" if 0 < len(defaults) <= MAX_DEFAULTS_SHOWN else "defaults"
 
 
-def _format_saved(sweep: Sweep, dominance: Dominance) -> str:
-    saving = dominance.points[dominance.best or ""].saved
-    return f"{saving:,.0f}" if sweep.saving_unit == "tokens" else f"{saving:,.2f}"
-
-
-def _format_extra_cost(extra: float) -> str:
-    """Format a cost compared with no policy: ``saves 2.67`` or ``costs 2.67 more``."""
-    text = f"{abs(extra):,.2f}" if abs(extra) >= 1 else f"{abs(extra):.4f}"
-    return f"saves {text}" if extra < 0 else f"costs {text} more" if extra > 0 else "the same"
+def _format_saved(sweep: Sweep, saved: float) -> str:
+    """Format savings in the unit of the sweep, with that unit."""
+    if sweep.saving_unit == "tokens":
+        return format_saved_tokens(saved, noun="tokens")
+    unit = sweep.cost_unit
+    return format_saving(saved, format_cost(abs(saved), unit) + ("" if unit == "USD" else f" {unit}"))
 
 
 def _build_setting_row(
@@ -424,12 +430,22 @@ def _build_setting_row(
     name, standing = totals.setting, sweep.dominance
     mark = (">" if name == sweep.current else "") + ("*" if name in standing.frontier else "")
     regret = totals.drops.tokens_used_later if has_regret else totals.drops.tokens_dropped
-    share = f"{totals.saved / totals.without:.1%}" if totals.without else ""
+    tokens = format_saved_tokens(totals.saved, total=totals.without)
     extra = totals.cost.cost - totals.cost.without if totals.cost else 0.0
-    cost = [_format_extra_cost(extra)] if has_price else []
-    beaten = numbers.get(standing.dominated_by.get(name, ""), "")
-    sizes = [totals.saved, share, regret, totals.firings, totals.peak, totals.overflows]
-    return [mark, numbers[name], format_setting(sweep, name), *sizes, *cost, beaten]
+    cost = [format_extra_cost(extra, sweep.cost_unit)] if has_price else []
+    sizes = [tokens, regret, totals.firings, totals.peak, totals.overflows]
+    return [mark, numbers[name], format_setting(sweep, name), *sizes, *cost, _format_rank(sweep, name, numbers)]
+
+
+def _format_rank(sweep: Sweep, name: str, numbers: Mapping[str, int]) -> str:
+    """Format the setting that dominates another one, or that equals it on the Pareto front; else empty."""
+    standing, points = sweep.dominance, sweep.dominance.points
+    if dominator := standing.dominated_by.get(name):
+        return f"#{numbers[dominator]}" if dominator in numbers else format_setting(sweep, dominator)
+    if name in standing.frontier:
+        return ""
+    equal = next((each for each in standing.frontier if points[each] == points[name]), None)
+    return f"same as #{numbers[equal]}" if equal else ""
 
 
 def _format_standing(sweep: Sweep) -> list[str]:
@@ -437,9 +453,9 @@ def _format_standing(sweep: Sweep) -> list[str]:
     standing, current = sweep.dominance, sweep.current
     dominating = standing.dominated_by.get(current)
     rank = f"dominated by {format_setting(sweep, dominating)}" if dominating else "on the Pareto front"
-    lines = [f"current: {format_setting(sweep, current)}: {rank}"]
+    lines = [f"current setting ({format_setting(sweep, current)}): {rank}"]
     if standing.best and standing.best != current:
-        more = standing.points[standing.best].saved - standing.points[current].saved
-        saves = f"{more:,.0f} tokens" if sweep.saving_unit == "tokens" else f"{more:,.2f} {sweep.cost_unit}"
-        lines.append(f"best:    {format_setting(sweep, standing.best)}: saves {saves} more without losing more")
+        added = _format_saved(sweep, standing.points[standing.best].saved - standing.points[current].saved)
+        best = format_setting(sweep, standing.best)
+        lines.append(f"best setting ({best}): {added} more, with no more needed later")
     return [sanitize_line(line) for line in lines]

@@ -227,5 +227,5 @@ def describe_request_source(session: Session) -> str:
     if form and form.requests_id and session.facts.prompts and not session.info.id:
         return f"this file holds the whole requests: {make_visible(session.info.path)}#{form.requests_id}"
     if form and form.request_recording:
-        return f"to see the whole requests, record them: {form.request_recording}; docs/exact-requests.md"
+        return f"to see whole requests, start the agent with: {form.request_recording}  (see docs/exact-requests.md)"
     return ""

@@ -1,4 +1,4 @@
-"""Compact formatting of sizes, ages, token counts and shares; ASCII replacements of mathematical signs."""
+"""Formatting of sizes, ages, token counts, shares, costs and savings; ASCII replacements of mathematical signs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ def replace_unencodable(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(ASCII_SIGNS.get(ord(each), "?") for each in error.object[error.start : error.end]), error.end
+
+
+def format_count(number: int, noun: str, plural: str = "") -> str:
+    """Format a count with its noun: ``1 turn``, ``1,200 turns``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def format_bytes(count: int) -> str:
@@ -36,7 +41,7 @@ def format_tokens(tokens: int) -> str:
         return str(tokens)
     if tokens < 999_500:
         return f"{tokens / 1_000:.1f}k" if tokens < 99_950 else f"{tokens / 1_000:.0f}k"
-    return f"{tokens / 1_000_000:.2f}M" if tokens < 9_995_000 else f"{tokens / 1_000_000:.0f}M"
+    return f"{tokens / 1_000_000:.{2 if tokens < 9_995_000 else 1 if tokens < 99_950_000 else 0}f}M"
 
 
 def format_percent(share: float) -> str:
@@ -44,3 +49,62 @@ def format_percent(share: float) -> str:
     if 0 < share < 0.005:
         return "<1 %"
     return ">99 %" if 0.995 <= share < 1 else f"{share:.0%}".replace("%", " %")
+
+
+def format_cost(cost: float, unit: str, *, digits: int | None = None, brief: bool = False) -> str:
+    """Format a cost: ``$2.67``, or, if the unit is not USD, a number of tokens: ``8,095``, in brief ``8.1k``.
+
+    Args:
+        digits: number of decimals of a cost in USD; by default 2, and 4 below ten cents.
+    """
+    amount = abs(cost)
+    if unit != "USD":
+        text = format_tokens(round(amount)) if brief else f"{amount:,.0f}"
+    else:
+        text = f"${amount:,.{digits or (4 if 0.00005 <= amount < 0.1 else 2)}f}"
+    return f"−{text}" if cost < 0 and _has_value(text) else text
+
+
+def format_saving(saved: float, amount: str, verb: str = "costs") -> str:
+    """Format a saving: ``saves $2.67``; a loss, if *saved* is negative: ``costs $2.67 more``; else ``the same``.
+
+    Args:
+        amount: text of the absolute value. If it has only zeros, the saving counts as none.
+        verb: verb for a loss: ``costs``, or ``sends`` for tokens.
+    """
+    if not _has_value(amount):
+        return "the same"
+    return f"saves {amount}" if saved > 0 else f"{verb} {amount} more"
+
+
+def _has_value(amount: str) -> bool:
+    return any(digit in amount for digit in "123456789")
+
+
+def format_extra_cost(
+    extra: float, unit: str, *, baseline: float = 0.0, digits: int | None = None, brief: bool = False
+) -> str:
+    """Format a cost compared with another one: ``saves $2.67 (1.9%)`` or ``costs $2.67 more (1.9%)``.
+
+    Args:
+        baseline: the cost of which *extra* is a share; 0: no share.
+    """
+    text = format_saving(-extra, format_cost(abs(extra), unit, digits=digits, brief=brief))
+    return f"{text} ({abs(extra) / baseline:.1%})" if baseline and text != "the same" else text
+
+
+def format_saved_tokens(saved: float, *, total: float = 0, noun: str = "", brief: bool = False) -> str:
+    """Format the tokens that are sent less or more than without a policy: ``saves 1,234``, ``sends 1,234 more``.
+
+    Args:
+        total: the tokens of which *saved* is a share, which is added in parentheses; 0: no share.
+        noun: ``tokens``, to add the unit.
+    """
+    amount = format_cost(abs(saved), "tokens", brief=brief)
+    text = format_saving(saved, f"{amount} {noun}".rstrip(), "sends")
+    return f"{text} ({abs(saved) / total:.1%})" if total and text != "the same" else text
+
+
+def format_saved_share(saved: float, total: float, verb: str = "sends") -> str:
+    """Format a saving as a share of *total*: ``saves 3 %``, ``sends 3 % more``, or ``the same``."""
+    return format_saving(saved, format_percent(abs(saved) / total) if total else "", verb)

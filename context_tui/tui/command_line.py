@@ -70,7 +70,7 @@ def format_sweep_command(
 def _format_replay_options(options: StudySettings) -> list[str]:
     default, parts = type(options)(), list[str]()
     if options.recorded != default.recorded:
-        parts += ["--recorded", options.recorded]
+        parts += ["--recorded", "undo"]
     if options.summary_tokens is not None:
         parts += ["--summary-tokens", str(options.summary_tokens)]
     if options.delay != default.delay:

@@ -71,7 +71,7 @@ STEPS = [
     Step("replay", ESCAPE + "l", "as recorded", "Factors are"),
     Step("replay, settings", TAB + RIGHT, "as recorded"),
     Step("list of firings", "t", "Firings in the replay"),
-    Step("used later", ESCAPE + "u", "Needed later", "Firings in the replay"),
+    Step("needed later", ESCAPE + "u", "Needed later", "Firings in the replay"),
     Step("the agent's configuration", ESCAPE + "c", "Configuration of the agent", "Needed later"),
     Step("sweep", ESCAPE + "s", "on the Pareto front", "Configuration of the agent"),
     Step("sweep, another setting", DOWN, "on the Pareto front"),

@@ -366,7 +366,7 @@ def test_the_result_reads_as_in_the_picture() -> None:
         ),
         (("threshold", None, 90_000), outcome(0, 80), outcome(0, 81), "none → 90,000: 1 more message summarised"),
         (("assistant_boundary", False, True), outcome(), outcome(), "off → on: no difference"),
-        (("ratio", 0.6, 0.9), outcome(), outcome(fires=False), "0.60 → 0.90: would no longer run"),
+        (("ratio", 0.6, 0.9), outcome(), outcome(fires=False), "0.60 → 0.90: would no longer fire"),
         (("tools", ("Read", "Bash"), ("Bash",)), outcome(), outcome(13), "tools −Read: 1 fewer result"),
         (
             ("clear", (), ((12, 0),)),
@@ -386,14 +386,14 @@ def test_the_difference_is_named(change: tuple[str, Any, Any], old: PlanOutcome,
 
 def test_the_trigger_says_where_it_would_have_fired() -> None:
     made = plan(sample(), "defect-microcompact")
-    begun = "would not run now; first at #1,204, press }"
+    begun = "would not fire now; first at #1,204, press }"
     source, why, numbers, verdict, least = map(text, format_trigger_variants(made, 1_204))
     assert source.startswith(f"{begun}: ") and " tokens < limit 120,000" in source and source.endswith(" since then)")
     assert why.startswith(f"{begun}: ") and " tokens < limit 120,000" in why
     assert numbers.startswith(f"{begun}: has ") and numbers.endswith(", limit 120k") and verdict == begun
     assert (
-        least == "runs first at #1,204, press }"
-        and text(format_trigger_variants(made, -1)[-1]) == "never runs in this session"
+        least == "fires first at #1,204, press }"
+        and text(format_trigger_variants(made, -1)[-1]) == "never fires in this session"
     )
     assert "; never in this session: " in text(format_trigger_variants(made, -1)[0])
     limited = plan(sample(), "agent-sdk-prune", context_budget=10_000_000)
@@ -403,7 +403,7 @@ def test_the_trigger_says_where_it_would_have_fired() -> None:
     assert compute_outcome(made).fires is False
     idle = plan(sample(), "koda-microcompact")
     assert idle.trigger.source and idle.trigger.value is None, "a source is that of a value"
-    assert text(format_trigger_variants(idle, None)[0]) == "would run now: the end of the recording counts as idle"
+    assert text(format_trigger_variants(idle, None)[0]) == "would fire now: the end of the recording counts as idle"
 
 
 @given(st.lists(st.integers(0, 200_000), min_size=1, max_size=60), st.integers(0, 100), st.integers(0, 6), st.data())

@@ -204,7 +204,7 @@ def test_a_call_is_told_in_words() -> None:
     assert line.startswith(
         f"call {made.call + 1} of {made.call_count}, #{at}  recorded {made.recording.sizes[made.call]:,}"
     )
-    assert f"under the policy {under:,}" in line and "−" in line and " %)" in line
+    assert f"under the policy {under:,}" in line and " fewer (" in line and " %)" in line
     [firing] = made.get_firings(made.call)
     first, why, *largest = text(
         list(formatting.format_firing_lines(made, firing, 120, lambda message, row: "Read a file"))
@@ -257,14 +257,14 @@ def test_the_table_has_the_numbers_of_each_and_of_none() -> None:
     assert made.selected_lane.result is not None and made.replay is not None
     head, first, second, last = text(formatting.format_policy_table(made, 120, 4))
     sums = made.selected_lane.result.totals
-    assert head.split() == ["policy", "firings", "peak", "sent", "saved", "cost", "needed", "over"]
+    assert head.split() == ["policy", "firings", "peak", "sent", "tokens", "cost", "needed", "over"]
     count = str(len(made.replay.firings))
     assert first.split()[:5] == ["▸", "defect-microcompact", count, f"{sums.peak:,}", f"{sums.sent:,}"]
-    assert second.split() == ["agent-sdk-prune", "0", *last.split()[3:5], "0", "%", "…", "…", last.split()[-1]]
+    assert second.split() == ["agent-sdk-prune", "0", *last.split()[3:5], "the", "same", "…", "…", last.split()[-1]]
     assert last.split()[:3] == ["as", "recorded", "–"]
     small = text(formatting.format_policy_table(made, 58, 4))
     assert all(len(line) <= 58 for line in small) and "defect-microcomp" in small[1]
-    assert small[0].split() == ["policy", "firings", "sent", "saved", "cost", "needed"], "what the chart shows goes"
+    assert small[0].split() == ["policy", "firings", "sent", "tokens", "cost", "needed"], "what the chart shows goes"
 
 
 def test_prices_and_regrets_follow_the_replays() -> None:
@@ -415,7 +415,7 @@ def test_the_command_replays_the_same() -> None:
     line = format_replay_command([lane.view for lane in made.lanes], StudySettings(recorded="ignore"))
     path = made.session.info.path
     policies = "-P defect-microcompact -p keep_recent_turns=2 -P defect-compact"
-    assert line == f"context-tui replay {path} {policies} --recorded ignore --window {WINDOW}"
+    assert line == f"context-tui replay {path} {policies} --recorded undo --window {WINDOW}"
 
 
 def test_settings_are_offered_for_the_whole_recording() -> None:
@@ -442,7 +442,8 @@ def test_a_policy_that_counts_less_than_there_is_says_so(tmp_path: Path) -> None
     made.user("Go on.")
     made.assistant(recordings.text("I go on."), use=usage(7, read=100_000))
     unlooked = compared("agent-sdk-prune", session=made.open(tmp_path))
-    assert formatting.format_never_fires(unlooked) == "agent-sdk-prune never fires; its runtime reaches no checkpoint"
+    reason = "never fires: the recording has no point at which its runtime decides"
+    assert formatting.format_never_fires(unlooked) == f"agent-sdk-prune {reason}"
     made.assistant(recordings.call("t1"), use=usage(7, read=150_000))
     made.results(recordings.result("t1", "long"))
     made.assistant(recordings.text("I go on."), use=usage(7, read=150_000))

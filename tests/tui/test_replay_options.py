@@ -93,6 +93,6 @@ async def test_they_are_set_as_parameters_are() -> None:
         assert rows.values[f"{setting_controls.COMMON_OWNER}.keep_recorded"] is False
         await pilot.press("y")
         await pilot.pause()
-        assert "--recorded ignore --summary-tokens 700 --delay 4" in running.clipboard
+        assert "--recorded undo --summary-tokens 700 --delay 4" in running.clipboard
         await pilot.press("tab", "backspace")
         assert screen.comparison.settings == StudySettings("ignore", None, 4)

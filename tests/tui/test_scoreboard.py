@@ -109,17 +109,17 @@ def test_the_columns_are_named_and_where_it_is_narrow_the_next_request_stays() -
         NextRequest(BelievedSize(58_472, 0), 16_000, summary_pending=True),
     )
     assert drawn_at(100, micro, prune) == [
-        "   policy        would it run  what it would do          next request",
-        " 1 microcompact  yes           clears 23 of 105 results  ~58.6k → ~35.0k            −40 %",
-        " 2 prune         no (at 112k)  if forced: truncates 26    58.5k → ~42.5k + summary  −27 %",
+        "   policy        would it fire  what it would do          next request",
+        " 1 microcompact  yes            clears 23 of 105 results  ~58.6k → ~35.0k            −40 %",
+        " 2 prune         no (at 112k)   if forced: truncates 26    58.5k → ~42.5k + summary  −27 %",
     ]
     assert drawn_at(60, micro, prune) == [
-        "   policy        would it run  next request",
-        " 1 microcompact  yes           ~58.6k → ~35.0k   −40 %",
-        " 2 prune         no (at 112k)   58.5k → ~42.5k+  −27 %",
+        "   policy        would it fire  next request",
+        " 1 microcompact  yes            ~58.6k → ~35.0k   −40 %",
+        " 2 prune         no (at 112k)    58.5k → ~42.5k+  −27 %",
     ]
     assert drawn_at(38, micro, prune) == [
-        "   policy        run  next request",
+        "   policy        now  next request",
         " 1 microcompact  yes   ~35.0k   −40 %",
         " 2 prune         no    ~42.5k+  −27 %",
     ]

@@ -191,8 +191,8 @@ def test_orders_and_the_cursor_that_stays_on_its_setting() -> None:
 
     assert turns() == [4, 5, 3] and made.cursor == made.sweep.current and made.cursor_index == 2
     made.cycle_order(1)
-    assert made.order == "used later" and turns() == [5, 3, 4] and made.cursor_index == 1
-    made.set_order("used later")
+    assert made.order == "needed later" and turns() == [5, 3, 4] and made.cursor_index == 1
+    made.set_order("needed later")
     assert turns() == [4, 3, 5]
     assert made.toggle_saving_unit() and made.saving_unit == "money"
     made.set_order("saved")
@@ -236,7 +236,7 @@ def test_lines_are_as_wide_as_the_table(width: int, full: bool) -> None:
         *(table.format_setting_line(made, layout, name, width) for name in made.listed_names),
     ]
     assert {count_cells(line) for line in lines} == {width}
-    assert "saved" in text_of(lines[0]) and "needed later" in text_of(lines[0])
+    assert "tokens" in text_of(lines[0]) and "needed later" in text_of(lines[0])
     numbers = [text_of(line) for line in lines[1:]]
     assert all("…" not in line for line in numbers), numbers
 
@@ -248,7 +248,7 @@ def test_the_signs_the_numbers_and_what_beats_a_setting() -> None:
     assert first.startswith(" * 4") and second.startswith(" * 5") and third.startswith(">  3")
     assert "3.0 %" in first and "saves $1.00" in first and "50,030" in first
     assert third.rstrip().endswith("5"), "5 turns beat 3"
-    assert layout.find_order(4) == "as given" and "used later" in {layout.find_order(x) for x in range(160)}
+    assert layout.find_order(4) == "as given" and "needed later" in {layout.find_order(x) for x in range(160)}
 
 
 # The plot
@@ -319,11 +319,11 @@ def said(made: SweepBoard, width: int = 160) -> str:
 
 def test_the_setting_under_the_cursor_is_explained() -> None:
     made = made_up((10, 5, 3.0), (30, 9, 1.0), (20, 2, 2.0))
-    assert "dominated by 5" in said(made) and "saves 10 more and loses 3 less" in said(made)
+    assert "dominated by 5" in said(made) and "saves 10 tokens more, with 3 fewer needed later" in said(made)
     assert "the current setting" in said(made)
     made.move_to_index(1)
     text = said(made)
-    assert "on the Pareto front" in text and "+10 saved, −3 needed later, costs $1.00 more" in text
+    assert "on the Pareto front" in text and "saves 10 tokens, 3 fewer needed later, costs $1.00 more" in text
     assert "keep_recent_turns 3 → 5" in text
     assert "microcompact_ratio = 0.6" in text and "not configurable: keep_recent_turns" in text
 
@@ -359,9 +359,9 @@ def test_projects_and_sessions_of_a_sweep_over_many() -> None:
     rows = [row(two, 10, 0, session="a"), row(two, 50, 7, session="b"), row(three, 5, 0, session="a")]
     made = SweepBoard(Sweep(settings, [*rows, row(three, 5, 9, session="b")], current=three.name), command="x")
     assert not made.is_live and not made.missing_settings and made.listed_names[0] == two.name
-    assert formatting.find_best_by_project(made) == [("p", "keep_recent_turns=2", "60")]
+    assert formatting.find_best_by_project(made) == [("p", "keep_recent_turns=2", "saves 60 tokens")]
     from context_tui.tui.sweep.sessions import format_session_lines, sort_sessions
 
-    found = sort_sessions([each for each in rows if each.setting == two.name], "used later")
+    found = sort_sessions([each for each in rows if each.setting == two.name], "needed later")
     assert [each.session for each, _ in found] == ["b", "a"]
-    assert {count_cells(line) for line in format_session_lines(made, found, "used later", 90)} == {90}
+    assert {count_cells(line) for line in format_session_lines(made, found, "needed later", 90)} == {90}

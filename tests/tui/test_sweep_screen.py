@@ -149,7 +149,7 @@ async def test_keys_in_a_burst_are_done_while_it_is_measured(gate: Gate) -> None
         await pilot.press("escape", "question_mark")
         assert isinstance(running.screen, HelpScreen)
         await pilot.press("escape")
-        assert found.is_measuring and found.board.order == "used later"
+        assert found.is_measuring and found.board.order == "needed later"
         gate.open.set()
         await known(pilot)
         assert "esc stops" not in drawn(running) and len(found.board.totals) == len(found.board.settings)
@@ -239,7 +239,7 @@ async def test_the_mouse_points_at_settings_in_both_and_sorts() -> None:
         head = drawn(running).split("\n")[4]
         await pilot.click("#sweep-table", offset=(head.index("needed later") + 3, table.gutter.top))
         await pilot.pause()
-        assert board.order == "used later" and board.cursor == best
+        assert board.order == "needed later" and board.cursor == best
         await pilot.click("#sweep-table", offset=(8, table.gutter.top + 2), times=2)
         await until(pilot, lambda: running.answers)
 
@@ -450,7 +450,7 @@ def steps(*keys: str) -> Callable[[Pilot[Any]], Awaitable[None]]:
 
 
 def coding(**asked: Any) -> Shell[SweepScreen]:
-    """The sample session in which something was used later."""
+    """The sample session in which something was needed later."""
     return alone(ct.open_session(SAMPLES / "coding-session.jsonl"), window=65_536, **asked)
 
 

@@ -95,9 +95,9 @@ class RateTable:
     def note(self) -> str:
         """Unit of the costs, and the reason for it, in words."""
         if self.unit == "USD":
-            return f"USD, prices as of {min((rates.date for rates in self.by_model.values()), default='')}"
+            return f"USD, at prices as of {min((rates.date for rates in self.by_model.values()), default='')}"
         names = ", ".join(self.unpriced_models) or "a model without a name"
-        return f"input tokens (1 is the price of one), as the prices of {names} are unknown"
+        return f"input tokens, because no price of {names} is known (1 = the price of one uncached input token)"
 
 
 def build_rate_table(models: Iterable[str | None], *, has_write_fee: bool) -> RateTable:

@@ -8,12 +8,13 @@ from statistics import median
 
 from context_tui.lab.price.cache import CacheReuse
 from context_tui.lab.price.pricing import FiringPrice, ReplayPrice, Verdict
+from context_tui.text.numbers import format_cost, format_count, format_saved_tokens, format_saving
 
 CACHE_REUSE_TEXTS: dict[CacheReuse, str] = {
-    "breakpoints": "up to the end of an earlier call before the change, else the system prompt, as recorded calls did",
+    "breakpoints": "up to the end of the last call before the change, or if there is none, the system prompt",
     "anywhere": "up to the first change",
 }
-"""Text of what a call reads from the prompt cache where a policy changed its prompt."""
+"""Part of a prompt that a call reads from the cache after a policy changed the prompt."""
 VERDICT_TEXTS: dict[Verdict, str] = {
     "pays": "pays",
     "does not pay": "not worth it",
@@ -25,74 +26,66 @@ VERDICT_TEXTS: dict[Verdict, str] = {
 
 def format_cache_reuse(reuse: CacheReuse) -> str:
     """Format the assumption about the cache in one line."""
-    return f"a call whose prompt a policy changed reads {CACHE_REUSE_TEXTS[reuse]} (assumed)"
+    return f"assumed: after a policy changes a prompt, the cache is read {CACHE_REUSE_TEXTS[reuse]}"
 
 
-def format_amount(cost: float, priced: ReplayPrice) -> str:
-    """Format a cost without its unit; below ten cents with hundredths of a cent."""
-    if priced.rate_table.unit != "USD":
-        return f"{cost:,.0f}"
-    digits = 4 if 0.00005 <= abs(cost) < 0.1 else 2
-    return f"{round(cost, digits) + 0.0:,.{digits}f}"
-
-
-def format_cost(cost: float, priced: ReplayPrice) -> str:
-    """Format a cost with its unit."""
-    unit = "USD" if priced.rate_table.unit == "USD" else "input tokens' worth"
-    return f"{format_amount(cost, priced)} {unit}"
-
-
-def format_extra_cost(extra: float, priced: ReplayPrice) -> str:
-    """Format a cost compared with another one: ``saves 2.67`` or ``costs 2.67 more``."""
-    amount = format_amount(abs(extra), priced)
-    if not any(digit in amount for digit in "123456789"):
-        return "the same"
-    return f"saves {amount}" if extra < 0 else f"costs {amount} more"
+def format_price(cost: float, priced: ReplayPrice) -> str:
+    """Format a cost with its unit: ``$2.67`` or ``8,095 input tokens``."""
+    unit = priced.rate_table.unit
+    return format_cost(cost, unit) if unit == "USD" else f"{format_cost(cost, unit)} {unit}"
 
 
 def format_break_even(price: FiringPrice) -> str:
     """Format the number of calls after which a firing breaks even in a warm cache."""
     if price.break_even is None:
         return "never"
-    return f"{ceil(price.break_even):,} calls" if price.break_even else "at once"
+    return f"after {format_count(ceil(price.break_even), 'call')}" if price.break_even else "at once"
 
 
 def format_firing_price(price: FiringPrice, priced: ReplayPrice) -> str:
     """Format a firing in one line: tokens cleared and rewritten, break-even, remaining calls, verdict and cost."""
     written = f"{price.rewritten:,} rewritten{' (the cache had expired)' if price.cold else ''}"
-    summary = f", {format_cost(price.summarizer, priced)} for the summary" if price.summarizer else ""
-    pays = f"breaks even {'after ' if price.break_even else ''}{format_break_even(price)}"
-    sums = f"{'saves' if price.cost <= 0 else 'costs'} {format_cost(abs(price.cost), priced)}"
-    outlook = f"{price.calls_left:,} calls remain: {VERDICT_TEXTS[price.verdict]}"
-    return f"{price.cleared:,} tokens cleared, {written}{summary}; {pays}, {outlook}, {sums}"
+    summary = f", {format_price(price.summarizer, priced)} for the summary" if price.summarizer else ""
+    outlook = f"{_format_remaining(price.calls_left)}: {VERDICT_TEXTS[price.verdict]}"
+    saving = format_saving(-price.cost, format_price(abs(price.cost), priced))
+    return (
+        f"{format_count(price.cleared, 'token')} cleared, {written}{summary}; "
+        f"breaks even {format_break_even(price)}, {outlook}, {saving}"
+    )
+
+
+def _format_remaining(calls: int) -> str:
+    return f"{format_count(calls, 'call')} {'remains' if calls == 1 else 'remain'}"
 
 
 def format_savings(priced: ReplayPrice) -> str:
     """Format the savings of a policy in tokens and money, and how its firings add up to them."""
-    saved, cheaper = priced.replay.totals.saved, priced.baseline_cost - priced.cost
-    share = f" ({abs(cheaper) / priced.baseline_cost:.1%})" if priced.baseline_cost else ""
-    tokens = f"{abs(saved):,} tokens {'fewer' if saved >= 0 else 'more'} sent"
-    money = f"{'saves' if cheaper >= 0 else 'costs'} {format_cost(abs(cheaper), priced)}{share}"
-    text = f"compared with no policy: {tokens}, {money}{'' if cheaper >= 0 else ' more'}"
-    remainder = format_cost(abs(priced.unattributed_cost), priced)
-    if not priced.firings or remainder == format_cost(0.0, priced):
-        return f"{text}; the sum of its firings" if priced.firings else text
+    tokens = format_saved_tokens(priced.replay.totals.saved, noun="tokens")
+    extra = priced.cost - priced.baseline_cost
+    money = format_saving(-extra, format_price(abs(extra), priced))
+    share = f" ({abs(extra) / priced.baseline_cost:.1%})" if priced.baseline_cost else ""
+    text = f"compared with no policy: {tokens}, {money}{share}"
+    if not priced.firings:
+        return text
+    remainder = format_price(abs(priced.unattributed_cost), priced)
+    if remainder == format_price(0.0, priced):
+        return f"{text}. This is the sum of its firings."
     later = "saved" if priced.unattributed_cost < 0 else "added"
-    return f"{text}; the sum of its firings and {remainder} {later} in the contexts that follow theirs"
+    return f"{text}. This is the sum of its firings, and {remainder} {later} in the contexts that follow theirs."
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Suggestion: ``about`` clear_at_least, cold or batch, a number ``value`` in ``unit``, the reason in ``words``.
+    """Suggestion: ``about`` clear_at_least, cold or batch, a number ``value`` in ``unit``, and the reason as ``text``.
 
-    ``saving`` is what the firings concerned cost more than they saved, in the unit of the prices.
+    ``avoidable_cost`` is the loss of the firings concerned, in the unit of the prices.
     """
 
     about: str
     value: float
     unit: str
-    words: str
-    saving: float
+    text: str
+    avoidable_cost: float
 
 
 WarmFiring = tuple[FiringPrice, tuple[float, float]]
@@ -100,7 +93,7 @@ WarmFiring = tuple[FiringPrice, tuple[float, float]]
 
 
 def build_advice(priced: ReplayPrice) -> list[Advice]:
-    """Derive advice from the prices; empty where nothing would have been better, or where nothing fired."""
+    """Derive advice from the prices; empty if nothing fired, or nothing would have been better."""
     pairs = zip(priced.firings, priced.write_read_rates, strict=True)
     warm = [(firing, rates) for firing, rates in pairs if not firing.cold and firing.cleared > 0]
     unprofitable = [firing for firing, _ in warm if firing.cost > 0]
@@ -131,14 +124,16 @@ def _advise_clear_at_least(
     if not losses:
         return None
     value = max(compute_break_even_clearing(firing, *rates) for firing, rates in clearings)
-    enough = sum(firing.cleared >= value for firing, _ in clearings)
+    large_enough = sum(firing.cleared >= value for firing, _ in clearings)
     cost = sum(firing.cost for firing in losses)
+    pronoun = "it" if len(losses) == 1 else "they"
     text = (
-        f"{len(losses):,} of {len(clearings):,} clearings in a warm cache cost {format_cost(cost, priced)} more than "
-        f"they save: they cleared {_format_range([firing.cleared for firing in losses])} tokens, caused "
-        f"{_format_range([firing.rewritten for firing in losses])} to be written again, and had "
-        f"{_format_range([firing.calls_left for firing in losses])} calls left. Clearing {value:,} tokens each would "
-        f"have paid; {enough or 'none'} cleared that much"
+        f"{len(losses):,} of {format_count(len(clearings), 'clearing')} in a warm cache cost "
+        f"{format_price(cost, priced)} more than {pronoun} saved: {pronoun} cleared "
+        f"{_format_range([firing.cleared for firing in losses], 'token')}, caused "
+        f"{_format_range([firing.rewritten for firing in losses], 'token')} to be written again, and had "
+        f"{_format_range([firing.calls_left for firing in losses], 'call')} left; clearing at least "
+        f"{format_count(value, 'token')} would have paid, which {large_enough or 'none'} did"
     )
     return Advice("clear_at_least", value, "tokens", text, cost)
 
@@ -154,11 +149,13 @@ def _advise_waiting(priced: ReplayPrice, unprofitable: list[FiringPrice]) -> Adv
     if not delays:
         return None
     cost = sum(firing.cost for firing, calls in zip(unprofitable, soon, strict=True) if calls is not None)
+    pronoun = "it" if len(delays) == 1 else "they"
     text = (
         f"the cache had expired ({ttl_text}) before {len(priced.cold_calls):,} of "
-        f"{len(priced.cache_usage):,} calls, where clearing causes no extra cache writes. {len(delays):,} of "
-        f"{len(unprofitable):,} firings that did not pay came {_format_range(delays)} calls before such a pause; "
-        f"they cost {format_cost(cost, priced)} more than they saved"
+        f"{format_count(len(priced.cache_usage), 'call')}, where clearing causes no extra cache writes. "
+        f"{len(delays):,} of {format_count(len(unprofitable), 'firing')} that did not pay came "
+        f"{_format_range(delays, 'call')} before such a pause; "
+        f"{pronoun} cost {format_price(cost, priced)} more than {pronoun} saved"
     )
     return Advice("cold", float(ttl_seconds), "seconds", text, cost)
 
@@ -177,13 +174,13 @@ def _advise_batching(priced: ReplayPrice, warm: list[WarmFiring]) -> Advice | No
     every = median([calls for _, _, calls in early])
     cost = sum(more for _, more, _ in early)
     text = (
-        f"{len(early):,} clearings needed {value:,} calls to break even (median), but the next change came after "
-        f"{every:g}: clearing more at a time, less often, rewrites the cache less often. Merged into the next one, "
-        f"they would have cost {format_cost(cost, priced)} less"
+        f"{len(early):,} clearings needed {format_count(value, 'call')} to break even (median), but the next change "
+        f"came after {every:g}: clearing more at a time, less often, rewrites the cache less often. Merged into the "
+        f"next one, they would have cost {format_price(cost, priced)} less"
     )
     return Advice("batch", float(value), "calls", text, cost)
 
 
-def _format_range(values: list[int]) -> str:
+def _format_range(values: list[int], noun: str) -> str:
     low, high = min(values), max(values)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return format_count(low, noun) if low == high else f"{low:,} to {format_count(high, noun)}"

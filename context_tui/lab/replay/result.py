@@ -159,7 +159,7 @@ def find_changed_params(params: Params) -> dict[str, Any]:
 def format_never_fired(missed: NearestMiss | None) -> str:
     """Format the reason why a policy never fires."""
     if missed is None:
-        return "never fires; its runtime reaches no checkpoint"
+        return "never fires: the recording has no point at which its runtime decides"
     nearest = "" if missed.message is None else f" nearest before #{missed.message:,}:"
     return f"never fires;{nearest} {missed.reason}"
 

@@ -56,8 +56,8 @@ def _count_tokens(context: Context, message: int) -> int:
 class CompactionComparison:
     """Recorded compaction with the message under the cursor.
 
-    ``number`` and ``count`` are its place in the recording; ``reused_blocks`` are the lost blocks that were used later,
-    complete once ``is_reuse_known``.
+    ``number`` and ``count`` are its place in the recording; ``reused_blocks`` are the lost blocks that were needed
+    later, complete once ``is_reuse_known``.
     """
 
     compaction: RecordedCompaction
@@ -105,7 +105,7 @@ class CompactionComparison:
         return self.rows[self.cursor].message if self.rows else -1
 
     def set_reused_blocks(self, reused_blocks: Sequence[ReusedBlock]) -> None:
-        """Set the lost blocks that were used later."""
+        """Set the lost blocks that were needed later."""
         self.reused_blocks, self.is_reuse_known = reused_blocks, True
         self.__dict__.pop("reused_by_message", None)
 
@@ -123,7 +123,7 @@ class CompactionComparison:
         self.cursor = min(max(self.cursor + step, 0), max(len(self.rows) - 1, 0))
 
     def move_to_reused(self, step: int) -> bool:
-        """Go to the next (+1) or previous (-1) message used later, wrapping around; return False if there is none."""
+        """Go to the next (+1) or previous (-1) message needed later, wrapping around; return False if there is none."""
         places = [place for place, row in enumerate(self.rows) if row.message in self.reused_by_message]
         next_places = [place for place in places if (place > self.cursor if step > 0 else place < self.cursor)]
         if not places:
@@ -194,10 +194,10 @@ def _format_reuse(comparison: CompactionComparison) -> list[Run]:
     if not comparison.compaction.removed_blocks:
         return [("nothing that is in the file was lost", MUTED)]
     if not comparison.reused_blocks:
-        return [("none of it was used later, as far as the recording shows", GOOD)]
+        return [("none of it was needed later, as far as the recording shows", GOOD)]
     copy_count = sum(bool(each.row_copies) for each in comparison.reused_blocks)
     copies = f"; {copy_count:,} still in the context" if copy_count else ""
-    return [(f"{pluralize(len(comparison.reused_blocks), 'block')} of it used later", WARN), (copies, MUTED)]
+    return [(f"{pluralize(len(comparison.reused_blocks), 'block')} of it needed later", WARN), (copies, MUTED)]
 
 
 def format_categories(comparison: CompactionComparison, width: int) -> list[list[Run]]:
@@ -219,7 +219,7 @@ def format_categories(comparison: CompactionComparison, width: int) -> list[list
 
 def format_column_heads(width: int) -> list[Run]:
     """Format the column headings."""
-    right = f"{'before':>{TOKENS_WIDTH}}{'after':>{TOKENS_WIDTH}}  {'used later':<{USE_WIDTH}}"
+    right = f"{'before':>{TOKENS_WIDTH}}{'after':>{TOKENS_WIDTH}}  {'needed later':<{USE_WIDTH}}"
     return pad_runs(
         [("      # who     what", MUTED), (" " * max(width - 20 - len(right), 0), ""), (right, MUTED)], width
     )

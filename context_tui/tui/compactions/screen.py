@@ -79,9 +79,9 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         _build_binding("up,k", "move(-1)", "row", "up", "The row above", "↑↓"),
         _build_binding("down,j", "move(1)", "Row below", "down", "The row below"),
         _build_binding(
-            "u", "returned(1)", "used later", "used-next", "Go to the next lost message that was used later", "u"
+            "u", "returned(1)", "needed later", "used-next", "Go to the next lost message that was needed later", "u"
         ),
-        _build_binding("U", "returned(-1)", "Previous used later", "used-previous", "Go to the previous one"),
+        _build_binding("U", "returned(-1)", "Previous needed later", "used-previous", "Go to the previous one"),
         _build_binding(
             "enter", "inspect", "inspect", "inspect", "Go there in the inspector, as of this compaction", "enter"
         ),
@@ -247,13 +247,13 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
     @when_ready
     def action_returned(self, step: int) -> None:
-        """Go to a lost message that was used later."""
+        """Go to a lost message that was needed later."""
         if not self.comparison.is_reuse_known:
-            notify_briefly(self, "Still looking for what was used later")
+            notify_briefly(self, "Still looking for what was needed later")
         elif self.comparison.move_to_reused(step):
             self.draw()
         else:
-            notify_briefly(self, "Nothing that this compaction removed was used later, as far as the recording shows")
+            notify_briefly(self, "Nothing that this compaction removed was needed later, as far as the recording shows")
 
     @on(ClickableLines.Clicked)
     def _handle_click(self, event: ClickableLines.Clicked) -> None:
@@ -277,7 +277,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         """Close, and select the later use of the message under the cursor."""
         reused_blocks = self.comparison.reused_by_message.get(self.comparison.message)
         if not reused_blocks:
-            notify_briefly(self, "This message was not used later, as far as the recording shows")
+            notify_briefly(self, "This message was not needed later, as far as the recording shows")
         else:
             self._close_at_message(reused_blocks[0].use.message, reused_blocks[0].use.message)
 

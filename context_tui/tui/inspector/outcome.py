@@ -136,14 +136,14 @@ def format_result_variants(outcome: PlanOutcome, *, by_hand: bool = False) -> li
     sizes = f"{format_estimate_sign(request)}{format_tokens(request.tokens_before)} → "
     short_after = f"~{format_tokens(request.tokens_after)}"
     short_sizes: list[Run] = [("next ", MUTED), (sizes, ""), (short_after, BOLD), (summary_suffix, MUTED)]
-    share: Run = (f" ({format_saved_share(request)})", style)
+    share: Run = (f" ({format_size_change(request)})", style)
     difference = format_difference(request.tokens_after - request.tokens_before)
     effect_runs = [(format_effect(outcome), BOLD)]
-    longest = [effect_runs, sizes_run, [(f"({difference}, {format_saved_share(request)})", style)]]
+    longest = [effect_runs, sizes_run, [(f"({difference}, {format_size_change(request)})", style)]]
     return [longest, [effect_runs, [*sizes_run, share]], [effect_runs, [*short_sizes, share]]]
 
 
-def format_saved_share(request: NextRequest) -> str:
+def format_size_change(request: NextRequest) -> str:
     """Format the share by which the request shrinks or grows: ``−40 %``."""
     more = request.tokens_after - request.tokens_before
     if more > 0 and request.tokens_before:
@@ -187,15 +187,15 @@ def format_planned_effect(plan: Plan) -> str:
 
 
 def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
-    """Format whether the policy would run now and where it first would have, longest variant first."""
+    """Format whether the policy would fire now and where it first would have, longest variant first."""
     trigger = plan.trigger
-    verdict, style = ("would run now", f"bold {GOOD}") if trigger.fires else ("would not run now", f"bold {WARN}")
+    verdict, style = ("would fire now", f"bold {GOOD}") if trigger.fires else ("would not fire now", f"bold {WARN}")
     runs: list[Run] = [(verdict, style)]
     shortest: list[list[Run]] = []
     if not trigger.fires and first is not None:
         point = f"first at #{first:,}, press\u00a0}}" if first >= 0 else "never in this session"
         runs = [(f"{verdict}; ", style), (point, style if first >= 0 else MUTED)]
-        shortest = [[(f"runs {point}" if first >= 0 else "never runs in this session", style)]]
+        shortest = [[(f"fires {point}" if first >= 0 else "never fires in this session", style)]]
     # The colon is part of the run before it, as lines are broken between words of a run.
     opening: list[Run] = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1])]
     why: list[Run] = [*opening, (trigger.reason, "")]
@@ -243,7 +243,7 @@ def format_difference_variants(
     if tokens:
         effects.append(f"{format_difference(tokens)} {'token' if abs(tokens) == 1 else 'tokens'}")
     if new.fires != old.fires:
-        effects.append("would run now" if new.fires else "would no longer run")
+        effects.append("would fire now" if new.fires else "would no longer fire")
     style = BAD if tokens > 0 else GOOD if tokens < 0 else MUTED
     effect = (", ".join(effects) or "no difference", style)
     short = [_format_change(old, new) for _, old, new in changes]

@@ -23,7 +23,7 @@ from context_tui.tui.inspector.outcome import (
     format_effect,
     format_limit,
     format_planned_effect,
-    format_saved_share,
+    format_size_change,
 )
 from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.rendering.formatting import format_estimate_sign
@@ -58,7 +58,7 @@ class ScoreRow:
     """Line of a policy; ``plan_error`` is why there is no plan.
 
     ``runs`` is None for a plan by hand, and until it is known; ``limit`` is the size or time at which the policy would
-    run, ``effect`` the effect of the plan, and ``changes`` whether it has any.
+    fire, ``effect`` the effect of the plan, and ``changes`` whether it has any.
     """
 
     policy: str
@@ -71,7 +71,7 @@ class ScoreRow:
 
     @property
     def run_label(self) -> str:
-        """Whether the runtime would run the policy now."""
+        """Whether the policy would fire now."""
         if self.runs is None:
             return "by hand" if self.request else ""
         return "yes" if self.runs else f"no ({self.limit})" if self.limit else "no"
@@ -124,7 +124,7 @@ class ScoreColumns:
     bar: int
 
 
-RUNS_HEADING, EFFECT_HEADING = "would it run", "what it would do"
+RUNS_HEADING, EFFECT_HEADING = "would it fire", "what it would do"
 REQUEST_HEADING, REMAINING_HEADING = "next request", "what is left"
 SIZE_ARROW = " → "
 _NOUNS_PATTERN = re.compile(r" (?:results?|messages?)\b")
@@ -137,7 +137,7 @@ def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ScoreColumns:
     """Return the columns for *width* cells.
 
     On a narrow screen the bar is dropped first, then the effect of the policy, then the size of the request without it.
-    The name, whether the runtime would run it, and the size of the next request stay longest.
+    The name, whether it would fire, and the size of the next request stay longest.
     """
     name = min(max(len("policy"), *(len(row.policy) for row in rows)), MAX_NAME_WIDTH) if rows else 0
     fitter = ColumnFitter(width, 3 + name + SHARE_WIDTH)
@@ -161,7 +161,7 @@ def format_score_heading(columns: ScoreColumns, width: int, measure_label: str =
     """Format the heading; *measure_label* names the token measure of the next request, if not the policies' own."""
     text = "   " + "policy".ljust(columns.name)
     if columns.runs:
-        text += f"  {RUNS_HEADING if columns.runs >= len(RUNS_HEADING) + 2 else 'run'}".ljust(columns.runs)
+        text += f"  {RUNS_HEADING if columns.runs >= len(RUNS_HEADING) + 2 else 'now'}".ljust(columns.runs)
     if columns.would:
         text += f"  {EFFECT_HEADING}".ljust(columns.would)
     room = columns.before + columns.after + columns.waits + SHARE_WIDTH
@@ -203,7 +203,7 @@ def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: Sco
         runs.append(((mark if request and request.summary_pending else "").ljust(columns.waits), MUTED))
     if request is None or not row.changes:
         return pad_runs([*runs, ("–".rjust(SHARE_WIDTH), MUTED)], width)
-    runs.append((format_saved_share(request).rjust(SHARE_WIDTH), GOOD if request.saved_share else WARN))
+    runs.append((format_size_change(request).rjust(SHARE_WIDTH), GOOD if request.saved_share else WARN))
     if columns.bar and request.tokens_before:
         remaining, removed = format_bar(1 - request.saved_share, columns.bar - 2, "━", "─")
         runs += [("  ", ""), (remaining, PRIMARY if is_current else BOLD), (removed, MUTED)]

@@ -10,17 +10,18 @@ from textual.binding import Binding, BindingType
 from context_tui.lab.price.report import (
     build_advice,
     format_cache_reuse,
-    format_cost,
     format_firing_price,
+    format_price,
     format_savings,
 )
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, format_firing
 from context_tui.lab.study import Study
+from context_tui.text.numbers import format_saved_tokens
 from context_tui.tui.comparison import Comparison, InspectorCommand, Lane
 from context_tui.tui.controller import Controller
 from context_tui.tui.rendering.formatting import format_difference, pluralize
 from context_tui.tui.rendering.layout import TextPart
-from context_tui.tui.replay.formatting import BASELINE_NAMES, format_saved_share
+from context_tui.tui.replay.formatting import BASELINE_NAMES
 from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.text_screen import TextScreen
@@ -48,7 +49,8 @@ def _format_lane(lane: Lane) -> Iterator[str]:
     totals = result.totals
     yield (
         f"{pluralize(len(result.replay.firings), 'firing')}, peak {totals.peak:,}, sent {totals.sent:,}, "
-        f"saved {totals.saved:,} ({format_saved_share(result)}), {pluralize(totals.overflows, 'call')} over the window"
+        f"{format_saved_tokens(totals.saved, total=result.baseline_tokens)}, "
+        f"{pluralize(totals.overflows, 'call')} over the window"
     )
     price = result.study.price if result.study is not None else None
     for number, firing in enumerate(result.replay.firings):
@@ -64,13 +66,15 @@ def _format_lane(lane: Lane) -> Iterator[str]:
 def _format_study(study: Study) -> Iterator[str]:
     """Yield the cost of the policy, advice, and the dropped content that was needed later."""
     price, regret = study.price, study.regret
-    yield f"cost: {format_cost(price.cost, price)}, without the policy {format_cost(price.baseline_cost, price)}"
+    yield f"cost: {format_price(price.cost, price)}, without the policy {format_price(price.baseline_cost, price)}"
     if price.firings:
         yield f"  {format_savings(price)}"
         yield f"  {format_cache_reuse(price.reuse)}"
-    yield from (f"  {each.words}" for each in build_advice(price))
-    dropped = f"{pluralize(regret.dropped, 'block')} dropped, {regret.tokens_dropped:,} tokens by bytes/4"
-    yield f"needed later: {regret.used_later:,} of {dropped}; needed later: {regret.tokens_used_later:,} tokens"
+    yield from (f"  {each.text}" for each in build_advice(price))
+    yield (
+        f"needed later: {regret.used_later:,} of {pluralize(regret.dropped, 'dropped block')}, "
+        f"{regret.tokens_used_later:,} of {regret.tokens_dropped:,} tokens (bytes/4)"
+    )
     for case in regret.cases:
         yield f"  #{case.message:,}, {case.tokens:,} tokens, needed at #{case.later:,} ({case.tier}): {case.evidence}"
 

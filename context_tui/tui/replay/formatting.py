@@ -11,17 +11,17 @@ from operator import gt
 from pathlib import PurePath
 from typing import NamedTuple
 
-from context_tui.lab.price.pricing import FiringPrice, ReplayPrice
-from context_tui.lab.price.report import VERDICT_TEXTS, format_cost
+from context_tui.lab.price.pricing import FiringPrice
+from context_tui.lab.price.report import VERDICT_TEXTS, format_price
 from context_tui.lab.replay.result import Firing, format_firing, format_never_fired
 from context_tui.lab.study import Study
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.values import Kind
-from context_tui.text.numbers import format_percent, format_tokens
+from context_tui.text.numbers import format_cost, format_percent, format_saved_share, format_saving, format_tokens
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.estimators import count_block_tokens, count_message_tokens
 from context_tui.tui.comparison import Comparison, Lane, LaneResult
-from context_tui.tui.rendering.formatting import format_difference, format_line, pluralize
+from context_tui.tui.rendering.formatting import format_line, pluralize
 from context_tui.tui.rendering.layout import wrap_text
 from context_tui.tui.replay.sawtooth import (
     BLOCK_STYLE,
@@ -130,7 +130,7 @@ def format_lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
     status = lane.error or "…"
     if result and not lane.error:
         firings = pluralize(len(result.replay.firings), "firing")
-        status = f"{firings}   peak {result.totals.peak:,}   {format_saved_share(result)} saved"
+        status = f"{firings}   peak {result.totals.peak:,}   {_format_lane_share(result)}"
     label = shorten(format_safe_line(lane.label), max(width - len(status) - 5, 16))
     left: Run = (f"{'▸ ' if selected else '  '}{label}", BOLD if selected else "")
     return justify_runs([(2, left)], [(status, BAD if lane.error else MUTED)], width)
@@ -158,7 +158,7 @@ def format_call_line(comparison: Comparison, width: int) -> list[Run]:
         parts.append((8, (f"{label} {policy_size:,}", f"{BOLD} {PRIMARY}")))
         saved = baseline - policy_size
         share = f" ({format_percent(abs(saved) / baseline)})" if baseline and saved else ""
-        difference = f"{format_difference(-saved)}{share}" if saved else "the same"
+        difference = f"{abs(saved):,} {'fewer' if saved > 0 else 'more'}{share}" if saved else "the same"
         parts.append((6, (difference, GOOD if saved > 0 else MUTED)))
         if policy_size > replay.windows[call]:
             parts.append((8, (f"over the window of {replay.windows[call]:,}", f"{BOLD} {BAD}")))
@@ -259,7 +259,7 @@ def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[li
     """Yield the cost of a firing, and the removed content that was needed later."""
     cost, cases = _find_firing_price(study, firing), [study.regret.cases[each] for each in study.find_cases(firing)]
     saves = cost.cost < 0
-    price = f"{'saves' if saves else 'costs'} {format_cost(abs(cost.cost), study.price)}"
+    price = format_saving(-cost.cost, format_price(abs(cost.cost), study.price))
     parts: list[tuple[int, Run]] = [
         (9, ("  price", MUTED)),
         (8, (price, GOOD if saves else WARN)),
@@ -344,10 +344,12 @@ def _format_token_count(number: int, full: bool) -> str:
     return f"{number:,}" if full else format_tokens(number)
 
 
-def format_saved_share(result: LaneResult) -> str:
-    """Format the saved share of all sent tokens."""
-    share = result.totals.saved / result.baseline_tokens if result.baseline_tokens else 0.0
-    return format_percent(share) if share >= 0 else f"−{format_percent(-share)}"
+def _format_lane_share(result: LaneResult, full: bool = True) -> str:
+    """Format the saved share of all tokens; abbreviated, as a change of their number: ``−19 %``."""
+    saved, total = result.totals.saved, result.baseline_tokens
+    if full or not saved or not total:
+        return format_saved_share(saved, total)
+    return f"{'−' if saved > 0 else '+'}{format_percent(abs(saved) / total)}"
 
 
 def _format_cost(result: LaneResult, full: bool) -> str:
@@ -355,17 +357,15 @@ def _format_cost(result: LaneResult, full: bool) -> str:
     if result.study is None:
         return "…"
     price = result.study.price
-    saved = 1 - price.cost / price.baseline_cost if price.baseline_cost else 0.0
-    share = f"{format_percent(-saved)} more" if saved < 0 else f"saves {format_percent(saved)}" if saved else "the same"
-    return f"{_format_money(price.cost, price)} ({share})" if full else share
-
-
-def _format_money(cost: float, price: ReplayPrice) -> str:
-    return f"${cost:,.2f}" if price.rate_table.unit == "USD" else format_tokens(round(cost))
+    share = format_saved_share(price.baseline_cost - price.cost, price.baseline_cost, "costs")
+    return f"{format_cost(price.cost, price.rate_table.unit, brief=True)} ({share})" if full else share
 
 
 def _format_baseline_cost(result: LaneResult, full: bool) -> str:
-    return _format_money(result.study.price.baseline_cost, result.study.price) if result.study and full else "–"
+    if result.study is None or not full:
+        return "–"
+    price = result.study.price
+    return format_cost(price.baseline_cost, price.rate_table.unit, brief=True)
 
 
 def _format_regrets(result: LaneResult, full: bool) -> str:
@@ -387,7 +387,7 @@ POLICY_COLUMNS = (
         lambda result, full: _format_token_count(result.totals.sent, full),
         lambda result, full: _format_token_count(result.baseline_tokens, full),
     ),
-    PolicyColumn("saved", lambda result, full: format_saved_share(result), lambda result, full: "–"),
+    PolicyColumn("tokens", _format_lane_share, lambda result, full: "–"),
     PolicyColumn("cost", _format_cost, _format_baseline_cost),
     PolicyColumn("needed", _format_regrets, lambda result, full: "–"),
     PolicyColumn(

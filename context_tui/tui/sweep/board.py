@@ -55,14 +55,14 @@ def compute_extra_cost(each: Totals) -> float:
 
 
 def get_regret_tokens(each: Totals) -> int:
-    """Return the tokens used later; all dropped tokens if later uses were not searched."""
+    """Return the tokens needed later; all dropped tokens if later uses were not searched."""
     regret = each.drops.tokens_used_later
     return each.drops.tokens_dropped if regret is None else regret
 
 
 SORT_ORDERS = (
     SortOrder("saved", lambda each: each.saved, True),
-    SortOrder("used later", get_regret_tokens, False),
+    SortOrder("needed later", get_regret_tokens, False),
     SortOrder("cost", compute_extra_cost, False),
     SortOrder("firings", lambda each: each.firings, False),
     SortOrder("peak", lambda each: each.peak, False),

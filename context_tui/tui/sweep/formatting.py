@@ -10,6 +10,7 @@ from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.agent_settings import format_setting_lines
 from context_tui.policies.parameter_space import find_changed_values
 from context_tui.policies.registry import POLICIES
+from context_tui.text.numbers import format_cost, format_extra_cost, format_saved_tokens, format_saving
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.sweep.board import GRID_ORDER, SweepBoard, compute_extra_cost, format_value, get_regret_tokens
@@ -18,11 +19,7 @@ from context_tui.tui.sweep.table import (
     BEST_SIGN,
     CURRENT_SIGN,
     CURSOR_SIGN,
-    format_amount,
-    format_extra_cost,
-    format_money,
     format_setting_values,
-    format_share,
 )
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
 from context_tui.tui.widgets.styled_text import (
@@ -44,10 +41,17 @@ WIDE_CELLS = 100
 SAVING_UNIT_NAMES = {"tokens": "in tokens", "money": "in money"}
 
 
-def format_saving(board: SweepBoard, amount: float, *, full: bool = True) -> str:
-    """Format savings in tokens or money."""
-    by_tokens = board.saving_unit == "tokens"
-    return format_amount(amount, full) if by_tokens else format_money(amount, board.sweep.cost_unit)
+def format_amount_saved(board: SweepBoard, amount: float, *, brief: bool = False) -> str:
+    """Format an amount in the unit of savings, tokens or money, with a minus sign if negative."""
+    return format_cost(amount, "tokens" if board.saving_unit == "tokens" else board.sweep.cost_unit, brief=brief)
+
+
+def format_board_saving(board: SweepBoard, saved: float, *, brief: bool = False) -> str:
+    """Format savings in the unit of the board: ``saves 1,234 tokens``, ``costs $2.67 more``."""
+    by_tokens, unit = board.saving_unit == "tokens", board.sweep.cost_unit
+    noun = "" if brief or (not by_tokens and unit == "USD") else " tokens" if by_tokens else f" {unit}"
+    amount = format_amount_saved(board, abs(saved), brief=brief) + noun
+    return format_saving(saved, amount, "sends" if by_tokens else "costs")
 
 
 def format_header(board: SweepBoard, width: int) -> list[Run]:
@@ -69,8 +73,7 @@ def format_header(board: SweepBoard, width: int) -> list[Run]:
         (5, (calls, "")),
         (4, (f"window {board.window.tokens:,}" if cache else "", MUTED)),
     ]
-    order_name = "needed later" if board.order == "used later" else board.order
-    order = f"{'largest' if board.is_largest_first else 'smallest'} {order_name} first"
+    order = f"{'largest' if board.is_largest_first else 'smallest'} {board.order} first"
     order = order if board.order != GRID_ORDER else "as given, reversed" if board.is_reversed else "as given"
     right: list[Run] = [
         (f"{SAVING_UNIT_NAMES[board.saving_unit]}   " if width >= WIDE_CELLS else "", BOLD),
@@ -95,16 +98,16 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
     best, current = dominance.best, dominance.points.get(board.sweep.current)
     if best and current and best != board.sweep.current and dominance.points[best].saved > current.saved:
         gain, name = dominance.points[best].saved - current.saved, format_safe_line(board.format_label(best))
-        values, saving = format_setting_values(board, best), format_saving(board, gain)
-        short_saving = format_saving(board, gain, full=False)
+        values, saving = format_setting_values(board, best), format_board_saving(board, gain)
+        short_saving = format_board_saving(board, gain, brief=True)
         forms = [
-            f"{name} saves {saving} more than the current one without losing more",
-            f"{values} saves {saving} more without losing more",
-            f"{values}: saves {short_saving} more without losing more",
-            f"{values}: saves {short_saving} more, loses no more",
+            f"{name} {saving} more than the current one, with no more needed later",
+            f"{values}: {saving} more, with no more needed later",
+            f"{values}: {short_saving} more, no more needed later",
+            f"{values}: {short_saving} more",
         ]
         return justify_runs([(9, (head, "")), (8, (choose_form(forms, width - len(head) - 2), GOOD))], [], width)
-    verdict = "none saves more than the current one without losing more" if has_several else ""
+    verdict = "none saves more than the current one with no more needed later" if has_several else ""
     return justify_runs([(9, (head, "")), (7, (verdict, MUTED))], [], width)
 
 
@@ -119,7 +122,7 @@ def format_legend(board: SweepBoard, width: int) -> list[Run]:
         (CURSOR_SIGN, f"{BOLD} {PRIMARY}"),
     ]
     axes = f"{saving} ↑  {regret} →  "
-    names = [("Pareto front", "current", "dominated", "here"), ("best", "current", "worse", "here")]
+    names = [("Pareto front", "current", "dominated", "here"), ("best", "current", "dominated", "here")]
     forms = [(axes, names[0]), (axes, names[1]), (f"saved ↑ {regret} →  ", names[1]), ("", names[1])]
     room = [len(text) + sum(len(name) + 4 for name in each) - 2 for text, each in forms]
     text, labels = next((form for form, cells in zip(forms, room, strict=True) if cells <= width), forms[-1])
@@ -168,10 +171,11 @@ def _format_rank(board: SweepBoard, name: str, totals: Totals | None) -> tuple[l
         return ["not measured yet"], MUTED
     if dominator:
         saved, regret = points[dominator].saved - points[name].saved, points[name].regret - points[dominator].regret
-        gains = [f"saves {format_saving(board, saved)} more"] if saved else []
-        gains += [f"loses {regret:,.0f} less"] if regret else []
+        saving = f"{format_board_saving(board, saved)} more" if saved else ""
+        fewer = f"{regret:,.0f} fewer {'needed later' if board.findings.has_regrets else 'dropped'}" if regret else ""
+        gains = f"{saving}, with {fewer}" if saving and fewer else saving or f"has {fewer}"
         label = shorten(format_setting_values(board, dominator), 40)
-        return [f"dominated by {label}", f"which {' and '.join(gains)}"], WARN
+        return [f"dominated by {label}", f"which {gains}"], WARN
     if name in board.findings.best:
         return ["on the Pareto front"], GOOD
     return (["equal to a setting on the Pareto front"], GOOD) if name in points else (["no price"], MUTED)
@@ -182,21 +186,26 @@ def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
     current, points = board.totals.get(board.sweep.current), board.dominance.points
     unit, digits = board.sweep.cost_unit, board.findings.cost_digits
     regret_name = "needed later" if board.findings.has_regrets else "dropped"
-    share = format_share(totals.saved, totals.without) or "none"
-    numbers = [f"saves {format_amount(totals.saved)} ({share})", f"{get_regret_tokens(totals):,} {regret_name}"]
+    numbers = [
+        format_saved_tokens(totals.saved, total=totals.without, noun="tokens"),
+        f"{get_regret_tokens(totals):,} {regret_name}",
+    ]
     if totals.cost:
-        cost = format_extra_cost(compute_extra_cost(totals), unit, digits)
+        cost = format_extra_cost(compute_extra_cost(totals), unit, digits=digits)
         numbers.append(cost if unit == "USD" else f"{cost} in {unit}")
     parts: list[tuple[int, Run]] = [(8, (f"  {', '.join(numbers)}", ""))]
     if current is not None and current is not totals:
+        regret = get_regret_tokens(totals) - get_regret_tokens(current)
+        firings = totals.firings - current.firings
         differences = [
-            f"{_format_signed(totals.saved - current.saved)} saved",
-            f"{_format_signed(get_regret_tokens(totals) - get_regret_tokens(current))} {regret_name}",
+            format_saved_tokens(totals.saved - current.saved, noun="tokens"),
+            *([f"{_format_difference(regret)} {regret_name}"] if regret else []),
         ]
         if totals.cost and current.cost:
             extra_cost = compute_extra_cost(totals) - compute_extra_cost(current)
-            differences.append(format_extra_cost(extra_cost, unit, digits))
-        differences.append(f"{_format_signed(totals.firings - current.firings)} firings")
+            differences.append(format_extra_cost(extra_cost, unit, digits=digits))
+        if firings:
+            differences.append(f"{_format_difference(firings)} {'firing' if abs(firings) == 1 else 'firings'}")
         point, current_point = points.get(totals.setting), points.get(current.setting)
         style = ""
         if point and current_point:
@@ -223,8 +232,8 @@ def _format_changes(board: SweepBoard, setting: SweepSetting, width: int) -> lis
     return [("  ", ""), (shorten_at_word(format_safe_line(text), width - 2), PRIMARY)]
 
 
-def _format_signed(number: float) -> str:
-    return f"{'+' if number > 0 else ''}{format_amount(number)}"
+def _format_difference(number: int) -> str:
+    return f"{abs(number):,} {'more' if number > 0 else 'fewer'}"
 
 
 def compute_changes(old: SweepSetting, new: SweepSetting) -> list[tuple[str, object, object]]:
@@ -248,12 +257,15 @@ def _collect_changed_values(setting: SweepSetting) -> dict[tuple[str, str], obje
 
 
 def find_best_by_project(board: SweepBoard) -> list[tuple[str, str, str]]:
-    """Find for each project the setting that saves most without losing more than the current one, and its savings."""
+    """Find for each project the best setting, and its savings in words.
+
+    The best setting saves most among those with no more needed later than with the current one.
+    """
     return [
         (
             format_safe_line(project),
             format_safe_line(board.format_label(each.best)),
-            format_saving(board, each.points[each.best].saved),
+            format_board_saving(board, each.points[each.best].saved),
         )
         for project, each in board.sweep.dominance_by_project.items()
         if each.best is not None

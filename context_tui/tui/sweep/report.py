@@ -28,9 +28,8 @@ def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
     yield TextPart(f"The setting under the cursor: {board.cursor}", "heading")
     lines = ("".join(text for text, _ in line).strip() for line in format_setting(board, UNWRAPPED_CELLS))
     yield TextPart("\n".join(lines) + "\n")
-    yield TextPart(
-        f"{pluralize(len(board.listed_names), 'setting')} (* on the Pareto front, > current), in tokens", "heading"
-    )
+    count = pluralize(len(board.listed_names), "setting")
+    yield TextPart(f"{count} (* on the Pareto front, > current), sizes in tokens", "heading")
     for name in board.listed_names:
         yield from _build_setting_parts(board, name)
     yield TextPart("")
@@ -46,18 +45,19 @@ def _build_setting_parts(board: SweepBoard, name: str) -> Iterator[TextPart]:
     totals, dominator = board.totals[name], board.dominance.dominated_by.get(name)
     mark = (CURRENT_SIGN if name == board.sweep.current else "") + (BEST_SIGN if name in board.findings.best else "")
     yield TextPart(f"{mark:2} {board.format_label(name)}")
-    numbers = [f"{each.head} {each.format_value(each.get_value(totals), True)}" for each in list_columns(board)]
+    numbers = [f"{each.head}: {each.format_value(each.get_value(totals), True)}" for each in list_columns(board)]
     numbers += [f"dominated by {board.format_label(dominator)}"] if dominator else []
     yield TextPart("   " + ", ".join(numbers), "muted")
 
 
 def build_project_parts(board: SweepBoard) -> Iterator[TextPart]:
     """Yield the best setting of each project."""
-    yield TextPart("Best in each project: saves most without losing more than the current setting", "heading")
+    heading = "Best in each project: saves most, with no more needed later than with the current setting"
+    yield TextPart(heading, "heading")
     projects = find_best_by_project(board)
-    for project, setting, saved in projects:
+    for project, setting, saving in projects:
         yield TextPart(project)
-        yield TextPart(f"   {setting}: saves {saved}", "muted")
+        yield TextPart(f"   {setting}: {saving}", "muted")
     yield TextPart("" if projects else "no project\n")
 
 

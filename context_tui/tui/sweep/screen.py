@@ -146,7 +146,8 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         if cache is None or cache[0] is not dominance or cache[1] != size:
             scatter = plot.build_scatter(dominance.points, dominance.frontier, current, *size)
             cache = self._scatter_cache = dominance, size, scatter
-        return plot.draw_plot(cache[2], current, board.cursor, partial(formatting.format_saving, board, full=False))
+        format_saved = partial(formatting.format_amount_saved, board, brief=True)
+        return plot.draw_plot(cache[2], current, board.cursor, format_saved)
 
     def _draw_setting(self, width: int, height: int) -> list[list[Run]]:
         return list(formatting.format_setting(self.board, width))[:height]

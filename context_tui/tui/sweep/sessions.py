@@ -114,7 +114,7 @@ class SessionsScreen(Screen[None]):
         super().__init__()
         self._board, self._setting = board, setting
         self._rows = [row for row in board.sweep.rows if row.setting == setting.name]
-        self.order, self.cursor_index, self._first_row = "used later", 0, 0
+        self.order, self.cursor_index, self._first_row = "needed later", 0, 0
         self.session_rows = sort_sessions(self._rows, self.order)
 
     def compose(self) -> ComposeResult:
@@ -129,8 +129,7 @@ class SessionsScreen(Screen[None]):
             (8, (format_safe_line(self._setting.name), BOLD)),
             (9, (f"on {pluralize(len(self.session_rows), 'session')}", "")),
         ]
-        order = "needed later" if self.order == "used later" else self.order
-        return [justify_runs(parts, [(f"most {order} first", MUTED)], width)]
+        return [justify_runs(parts, [(f"most {self.order} first", MUTED)], width)]
 
     def _draw_lines(self, width: int, height: int) -> list[list[Run]]:
         room = height - 1
@@ -147,7 +146,7 @@ class SessionsScreen(Screen[None]):
     def action_sort(self) -> None:
         """Sort by the next number."""
         current = self.session_rows[self.cursor_index][0]
-        self.order = "saved" if self.order == "used later" else "used later"
+        self.order = "saved" if self.order == "needed later" else "needed later"
         self.session_rows = sort_sessions(self._rows, self.order)
         self.cursor_index = next(index for index, (row, _) in enumerate(self.session_rows) if row is current)
         for pane in self.query(LinesPane):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from context_tui.lab.sweep.results import Totals
-from context_tui.text.numbers import format_tokens
+from context_tui.text.numbers import format_extra_cost, format_saved_tokens, format_tokens
 from context_tui.tui.rendering.columns import drop_columns
 from context_tui.tui.sweep.board import SweepBoard, compute_extra_cost, format_value, get_regret_tokens
 from context_tui.tui.terminal.cells import shorten
@@ -45,41 +45,14 @@ class SweepColumn(NamedTuple):
     format_value: Callable[[float, bool], str]
 
 
-def format_short_amount(tokens: float) -> str:
-    """Format tokens briefly, large numbers in tenths of a million."""
-    return f"{tokens / 1_000_000:.1f}M" if tokens >= 9_995_000 else format_tokens(round(tokens))
+def format_amount(number: float, full: bool = True) -> str:
+    """Format a number in full or abbreviated."""
+    return f"{number:,.0f}" if full else format_tokens(round(number))
 
 
-def format_amount(tokens: float, full: bool = True) -> str:
-    """Format tokens in full or abbreviated, with a minus sign if negative."""
-    text = f"{abs(tokens):,.0f}" if full else format_short_amount(abs(tokens))
-    return f"−{text}" if tokens < 0 and text != "0" else text
-
-
-def format_extra_cost(cost: float, unit: str, digits: int, *, full: bool = False) -> str:
-    """Format the difference of two costs: ``saves $1.23`` or ``costs $1.23 more``."""
-    text = format_money(abs(cost), unit, digits=digits, full=full)
-    if not any(digit in text for digit in "123456789"):
-        return "the same"
-    return f"saves {text}" if cost < 0 else f"costs {text} more"
-
-
-def format_money(cost: float, unit: str, *, digits: int = 2, full: bool = False) -> str:
-    """Format a cost in its unit: ``$1.23``, or input tokens, in full or abbreviated.
-
-    Args:
-        digits: number of decimals.
-    """
-    tokens = f"{abs(cost):,.0f}" if full else format_short_amount(abs(cost))
-    text = f"${abs(cost):,.{digits}f}" if unit == "USD" else tokens
-    if not any(digit in text for digit in "123456789"):
-        return text
-    return ("−" if cost < 0 else "") + text
-
-
-def format_share(part: float, total: float) -> str:
-    """Format a share to a tenth of a percent; empty if *total* is 0."""
-    return f"{part / total:.1%}".replace("-", "−").replace("%", " %") if total else ""
+def _format_share(saved: float, full: bool = True) -> str:
+    """Format a saved share to a tenth of a percent."""
+    return f"{abs(saved):.1%}".replace("%", " %") + (" more" if saved < 0 else "")
 
 
 def list_columns(board: SweepBoard) -> list[SweepColumn]:
@@ -92,20 +65,20 @@ def list_columns(board: SweepBoard) -> list[SweepColumn]:
         "cost",
         8 if by_money else 5,
         compute_extra_cost,
-        lambda value, full: format_extra_cost(value, sweep.cost_unit, digits, full=full),
+        lambda value, full: format_extra_cost(value, sweep.cost_unit, digits=digits, brief=not full),
     )
     return [
-        SweepColumn("saved", "saved", 7 if by_money else 9, lambda each: each.saved, format_amount),
         SweepColumn(
-            "share",
-            "",
-            6,
-            lambda each: each.saved / each.without if each.without else 0,
-            lambda value, full: format_share(value, 1),
+            "tokens",
+            "saved",
+            7 if by_money else 9,
+            lambda each: each.saved,
+            lambda value, full: format_saved_tokens(value, brief=not full),
         ),
+        SweepColumn("share", "", 6, lambda each: each.saved / each.without if each.without else 0, _format_share),
         SweepColumn(
             "needed later" if board.findings.has_regrets else "dropped",
-            "used later",
+            "needed later",
             9,
             get_regret_tokens,
             format_amount,

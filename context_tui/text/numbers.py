@@ -105,6 +105,13 @@ def format_saved_tokens(saved: float, *, total: float = 0, noun: str = "", brief
     return f"{text} ({abs(saved) / total:.1%})" if total and text != "the same" else text
 
 
-def format_saved_share(saved: float, total: float, verb: str = "sends") -> str:
-    """Format a saving as a share of *total*: ``saves 3 %``, ``sends 3 % more``, or ``the same``."""
-    return format_saving(saved, format_percent(abs(saved) / total) if total else "", verb)
+def format_saved_share(saved: float, total: float, verb: str = "sends", *, brief: bool = False) -> str:
+    """Format a saving as a share of *total*: ``saves 3 %``, ``sends 3 % more``, or ``the same``.
+
+    Args:
+        brief: format the change of *total* instead: ``−3 %``, ``+3 %`` or ``0 %``.
+    """
+    share = format_percent(abs(saved) / total if total else 0.0)
+    if brief:
+        return f"{'−' if saved > 0 else '+' if saved < 0 else ''}{share}"
+    return format_saving(saved, share, verb)

@@ -52,7 +52,7 @@ MAX_REGRET_LINES = 3
 """Maximum number of regrets shown with a firing; the list of firings has all."""
 MAX_ITEM_LINES = 5
 """Maximum number of removed items shown with a firing."""
-WIDE_CALL_CELLS = 72
+WIDE_CALL_CELLS = 84
 """Minimum width in cells for unabbreviated labels of a call."""
 WIDE_HEADER_CELLS = 150
 """Minimum width in cells for the name of the policy that is back-tested."""
@@ -345,11 +345,7 @@ def _format_token_count(number: int, full: bool) -> str:
 
 
 def _format_lane_share(result: LaneResult, full: bool = True) -> str:
-    """Format the saved share of all tokens; abbreviated, as a change of their number: ``−19 %``."""
-    saved, total = result.totals.saved, result.baseline_tokens
-    if full or not saved or not total:
-        return format_saved_share(saved, total)
-    return f"{'−' if saved > 0 else '+'}{format_percent(abs(saved) / total)}"
+    return format_saved_share(result.totals.saved, result.baseline_tokens, brief=not full)
 
 
 def _format_cost(result: LaneResult, full: bool) -> str:
@@ -357,7 +353,7 @@ def _format_cost(result: LaneResult, full: bool) -> str:
     if result.study is None:
         return "…"
     price = result.study.price
-    share = format_saved_share(price.baseline_cost - price.cost, price.baseline_cost, "costs")
+    share = format_saved_share(price.baseline_cost - price.cost, price.baseline_cost, "costs", brief=not full)
     return f"{format_cost(price.cost, price.rate_table.unit, brief=True)} ({share})" if full else share
 
 

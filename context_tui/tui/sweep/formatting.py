@@ -184,15 +184,13 @@ def _format_rank(board: SweepBoard, name: str, totals: Totals | None) -> tuple[l
 def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
     """Format the numbers of a setting and its differences from the current one; only these if both do not fit."""
     current, points = board.totals.get(board.sweep.current), board.dominance.points
-    unit, digits = board.sweep.cost_unit, board.findings.cost_digits
     regret_name = "needed later" if board.findings.has_regrets else "dropped"
     numbers = [
         format_saved_tokens(totals.saved, total=totals.without, noun="tokens"),
         f"{get_regret_tokens(totals):,} {regret_name}",
     ]
     if totals.cost:
-        cost = format_extra_cost(compute_extra_cost(totals), unit, digits=digits)
-        numbers.append(cost if unit == "USD" else f"{cost} in {unit}")
+        numbers.append(_format_cost_change(board, compute_extra_cost(totals)))
     parts: list[tuple[int, Run]] = [(8, (f"  {', '.join(numbers)}", ""))]
     if current is not None and current is not totals:
         regret = get_regret_tokens(totals) - get_regret_tokens(current)
@@ -203,7 +201,7 @@ def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
         ]
         if totals.cost and current.cost:
             extra_cost = compute_extra_cost(totals) - compute_extra_cost(current)
-            differences.append(format_extra_cost(extra_cost, unit, digits=digits))
+            differences.append(_format_cost_change(board, extra_cost))
         if firings:
             differences.append(f"{_format_difference(firings)} {'firing' if abs(firings) == 1 else 'firings'}")
         point, current_point = points.get(totals.setting), points.get(current.setting)
@@ -230,6 +228,12 @@ def _format_changes(board: SweepBoard, setting: SweepSetting, width: int) -> lis
     ]
     text = choose_form(forms, width - 2)
     return [("  ", ""), (shorten_at_word(format_safe_line(text), width - 2), PRIMARY)]
+
+
+def _format_cost_change(board: SweepBoard, extra: float) -> str:
+    unit = board.sweep.cost_unit
+    text = format_extra_cost(extra, unit, digits=board.findings.cost_digits)
+    return text if unit == "USD" else f"{text} in {unit}"
 
 
 def _format_difference(number: int) -> str:

@@ -42,6 +42,7 @@ from context_tui.formats.kit.values import (
     parse_tokens,
     parse_usage_or_note,
 )
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.facts import Compaction, Usage
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.session import Session, SessionInfo
@@ -53,6 +54,13 @@ Block = dict[str, Any]
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.USER, "system": Role.SYSTEM}
 FAILED_REASONS = ("error", "canceled")
 """Finish reasons of replies that failed."""
+
+
+OUTPUT_INCLUDES_CACHE = "output includes cache"
+"""Metadata of the Go opencode and of Crush up to 2025: ``completion_tokens`` are output and what was read from the cache,
+``prompt_tokens`` are input and what was written to it. Source: TrackUsage of both in ``internal/llm/agent``."""
+MIN_CACHE_READ = 1_024
+"""Tokens that a provider reads from its cache at least; output is known only by the text of the reply."""
 
 
 class CrushShape:
@@ -103,6 +111,9 @@ class CrushShape:
         usage, _ = parse_usage_or_note(_parse_usage, metadata)
         newest_summary = self._summaries[-1] if self._summaries else -1
         if usage and self._newest_reply > newest_summary:
+            read = usage.output - sum(bytes_to_tokens(facts.size[row]) for row in facts.blocks_of(self._newest_reply))
+            if metadata.get(OUTPUT_INCLUDES_CACHE) and read >= MIN_CACHE_READ:
+                usage.cache_read, usage.output = read, usage.output - read
             replace_usage(facts, usage, self._newest_reply)
         return []
 
@@ -182,6 +193,9 @@ class CrushSource(RowSource):
     def __init__(self, database: Database, session_id: str) -> None:
         super().__init__(database, session_id)
         self._session_row: Mapping[str, Any] = {}
+
+    def read_metadata(self) -> Mapping[str, Any]:
+        return {**super().read_metadata(), OUTPUT_INCLUDES_CACHE: "is_summary_message" not in self.columns}
 
     def list_ids(self) -> list[str]:
         self._session_row = self.read_metadata()

@@ -112,6 +112,16 @@ def test_rows(tmp_path: Path) -> None:
     assert not facts.problems
 
 
+@pytest.mark.parametrize(
+    ("marked", "recorded"), [("", Usage(847, 73_499, output=1)), (" DEFAULT 0", Usage(847, output=73_500))]
+)
+def test_output_that_includes_what_was_read_from_the_cache(tmp_path: Path, marked: str, recorded: Usage) -> None:
+    """The Go opencode adds both; Crush, whose messages have a column more, does not."""
+    schema = SCHEMA.replace("provider TEXT", f"provider TEXT, is_summary_message INTEGER{marked}") if marked else SCHEMA
+    path = database(tmp_path / "crush.db", ROWS, schema=schema, prompt_tokens=847, completion_tokens=73_500)
+    assert open_session(path).facts.requests == [recorded]
+
+
 def test_the_context_begins_at_the_summary(tmp_path: Path) -> None:
     rows = [*ROWS, ("assistant", [said("We looked."), ended()]), ("user", [said("And now?")])]
     path = database(tmp_path / "crush.db", rows, summary_message_id="m8", completion_tokens=90)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import context_tui as ct
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance, scan
 from context_tui.formats.kit.databases import Database
@@ -130,6 +131,26 @@ def test_what_was_pruned_last_is_cleared_at_the_end(tmp_path: Path) -> None:
     [found] = session.facts.compactions
     assert (found.message, len(found.cleared_blocks)) == (3, 2)
     assert texts(session) == ["a", "tool_use tool_use", "=c1:cleared =c2:cleared"]
+
+
+def test_results_of_one_call_id_are_cleared_one_by_one(tmp_path: Path) -> None:
+    """Some providers give every call the same id; one pruning stamps results before and after a message begins."""
+    recording = Recording()
+    recording.user(text("a"))
+    recording.assistant(STEP, tool("c", "alpha", compacted=START + 3_990), tool("c", "beta", compacted=START + 4_020))
+    recording.assistant(STEP, tool("c", "gamma"), tokens=used(90))
+    recording.assistant(STEP, text("b"), tokens=used(95))
+    recording.user(text("c"))
+    recording.assistant({**tool("c", "delta"), "tool": "task"})  # of a command: no step, so no request
+    recording.assistant(STEP, text("d"), tokens=used(50))
+    session = opened(tmp_path, recording)
+    facts = session.facts
+    [found] = facts.compactions
+    assert [session.message(facts.block_message[row])["content"] for row in sorted(found.cleared_blocks)][:1] == [
+        session.message(2)["content"]
+    ]
+    assert (found.message, len(found.cleared_blocks)) == (6, 2)
+    assert [context for context in ct.replay.replay(session, "none").sizes] == [90, 95, 50]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,11 +27,13 @@ from context_tui.formats.opencode.parts import (
 )
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.jsontext import is_nested_deeper, loads
-from context_tui.session.values import Spans
+from context_tui.session.values import Kind, Spans
 
 REVERTED_NOTE = "parts of this message that were reverted are left out: "
 """Start of a text that follows the parts of an entry, and states how many parts were reverted."""
 
+MAX_STAMP_GAP_MS = 1_000
+"""Longest time between two stamps of one pruning, which saves each stamp before it sets the next."""
 
 ParsedEntry = tuple[dict[str, Any], Sequence[Any], tuple[str, ...]]
 
@@ -62,7 +65,7 @@ class OpencodeShape:
         self._first_message: list[int] = []  # the first message built from each of these
         self._compaction_requests: dict[str, CompactionRequest] = {}
         self._summaries: list[CompactionSummary] = []
-        self._cleared_calls: list[tuple[int, str]] = []  # time of the clearing, and the call
+        self._cleared_results: list[tuple[int, int]] = []  # time of the clearing, and the row of the result
 
     def parse(self, entry: Entry) -> ParsedRecord:
         info, parts, notes = parsed = parse_entry(entry)
@@ -88,11 +91,16 @@ class OpencodeShape:
             finished = bool(info.get("finish"))
             parent = parse_id(info.get("parentID"))
             self._summaries.append(CompactionSummary(messages, parent, usage.context if usage else None, finished))
-        for part in parts:
-            members = as_object(part)
-            time = parse_time(get_call_state(members), "compacted")
-            if members.get("type") == "tool" and time >= 0:
-                self._cleared_calls.append((time, parse_id(members.get("callID"))))
+        facts, rows_by_call = builder.facts, defaultdict[str, deque[int]](deque)  # a provider may repeat an id
+        for row in (row for message in messages for row in facts.blocks_of(message)):
+            if facts.kind[row] == Kind.TOOL_RESULT:
+                rows_by_call[facts.call_id(row)].append(row)
+        for members in map(as_object, parts):
+            rows = rows_by_call[parse_id(members.get("callID"))] if members.get("type") == "tool" else None
+            if rows and (time := parse_time(get_call_state(members), "compacted")) >= 0:
+                self._cleared_results.append((time, rows[0]))
+            if rows:
+                rows.popleft()
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Replace the compactions, in order of time; return the reverted messages."""
@@ -118,17 +126,19 @@ class OpencodeShape:
                 yield Compaction(summary.messages.start, "full", trigger, summary.tokens, prefix)
 
     def _find_microcompactions(self, facts: Facts) -> Iterator[Compaction]:
-        """Yield the microcompactions. Results cleared before the next message began belong to the same one."""
-        rows_by_message: dict[int, set[int]] = {}
-        for time, call_id in self._cleared_calls:
-            call = facts.call_row(call_id)
-            row = facts.call_result[call] if call >= 0 else -1
-            if row >= 0:
-                place = bisect_right(self._created, time)
-                message = self._first_message[place] if place < len(self._first_message) else len(facts)
-                rows_by_message.setdefault(max(message, facts.block_message[row] + 1), set()).add(row)
-        for message, rows in rows_by_message.items():
-            yield Compaction(message, "micro", "auto", cleared_blocks=frozenset(rows))
+        """Find microcompactions: opencode stamps the results of one pruning one after the other, each within a second."""
+        prunings: list[list[tuple[int, int]]] = []
+        for time, row in sorted(self._cleared_results):
+            if not prunings or time - prunings[-1][-1][0] > MAX_STAMP_GAP_MS:
+                prunings.append([])
+            prunings[-1].append((time, row))
+        for pruning in prunings:
+            rows = frozenset(row for _, row in pruning)
+            place = bisect_right(self._created, pruning[0][0])
+            at = self._first_message[place] if place < len(self._first_message) else len(facts)
+            yield Compaction(
+                max(at, *(facts.block_message[row] + 1 for row in rows)), "micro", "auto", cleared_blocks=rows
+            )
 
     def _find_reverted(self, revert: Any, length: int) -> list[set[int]]:
         """Return the messages from the reverted one on, or only those after it if the revert names a part of it."""

@@ -155,7 +155,7 @@ def copilot_cli(path: Path) -> Sizes:
 
 
 def crush(path: Path) -> Sizes:
-    """The row of a session holds the newest request; its ``completion_tokens`` are too few for any read from a cache."""
+    """The row of a session holds the newest request; these ``completion_tokens`` hold nothing read from a cache."""
     return {name: [size] if size else [] for name, size in query(path, "SELECT id, prompt_tokens FROM sessions")}
 
 

@@ -57,7 +57,7 @@ FAILED_REASONS = ("error", "canceled")
 
 
 OUTPUT_INCLUDES_CACHE = "output includes cache"
-"""Metadata of the Go opencode and of Crush up to 2025: ``completion_tokens`` are output and what was read from the cache,
+"""Metadata of the Go opencode and Crush up to 2025: ``completion_tokens`` are output and what was read from the cache,
 ``prompt_tokens`` are input and what was written to it. Source: TrackUsage of both in ``internal/llm/agent``."""
 MIN_CACHE_READ = 1_024
 """Tokens that a provider reads from its cache at least; output is known only by the text of the reply."""

@@ -17,6 +17,7 @@ from context_tui.session.token_factors import (
     estimate_content,
     find_intervals,
     fit_factors,
+    is_other_conversation,
 )
 from context_tui.session.values import BlockFlag, Explanation, Kind, MessageFlag
 
@@ -65,7 +66,13 @@ def _update_drops(facts: Facts) -> list[Drop]:
     messages, requests = facts.request_message, facts.requests
     for row in range(max(search.requests, 1), len(requests)):
         fall = requests[row - 1].context - requests[row].context
-        if fall >= MIN_DROP and messages[row - 1] >= epoch_at(facts, messages[row]).start:
+        if is_other_conversation(facts, row - 1) and facts.drops and facts.drops[-1].message == messages[row - 1]:
+            facts.drops.pop()  # the request before was the last one when it was searched
+        if (
+            fall >= MIN_DROP
+            and messages[row - 1] >= epoch_at(facts, messages[row]).start
+            and not is_other_conversation(facts, row)
+        ):
             facts.drops.append(_explain_drop(facts, row, fall))
     search.update(facts)
     return facts.drops

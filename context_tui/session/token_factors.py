@@ -155,11 +155,21 @@ def interval_at(facts: Facts, row: int) -> Interval | None:
         before, after = facts.request_message[row - 1], facts.request_message[row]
         at = bisect_left(facts.drops, after, key=lambda drop: drop.message)
         dropped = at < len(facts.drops) and facts.drops[at].message == after
+        dropped = dropped or is_other_conversation(facts, row) or is_other_conversation(facts, row - 1)
         appended = not dropped and before >= epoch_at(facts, after).start and find_last_rewrite(facts, after) <= before
         growth = facts.requests[row].context - facts.requests[row - 1].context
         content = estimate_content(facts, range(before, after), count_blocks_before(facts, after)) if appended else None
         intervals[row] = Interval(row, content, growth) if content else None
     return intervals[row]
+
+
+def is_other_conversation(facts: Facts, row: int) -> bool:
+    """Return whether request *row* is less than half of the one before it and the next one is not: a side request."""
+    if not 0 < row < len(facts.requests) - 1:
+        return False
+    before, size, after = (facts.requests[each].context for each in range(row - 1, row + 2))
+    start = epoch_at(facts, facts.request_message[row + 1]).start
+    return size * 2 < before <= after and facts.request_message[row - 1] >= start
 
 
 def fit_factors(facts: Facts, end: int) -> Factors | None:

@@ -16,7 +16,9 @@ from context_tui.formats.base import scan
 from context_tui.formats.codex import CodexFormat
 from context_tui.formats.codex.rollout import MISSING_SUMMARY, is_scaffolding
 from context_tui.formats.kit.line_scanner import list_only_session
-from context_tui.formats.opening import detect_format
+from context_tui.formats.opening import choose_session, detect_format, make_scanner
+from context_tui.lab.replay.backtest import run_backtests
+from context_tui.lab.replay.recording import Recording as LabRecording
 from context_tui.policies.agent_settings import build_agent_settings as configured
 from context_tui.policies.registry import POLICIES
 from context_tui.session.facts import Usage
@@ -541,3 +543,99 @@ def test_codex_counts_the_reasoning_of_ended_turns_once_more(tmp_path: Path) -> 
 
     # 244,500 and a reply of 90 are 210 under nine tenths of 272,000; the reasoning of the newest turn does not count.
     assert [firing(tokens) for tokens in (209, 210)] == [False, True]
+
+
+def test_reasoning_is_counted_again_from_the_version_that_does(tmp_path: Path) -> None:
+    def reasoning(**version: str) -> dict[int, int]:
+        rollout = Rollout()
+        rollout.meta(**version)
+        rollout.typed("Think.")
+        rollout.items(thought(encrypted="x" * 2_000), said("assistant", "Thought."))
+        rollout.count(500, output=90)
+        rollout.typed("Again.")
+        rollout.items(thought(), said("assistant", "Thought."))
+        rollout.count(600, output=90)
+        return read(tmp_path, rollout).facts.reasoning
+
+    assert reasoning(cli_version="0.63.0") == {}
+    assert reasoning(cli_version="0.64.0") == reasoning() == {1: 213, 3: 58}
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_counts_of_a_review_are_of_its_own_conversation(tmp_path: Path, ahead: bool) -> None:
+    """The reply that a review leaves in the conversation is no call, and no later count moves to another reply."""
+    rollout = begun()
+
+    def answer(text: str, size: int) -> None:
+        if ahead:
+            rollout.count(size)
+        rollout.items(said("assistant", text))
+        if not ahead:
+            rollout.count(size)
+
+    rollout.typed("Look.")
+    answer("I look.", 50_000)
+    rollout.line("event_msg", {"type": "entered_review_mode", "target": {"type": "uncommittedChanges"}})
+    rollout.count(9_000)
+    rollout.count(11_000)
+    rollout.items(said("user", "<user_action>\n  <context>User initiated a review task.</context>\n</user_action>"))
+    rollout.line("event_msg", {"type": "exited_review_mode", "review_output": None})
+    rollout.items(said("assistant", "The review found nothing."))
+    rollout.typed("On.")
+    answer("Done.", 51_000)
+    answer("Really.", 52_000)
+    session = read(tmp_path, rollout)
+    replies = {text_of(session.message(message)): size for message, size, *_ in requests(session)}
+    assert replies == {"I look.": 50_000, "Done.": 51_000, "Really.": 52_000}
+    assert list(ct.replay.replay(session, "none").sizes) == [50_000, 51_000, 52_000]
+
+
+@pytest.mark.parametrize(
+    ("form", "trigger"), [("task", "manual"), ("notice", "manual"), ("before the prompt", None), ("in a turn", None)]
+)
+def test_compactions_that_were_typed(tmp_path: Path, form: str, trigger: str | None) -> None:
+    """``/compact`` is a task without a message, or (up to 0.4x) ends with a notice; others are automatic."""
+    rollout = begun()
+    rollout.line("event_msg", {"type": "task_started", "model_context_window": 258_400})
+    rollout.typed("Look.")
+    rollout.items(said("assistant", "I look."))
+    rollout.count(50_000)
+    if form != "in a turn":
+        rollout.line("event_msg", {"type": "task_complete"})
+    if form in ("task", "before the prompt"):
+        rollout.line("event_msg", {"type": "task_started", "model_context_window": 258_400})
+    if form == "notice":
+        rollout.turn()
+    rollout.compacted(said("user", "Look."), said("user", SUMMARY))
+    if form == "before the prompt":
+        rollout.typed("And now?")
+        rollout.items(said("assistant", "Now."))
+    if form == "notice":
+        rollout.line("event_msg", {"type": "agent_message", "message": "Compact task completed"})
+    else:
+        rollout.line("event_msg", {"type": "task_complete"})
+    rollout.typed("On.")
+    session = read(tmp_path, rollout)
+    assert [each.trigger for each in session.facts.compactions] == [trigger]
+    [backtest] = run_backtests(LabRecording(session))
+    assert [each.testable for each in backtest.results] == [trigger is None]
+
+
+def test_one_call_of_another_conversation_is_no_drop(tmp_path: Path) -> None:
+    rollout = begun()
+    rollout.typed("Look.")
+    for size in (48_000, 50_086, 12_546, 53_043, 54_000, 20_000):
+        rollout.items(asked(f"c{size}"), answered(f"c{size}", "x" * 4_000))
+        rollout.count(size)
+        path = rollout.write(tmp_path / "rollout.jsonl")
+    growing = make_scanner(choose_session(path))
+    growing.advance()
+    session = growing.session()
+    assert [drop.tokens for drop in session.drops] == [34_000]
+    for size in (21_000, 55_000):
+        rollout.items(asked(f"d{size}"), answered(f"d{size}", "x" * 4_000))
+        rollout.count(size)
+    rollout.write(path)
+    growing.advance()
+    assert growing.session().drops == ct.open_session(path).drops
+    assert [drop.tokens for drop in growing.session().drops] == [34_000]

@@ -8,13 +8,12 @@ CLI 1.0.24 to 2.1.219.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from mmap import mmap
 from typing import Annotated, Any
 
 import msgspec
 
-from context_tui.formats.kit.values import Block, as_object, as_text, parse_blocks, parse_tokens
+from context_tui.formats.kit.values import Block, as_object, as_text, parse_blocks, parse_tokens, parse_version
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.validation import MAX_DEPTH, MAX_TOKENS
@@ -369,10 +368,3 @@ def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usa
         hour_tokens = written
     trusted = finished or parse_version(version) >= _OUTPUT_ON_EVERY_LINE_SINCE
     return Usage(fresh, read, written - hour_tokens, hour_tokens, usage.output_tokens or 0, trusted)
-
-
-@lru_cache(maxsize=64)
-def parse_version(version: str | None) -> tuple[int, ...]:
-    """Parse a client's version into numbers; empty for any other text."""
-    parts = (version or "").split(".")
-    return tuple(map(int, parts)) if all(part.isdecimal() and len(part) < 10 for part in parts) else ()

@@ -19,7 +19,7 @@ from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.kit.branches import BRANCH_PREFIX, BranchFacts
 from context_tui.formats.kit.lines import FAST_PATH_LINES, LineFile, LineReader
 from context_tui.formats.kit.prompts import get_prompt, set_system, set_tools
-from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_tokens
+from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_tokens, parse_version
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.facts import Compaction, Facts, Usage
 from context_tui.session.jsontext import is_nested_deeper
@@ -371,7 +371,7 @@ class ClaudeCodeScanner:
                     sizes[0][0],
                     cleared_blocks=frozenset(row for row in results if row >= 0),
                     saved_tokens=sizes[1][0],
-                    version=parsing.parse_version(record.version),
+                    version=parse_version(record.version),
                 )
             )
 
@@ -389,7 +389,7 @@ class ClaudeCodeScanner:
             prefix = Spans(leading, *prefix.ranges)
         self._reminders = -1
         trigger, tokens = _parse_text(metadata.get("trigger")), _parse_size(metadata, "preTokens")[0]
-        version = parsing.parse_version(cause.version)
+        version = parse_version(cause.version)
         self.facts.add_compaction(
             Compaction(message, "full", trigger, tokens, prefix, missing_messages=missing, version=version)
         )

@@ -23,6 +23,7 @@ from context_tui.formats.kit.message_builder import (
     OmittedMessage,
     ParsedRecord,
     RewindRecord,
+    TriggerRecord,
     UsageRecord,
     find_message,
     group_records,
@@ -39,6 +40,7 @@ from context_tui.formats.kit.values import (
     parse_id,
     parse_tokens,
     parse_usage_or_note,
+    parse_version,
 )
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, utf8_len
@@ -46,6 +48,8 @@ from context_tui.session.values import MessageFlag, Role
 
 Record = dict[str, Any]
 
+COMPACT_TASK_NOTICE = "Compact task completed"
+"""Text that ended the command ``/compact`` up to 0.4x, where tasks were not recorded."""
 FORK_COPY_MS = 2_000
 """Milliseconds after its first line within which a fork writes the history that it copies.
 
@@ -60,6 +64,8 @@ REASONING_ESTIMATE_RATIO = 1.3
 
 Measured on 112 replies in two rollouts that have both: 51,185 to 39,296.
 """
+REASONING_COUNTED_SINCE = (0, 64)
+"""First version that counts the reasoning of ended turns again (openai/codex#7113, November 2025)."""
 KEPT_PROMPT_BYTES = 80_000
 """Bytes of the newest typed messages that a compaction without a history keeps (20,000 tokens of 4 bytes)."""
 
@@ -76,6 +82,10 @@ class CodexShape:
         self._newest_line: tuple[Record, RolloutLine] = ({}, RolloutLine("", None))
         self._usage_order = _UsageOrder()
         self._reasoning_tokens = 0  # of the newest reply, estimated from its encrypted reasoning
+        self._counts_reasoning = True
+        self._reviews = False  # between these events, token counts are those of the review's own conversation
+        self._is_empty_task = False  # nothing was typed, answered or called since the task began
+        self._compacted_last = False  # the newest record of the context is a compaction
 
     # -- a record by itself
 
@@ -113,9 +123,11 @@ class CodexShape:
             case "session_meta":  # a repeated one, or that of the forked session, is ignored
                 first = not self._session_ids
                 self._session_ids.add(parse_session_meta(payload).id)
+                if first and (version := parse_version(parse_id(payload.get("cli_version")))):
+                    self._counts_reasoning = version >= REASONING_COUNTED_SINCE
                 return parsed if first else MetadataRecord()
             case "response_item" if isinstance(parsed, MessageRecord):
-                tokens = estimate_reasoning_tokens(payload)
+                tokens = estimate_reasoning_tokens(payload) if self._counts_reasoning else 0
                 self._reasoning_tokens += tokens
                 message = self._place_message(parsed, line.time)
                 return self._add_item_key(payload, replace(message, reasoning=tokens) if tokens else message)
@@ -126,11 +138,26 @@ class CodexShape:
             case "compacted":
                 self._replies.end_response()
                 self._usage_order.note_compaction()
+                self._compacted_last = True
                 return self._place_compaction(payload, parsed)
-            case "event_msg" if payload.get("type") == "token_count":
-                return self._place_token_count(payload, parsed, line.time)
-            case "event_msg" if payload.get("type") == "thread_rolled_back":
+            case "event_msg":
+                return self._place_event(payload, parsed, line.time)
+        return parsed
+
+    def _place_event(self, payload: Record, parsed: ParsedRecord, time: int) -> ParsedRecord:
+        match payload.get("type"):
+            case "token_count":
+                return _replace_usage(parsed, None) if self._reviews else self._place_token_count(payload, parsed, time)
+            case "thread_rolled_back":
                 return RewindRecord(self._roll_back(payload.get("num_turns")))
+            case "entered_review_mode" | "exited_review_mode" as kind:
+                self._reviews = kind == "entered_review_mode"
+            case "task_started":
+                self._is_empty_task, self._compacted_last = True, False
+            case "task_complete" if self._is_empty_task and self._compacted_last:  # of the command /compact
+                return TriggerRecord("manual")
+            case "agent_message" if self._compacted_last and payload.get("message") == COMPACT_TASK_NOTICE:
+                return TriggerRecord("manual")
         return parsed
 
     def _parse_line(self, record: Record) -> RolloutLine:
@@ -140,6 +167,8 @@ class CodexShape:
 
     def _place_message(self, record: MessageRecord, time: int) -> MessageRecord:
         response = self._replies.assign_response_id(record)
+        if not record.is_injected:
+            self._is_empty_task = self._compacted_last = False
         if record.role == Role.ASSISTANT:
             return replace(record, time=time, message_id=response, usage=self._usage_order.pop_reply_usage())
         if record.role == Role.USER and not record.has_results:
@@ -240,8 +269,8 @@ class CodexShape:
         is_copied = len(self._session_ids) > 1 and time <= self._start_time + FORK_COPY_MS
         recorded = next((each.usage for each in list_cases(parsed) if isinstance(each, UsageRecord)), None)
         usage = self._usage_order.update(None if is_copied else recorded)
-        encrypted, self._reasoning_tokens = self._reasoning_tokens, 0
-        return _replace_usage(parsed, usage, _estimate_missing_reasoning(info, usage) if usage and not encrypted else 0)
+        counts, self._reasoning_tokens = self._counts_reasoning and not self._reasoning_tokens, 0
+        return _replace_usage(parsed, usage, _estimate_missing_reasoning(info, usage) if usage and counts else 0)
 
 
 def _replace_usage(parsed: ParsedRecord, usage: Usage | None, reasoning: int = 0) -> ParsedRecord:

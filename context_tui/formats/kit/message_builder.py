@@ -80,6 +80,13 @@ class FullCompactionRecord(_Record):
 
 
 @dataclass(frozen=True)
+class TriggerRecord(_Record):
+    """Trigger of the newest compaction, recorded after it."""
+
+    trigger: str
+
+
+@dataclass(frozen=True)
 class MicroCompactionRecord(_Record):
     """Microcompaction: blocks cleared from the context.
 
@@ -175,6 +182,7 @@ RecordCase = (
     | MetadataRecord
     | HistoryRecord
     | FullCompactionRecord
+    | TriggerRecord
     | MicroCompactionRecord
     | RewindRecord
     | ReplacementRecord
@@ -408,6 +416,9 @@ class MessageBuilder:
             if record.usage and self._last_assistant >= 0:
                 self._add_usage(record, record.usage, self._last_assistant)
                 self._changed.append(self._last_assistant)
+        elif isinstance(record, TriggerRecord) and facts.compactions:
+            facts.compactions[-1].trigger = record.trigger
+            self._changed.append(facts.compactions[-1].message)
         elif isinstance(record, MicroCompactionRecord):
             self._add_microcompaction(record)
         elif isinstance(record, ResetRecord):

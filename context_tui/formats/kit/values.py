@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from context_tui.session.facts import Usage
@@ -221,3 +222,10 @@ def get_raw_arguments(value: Any) -> str | None:
     """Return the arguments of a call whose input is free text; None for any other input."""
     text = value[RAW_ARGUMENTS_KEY] if isinstance(value, dict) and list(value) == [RAW_ARGUMENTS_KEY] else None
     return text if isinstance(text, str) else None
+
+
+@lru_cache(maxsize=64)
+def parse_version(version: str | None) -> tuple[int, ...]:
+    """Parse a client's version into numbers; empty for any other text."""
+    parts = (version or "").split(".")
+    return tuple(map(int, parts)) if all(part.isdecimal() and len(part) < 10 for part in parts) else ()

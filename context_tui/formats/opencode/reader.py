@@ -126,7 +126,7 @@ class OpencodeShape:
                 yield Compaction(summary.messages.start, "full", trigger, summary.tokens, prefix)
 
     def _find_microcompactions(self, facts: Facts) -> Iterator[Compaction]:
-        """Find microcompactions: opencode stamps the results of one pruning one after the other, each within a second."""
+        """Find microcompactions: opencode stamps the results of one pruning one after the other."""
         prunings: list[list[tuple[int, int]]] = []
         for time, row in sorted(self._cleared_results):
             if not prunings or time - prunings[-1][-1][0] > MAX_STAMP_GAP_MS:

@@ -10,12 +10,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Literal
 
 from context_tui.session.context import CLEARED_BODIES, Context, context_at
 from context_tui.session.facts import Compaction, Drop, Facts, epoch_at, find_last_rewrite
 from context_tui.session.session import Session
-from context_tui.session.values import MessageFlag, Role
+from context_tui.session.values import Explanation, MessageFlag, Role
 from context_tui.tokens.accounting import find_request_before
 from context_tui.tokens.breakdown import CATEGORIES, categorize_block
 from context_tui.tokens.estimators import count_block_tokens
@@ -131,6 +132,11 @@ def _build_recorded_compaction(session: Session, event: Compaction | Drop, sizes
 def _find_recorded_tokens_after(facts: Facts, compaction: Compaction) -> int | None:
     """Return the recorded size of the first request after a compaction; None if a new context begins before it."""
     row = bisect_left(facts.request_message, compaction.message)
+    if compaction.kind == "full":  # its summary may be recorded before messages that it kept
+        first = bisect_left(facts.drops, compaction.message, key=lambda drop: drop.message)
+        drops = takewhile(lambda drop: epoch_at(facts, drop.message).message == compaction.message, facts.drops[first:])
+        late = (drop.message for drop in drops if drop.explained_by == Explanation.COMPACTION)
+        row = bisect_left(facts.request_message, next(late, compaction.message))
     if row >= len(facts.requests):
         return None
     if compaction.kind == "micro":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from threading import Lock
 
 from context_tui.session.blocks import bytes_to_tokens
@@ -36,6 +36,8 @@ MAX_EXPLAINED = 200
 """Limit of explained drops in a session; with more of them, sizes change for other reasons."""
 TIE_TOLERANCE = 100
 """Tokens within which two explanations tie; the one with fewer results is preferred."""
+LATE_COMPACTION_SHARE = 4
+"""A compaction removes at least a quarter (1 / 4) of the context, or its fall is not recognised among kept messages."""
 CACHE_LIFETIME_MS = 240_000
 """Time in milliseconds for which a prompt cache lives at least."""
 CLEARABLE_TOOLS = frozenset(
@@ -105,6 +107,8 @@ def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
         removed_tokens = (
             fall + factors.count_tokens(appended) + factors.request_overhead + (factors.image or 0) * appended.images
         )
+    if _is_late_compaction(facts, row, fall):
+        return Drop(after, fall, round(removed_tokens), Explanation.COMPACTION)
     if find_last_rewrite(facts, after) > before:
         return Drop(after, fall, round(removed_tokens), Explanation.MICROCOMPACTION)
     if facts.request_model[row] != facts.request_model[row - 1]:
@@ -118,6 +122,20 @@ def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
     may_be_cleared = removed_tokens >= MIN_CLEARED and facts.request_model[row] >= 0
     results = _find_cleared_results(facts, row, order, factors, removed_tokens) if may_be_cleared else ()
     return Drop(after, fall, round(removed_tokens), Explanation.CLEARED if results else None, results)
+
+
+def _is_late_compaction(facts: Facts, row: int, fall: int) -> bool:
+    """Return whether the fall is that of the epoch's compaction, whose summary is recorded before what it kept."""
+    epoch = epoch_at(facts, facts.request_message[row])
+    first = bisect_left(facts.request_message, epoch.start)
+    if (
+        epoch.cause != "compaction"
+        or not 0 < first < row
+        or fall * LATE_COMPACTION_SHARE < facts.requests[row - 1].context
+    ):
+        return False
+    sizes = [usage.context for usage in facts.requests[first - 1 : row]]
+    return all(earlier - later < MIN_DROP for earlier, later in pairwise(sizes))
 
 
 def _fit_factors_before(facts: Facts, row: int) -> Factors | None:

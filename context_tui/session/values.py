@@ -51,6 +51,7 @@ class RecordKind(IntEnum):
 class Explanation(StrEnum):
     """Explanation of a fall of the recorded context, as displayed."""
 
+    COMPACTION = "full compaction"
     MICROCOMPACTION = "microcompaction"
     CLEARED = "cleared results"
     THINKING = "dropped thinking"

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import context_tui as ct
 from context_tui.formats.aider import AiderFormat
 from context_tui.formats.opening import open_session, sessions_in
+from context_tui.lab.replay.recording import Recording
 from context_tui.session.facts import Usage
 from context_tui.session.values import BlockFlag, Role
 
@@ -56,6 +58,18 @@ def test_sessions_of_a_history(tmp_path: Path) -> None:
     assert said == ["first\nsecond", "An answer.\n\n#### A heading of it\n\n> a quotation", "next", "Another."]
     assert [*session.context_at().order] == [2, 3] and len(facts.compactions) == 1
     assert facts.time[0] == 1_767_323_045_000
+
+
+def test_every_reply_is_a_call_also_right_before_and_after_a_clear(tmp_path: Path) -> None:
+    path = tmp_path / "h.md"
+    counted = "> Tokens: {}.0k sent, 21 received. Cost: $0.01 message, $0.01 session.  \n\n"
+    texts = (f"#### ask {n}  \n\nAnswer {n}.\n\n{counted.format(n)}#### /clear  \n\n" for n in range(1, 4))
+    path.write_text("\n# aider chat started at 2026-01-02 03:04:05\n\n" + "".join(texts))
+    for handling in ("keep", "ignore"):
+        made = ct.replay.replay(open_session(path), "none", recorded=handling)
+        assert [call.message for call in made.calls] == [1, 3, 5]
+    recording = Recording(open_session(path))
+    assert recording.sizes == [1_000, 2_000, 3_000] and not recording.undoable_messages
 
 
 def test_a_byte_order_mark_hides_no_session(tmp_path: Path) -> None:

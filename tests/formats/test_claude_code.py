@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import context_tui as ct
+from context_tui.formats.claude_code import ClaudeCodeFormat
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, MessageFlag, RecordKind
 from tests.formats.recordings import Recording, call, every, result, scanned, shape, text, thinking, usage
@@ -205,6 +206,33 @@ def test_images_are_no_text(tmp_path: Path) -> None:
     assert ct.tokens.estimate(session.message(0)) == 2_000, "an image block is 2,000 tokens (and 'see' none)"
     assert session.facts.block_flags[3] & BlockFlag.HAS_IMAGE
     assert session.message(2)["content"][0]["content"][1] == image
+
+
+PROMPT = "<command-message>plan</command-message>\n<command-name>/plan</command-name>"
+
+
+@pytest.mark.parametrize(
+    ("words", "turns"),
+    [
+        (f"{PROMPT}\n<command-args>a short one</command-args>", 2),
+        (f"{PROMPT}\n<command-args></command-args>", 1),
+        (PROMPT, 1),
+        (
+            "<command-name>/model</command-name>\n<command-message>model</command-message>\n<command-args>x</command-args>",
+            1,
+        ),
+    ],
+)
+def test_a_command_with_text_of_its_own_starts_a_turn(tmp_path: Path, words: str, turns: int) -> None:
+    recording = Recording()
+    recording.user("typed")
+    recording.assistant(text("ok"))
+    recording.user(words)
+    recording.user([text("Write a plan.")], isMeta=True)
+    recording.assistant(text("ok"))
+    assert recording.open(tmp_path).turns == turns
+    recording.lines = recording.lines[2:]
+    assert ClaudeCodeFormat().read_title(recording.write(tmp_path)) == ("a short one" if turns == 2 else "")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from context_tui import apply, from_messages, plan
+from context_tui.compaction.recorded_compactions import find_recorded_compactions
 from context_tui.export.files import export
 from context_tui.formats.base import scan
 from context_tui.formats.cline import ClineFormat
@@ -176,6 +177,26 @@ def test_the_first_that_hides_a_message_counts(tmp_path: Path) -> None:
     both = message("user", 30, "Two", condenseParent="c1", truncationParent="t1")
     session = opened(CLINE, task(tmp_path, [*CONDENSED[:2], both, *CONDENSED[3:]]))
     assert texts(session, 6) == ["<task>\nFix.\n</task>", "The summary.", "Kept", "Also kept"]
+
+
+def test_the_fall_of_a_condense_that_is_recorded_before_what_it_kept(tmp_path: Path) -> None:
+    """Roo puts the summary before the messages that it keeps; their requests still had the whole context."""
+    shown = [request(15, 90_000), request(41, 95_000), request(51, 20_000), request(61, 21_000)]
+    messages = [
+        *CONDENSED[:3],
+        message("assistant", 39, "The summary.", isSummary=True, condenseId="c1"),
+        message("user", 40, "Kept"),
+        message("assistant", 42, "Kept too"),
+        message("user", 45, "Later"),
+        message("assistant", 55, "Now."),
+        message("user", 58, "On."),
+        message("assistant", 65, "Yes."),
+    ]
+    session = opened(CLINE, task(tmp_path, messages, shown))
+    [drop] = session.drops
+    assert (drop.message, drop.tokens, drop.explained_by) == (7, 75_000, "full compaction")
+    [found] = find_recorded_compactions(session)
+    assert (found.message, found.recorded_tokens_after) == (3, 20_000)
 
 
 def test_a_history_that_starts_over(tmp_path: Path) -> None:

@@ -546,9 +546,9 @@ def test_codex_counts_the_reasoning_of_ended_turns_once_more(tmp_path: Path) -> 
 
 
 def test_reasoning_is_counted_again_from_the_version_that_does(tmp_path: Path) -> None:
-    def reasoning(**version: str) -> dict[int, int]:
+    def reasoning(version: str | None = None) -> dict[int, int]:
         rollout = Rollout()
-        rollout.meta(**version)
+        rollout.meta(cli_version=version)
         rollout.typed("Think.")
         rollout.items(thought(encrypted="x" * 2_000), said("assistant", "Thought."))
         rollout.count(500, output=90)
@@ -557,8 +557,8 @@ def test_reasoning_is_counted_again_from_the_version_that_does(tmp_path: Path) -
         rollout.count(600, output=90)
         return read(tmp_path, rollout).facts.reasoning
 
-    assert reasoning(cli_version="0.63.0") == {}
-    assert reasoning(cli_version="0.64.0") == reasoning() == {1: 213, 3: 58}
+    assert reasoning("0.63.0") == {}
+    assert reasoning("0.64.0") == reasoning() == {1: 213, 3: 58}
 
 
 @pytest.mark.parametrize("ahead", [False, True])
@@ -627,7 +627,7 @@ def test_one_call_of_another_conversation_is_no_drop(tmp_path: Path) -> None:
     for size in (48_000, 50_086, 12_546, 53_043, 54_000, 20_000):
         rollout.items(asked(f"c{size}"), answered(f"c{size}", "x" * 4_000))
         rollout.count(size)
-        path = rollout.write(tmp_path / "rollout.jsonl")
+    path = rollout.write(tmp_path / "rollout.jsonl")
     growing = make_scanner(choose_session(path))
     growing.advance()
     session = growing.session()

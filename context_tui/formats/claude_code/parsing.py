@@ -132,6 +132,11 @@ _MARKUP_STARTS = (
     *("<command-", "<local-command-", "<bash-", "<ide_", "<task-notification", "<system-reminder", "<user-memory"),
     *("<user-prompt-submit-hook", "Caveat: The messages below", "[Request interrupted"),
 )
+COMMAND_START = re.compile(
+    r"\s*<command-message>[^<]*</command-message>\s*<command-name>[^<]*</command-name>\s*"
+    r"<command-args>(?!\s*</command-args>)"
+)
+"""Start of a typed prompt command with text of its own; commands to the client, such as /model, begin with the name."""
 _decoder = msgspec.json.Decoder(Record)
 _READ_RANGE = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')
 
@@ -296,7 +301,7 @@ def is_typed_attachment(attachment: dict[str, Any]) -> bool:
 
 def is_markup(text: str) -> bool:
     """Return whether a text of a user record was written by the client rather than typed."""
-    return text.lstrip().startswith(_MARKUP_STARTS)
+    return text.lstrip().startswith(_MARKUP_STARTS) and not COMMAND_START.match(text)
 
 
 def is_typed_by_person(record: Record) -> bool | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES, SessionFile
-from context_tui.formats.claude_code.parsing import is_markup
+from context_tui.formats.claude_code.parsing import COMMAND_START, is_markup
 from context_tui.formats.kit.files import find_home_folder, list_entries, open_regular
 from context_tui.formats.kit.values import as_text, list_objects
 from context_tui.formats.kit.writing import build_change_folder
@@ -83,7 +83,7 @@ def _find_typed_text(record: Any, *, subagent: bool = False) -> str:
     for block in list_objects(blocks):
         text = as_text(block.get("text")) if block.get("type") == "text" else ""
         if text.strip() and not is_markup(text) and not text.startswith(CLAUDE_CODE_SUMMARY):
-            return text
+            return COMMAND_START.sub("", text).removesuffix("</command-args>")
     return ""
 
 

@@ -30,9 +30,9 @@ from context_tui.lab.replay.result import CompactionHandling, ModelCall
 from context_tui.policies.trigger_points import find_phases
 from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
 from context_tui.session.context import CLEARED_BODIES, REMOVED_BODY, Body
-from context_tui.session.facts import order_at
+from context_tui.session.facts import Facts, order_at
 from context_tui.session.session import Content, ContentOverlay, Session
-from context_tui.session.values import Kind, MessageFlag, Role
+from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import estimate_prompt, find_standing_blocks
 from context_tui.tokens.calibration import Calibration, calibrate
@@ -118,7 +118,10 @@ class Recording:
         summaries = [message for message in range(length) if facts.flags[message] & MessageFlag.SUMMARY]
         compaction_epochs = [epoch for epoch in facts.epochs if epoch.cause == "compaction" and epoch.message]
         self.undoable_messages = frozenset(
-            message for epoch in compaction_epochs for message in range(epoch.message, epoch.start)
+            message
+            for epoch in compaction_epochs
+            if _is_inserted(facts, epoch.message)  # not the first message after a truncation
+            for message in range(epoch.message, epoch.start)
         )
         self.calls = [ModelCall(message, row) for row, message in enumerate(facts.request_message)] or [
             ModelCall(message, -1) for message in range(length) if self._is_reply(message)
@@ -291,6 +294,12 @@ class Recording:
             inserted.append(number)
             self.content.texts[number] = insert.format_text("(the summary is not written)")
         return number
+
+
+def _is_inserted(facts: Facts, message: int) -> bool:
+    """Return whether nobody wrote a message: it is a summary, or all of it is injected."""
+    injected = (facts.block_flags[row] & BlockFlag.INJECTED for row in facts.blocks_of(message))
+    return bool(facts.flags[message] & MessageFlag.SUMMARY) or all(injected)
 
 
 def _find_events(session: Session) -> list[RecordedEvent]:

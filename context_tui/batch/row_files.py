@@ -23,7 +23,7 @@ SCHEMA = "context-tui.sweep/1"
 
 
 class SweepFileError(Error):
-    """A sweep file cannot be read, written or resumed."""
+    """A sweep file cannot be read, written or resumed. Every function here that writes may raise it."""
 
 
 class SweepJournal:
@@ -86,11 +86,6 @@ class SweepJournal:
             self.rows[row.session, row.setting] = row
 
     def append_rows(self, source: SweepSource, rows: Iterable[SweepRow]) -> None:
-        """Append the rows of a session.
-
-        Raises:
-            SweepFileError: they cannot be written.
-        """
         self._write_lines({**build_row_report(row), "file": _describe_file(source)} for row in rows)
 
     def _write_lines(self, lines: Iterable[Mapping[str, Any]]) -> None:
@@ -106,11 +101,7 @@ class SweepJournal:
             self._file.close()
 
     def write_sorted_rows(self, rows: Iterable[SweepRow]) -> None:
-        """Replace the rows of the journal by the sorted rows of the whole sweep.
-
-        Raises:
-            SweepFileError: they cannot be written.
-        """
+        """Replace the rows of the journal by the sorted rows of the whole sweep."""
         self.close()
 
         lines = ({**build_row_report(row), "file": _describe_file(self._sources[row.session])} for row in rows)
@@ -141,11 +132,7 @@ def _collect_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def write_csv(path: Path, rows: Iterable[SweepRow]) -> None:
-    """Write rows as a CSV table with a header line.
-
-    Raises:
-        SweepFileError: it cannot be written.
-    """
+    """Write rows as a CSV table with a header line."""
     lines = [flatten_row(row) for row in rows]
 
     def write(file: IO[str]) -> None:
@@ -157,21 +144,13 @@ def write_csv(path: Path, rows: Iterable[SweepRow]) -> None:
 
 
 def require_pyarrow() -> None:
-    """Check for pyarrow before the sweep starts.
-
-    Raises:
-        SweepFileError: it is not installed.
-    """
+    """Check for pyarrow before the sweep starts; raises SweepFileError if it is not installed."""
     if find_spec("pyarrow") is None:
         raise SweepFileError(PARQUET_MISSING_TEXT)
 
 
 def write_parquet(path: Path, rows: Iterable[SweepRow]) -> None:
-    """Write rows as a Parquet table.
-
-    Raises:
-        SweepFileError: pyarrow is not installed, or the file cannot be written.
-    """
+    """Write rows as a Parquet table, which needs pyarrow."""
     require_pyarrow()
     import pyarrow
     from pyarrow import parquet

@@ -149,7 +149,7 @@ def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
             lines = []
         lines.append(content)
         kind = previous_kind = speaker
-    if any(raw_line.strip() for raw_line in lines):
+    if any(line.strip() for line in lines):
         yield kind, "\n".join(lines).strip("\n")
 
 

@@ -118,9 +118,7 @@ class Format(Protocol):
 
     @property
     def is_request(self) -> bool:
-        """Whether :meth:`unsupported_reason` is defined: the output goes to a provider, which needs paired calls and
-        results.
-        """
+        """Whether :meth:`unsupported_reason` is defined, since a provider reads the output and needs paired results."""
         return type(self).unsupported_reason is not Format.unsupported_reason
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
@@ -138,11 +136,7 @@ class Format(Protocol):
         return self.list_sessions
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner for one of :meth:`list_sessions`.
-
-        Raises:
-            UnreadableSession: there is no such session in the file.
-        """
+        """Return a scanner of a listed session; raises UnreadableSession if the file has no such session."""
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
         """Return a session that is not listed since only a full read finds it, such as a branch; None for other ids.

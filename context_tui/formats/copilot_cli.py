@@ -42,7 +42,7 @@ from context_tui.formats.kit.values import (
     parse_arguments,
     parse_id,
     parse_time_ms,
-    parse_tokens,
+    parse_tokens_or_note,
     parse_usage_or_note,
 )
 from context_tui.session.facts import Usage
@@ -69,11 +69,7 @@ class CopilotShape:
         self._agent = agent
 
     def parse(self, record: Data) -> ParsedRecord:
-        """Parse an event. Events of other agents are outside the conversation.
-
-        Raises:
-            ValueError: the value is not an event.
-        """
+        """Parse an event. Events of other agents are outside the conversation."""
         kind, data = record.get("type"), record.get("data")
         if not isinstance(kind, str) or not isinstance(data, dict):
             raise ValueError("not an event: it has no type or no data")
@@ -129,13 +125,9 @@ def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
         if media_type.startswith("image/") and "data" in attached:
             blocks.append(build_image(media_type, parse_id(attached.get("data"))))
     source = data.get("source")
-    is_injected_message = bool(data.get("isAutopilotContinuation")) or (
-        isinstance(source, str) and source not in ("", "user")
-    )
+    by_runtime = bool(data.get("isAutopilotContinuation")) or (isinstance(source, str) and source not in ("", "user"))
     numbers = frozenset(number for number, (is_injected, _) in enumerate(parts) if is_injected)
-    return MessageRecord(
-        Role.USER, blocks, time=time, key=key, is_injected=is_injected_message, injected_blocks=numbers
-    )
+    return MessageRecord(Role.USER, blocks, time=time, key=key, is_injected=by_runtime, injected_blocks=numbers)
 
 
 def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
@@ -211,18 +203,13 @@ def _parse_truncation(data: Data, key: str) -> ParsedRecord:
         _parse_tokens(data, name) or None for name in ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
     )
     sizes = MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
-    return (
-        group_records(sizes, MicroCompactionRecord("truncation", tokens_before, saved_tokens=removed))
-        if removed
-        else sizes
-    )
+    if not removed:
+        return sizes
+    return group_records(sizes, MicroCompactionRecord("truncation", tokens_before, saved_tokens=removed))
 
 
 def _parse_tokens(data: Data, name: str) -> int:
-    try:
-        return parse_tokens(data.get(name), name)
-    except ValueError:
-        return 0
+    return parse_tokens_or_note(data, name)[0]
 
 
 _SUBAGENT_STARTED = re.compile(rb'"subagent\.started"')
@@ -237,11 +224,7 @@ class Subagent(NamedTuple):
 
 
 def find_subagents(path: Path) -> Iterator[Subagent]:
-    """Yield the sub-agents that were started, in file order.
-
-    Raises:
-        UnreadableSession: the file cannot be read.
-    """
+    """Yield the sub-agents that were started, in file order."""
     known_ids = set[str]()
     with closing(LineFile(path)) as file:
         for line in find_matching_lines(file, _SUBAGENT_STARTED):

@@ -174,11 +174,7 @@ class LangChainShape(DocumentShape):
 
 
 def _normalize_message(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the type and the members of a message in any notation.
-
-    Raises:
-        ValueError: the value is the constructor of another object.
-    """
+    """Return the type and the members of a message in any notation; raises ValueError for other objects."""
     if value.get("type") == "constructor":
         path, members = value.get("id"), value.get("kwargs")
         kind = path[-1] if isinstance(path, list) and path else ""

@@ -108,11 +108,7 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
 
 
 def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
-    """Return the sessions of the files in a folder; if there are none, those in its subfolders (of projects, or days).
-
-    Raises:
-        UnreadableSession: the folder cannot be read, or has too many subfolders.
-    """
+    """Return the sessions of the files in a folder; if there are none, those in its subfolders (projects, days)."""
     unreadable_folders = 0
 
     def list_sessions_of(folder: Path) -> list[SessionInfo]:

@@ -77,11 +77,7 @@ FORMATS: Plugins[Format] = Plugins(
 
 
 def get_format(name: str) -> Format:
-    """Return the format of this name.
-
-    Raises:
-        Error: there is none.
-    """
+    """Return the format of this name; raises an Error that lists the available ones if there is none."""
     if name not in FORMATS:
         raise Error(f"unknown format {name!r}; available: {', '.join(FORMATS)}")
     return FORMATS[name]

@@ -19,8 +19,6 @@ TELEMETRY_REASON = (
 )
 """Reason for telemetry, as the console or a collector receives it, with a better way to record."""
 
-JsonObject = dict[str, Any]
-
 
 class SideFile(NamedTuple):
     """Kind of a side file: its description, possible names of its conversation, and a test of its first values."""

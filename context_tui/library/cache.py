@@ -74,12 +74,9 @@ def _is_settled(stamp: FileStamps) -> bool:
 
 
 class SessionCache:
-    """Cached values of sessions, by file, id and topic; usable by several threads.
+    """Cached values of sessions, by file, id and topic; usable by several threads. Without a path nothing is cached.
 
     Values passed to :meth:`put` are written by :meth:`flush`.
-
-    Args:
-        path: the file; None disables the cache.
     """
 
     def __init__(self, path: Path | None) -> None:

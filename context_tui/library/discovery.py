@@ -140,12 +140,12 @@ def is_database(path: str) -> bool:
     return path.endswith(DATABASE_SUFFIXES)
 
 
-def list_database_sessions(entry: SessionEntry, cwd: Path | None = None) -> list[SessionEntry]:
+def list_database_sessions(entry: SessionEntry) -> list[SessionEntry]:
     """List the sessions of a database by one query; only *entry* if it cannot be read.
 
     A session without a time gets that of the file. Its project is its working directory.
     """
-    path, cwd_text = Path(entry.info.path), str(Path.cwd() if cwd is None else cwd)
+    path, cwd = Path(entry.info.path), str(Path.cwd())
     try:
         form = FORMATS[entry.agent] if entry.agent else detect_format(path)
         infos = form.list_sessions(path)
@@ -154,7 +154,7 @@ def list_database_sessions(entry: SessionEntry, cwd: Path | None = None) -> list
     return [
         SessionEntry(
             replace(info, time=info.time or entry.info.time),
-            THIS_PROJECT if info.cwd == cwd_text else entry.group,
+            THIS_PROJECT if info.cwd == cwd else entry.group,
             os.path.basename(info.cwd.rstrip("/\\")) or entry.place,
             form.name,
         )
@@ -163,11 +163,7 @@ def list_database_sessions(entry: SessionEntry, cwd: Path | None = None) -> list
 
 
 def find_entries(spec: str) -> list[SessionEntry]:
-    """Return the entries of the sessions at a path, as :func:`find_session_infos` finds them.
-
-    Raises:
-        UnreadableSession: there are none.
-    """
+    """Return the entries of the sessions that :func:`find_session_infos` finds."""
     return build_entries(find_session_infos(spec))
 
 

@@ -35,11 +35,7 @@ class SessionWatch:
     """
 
     def __init__(self, info: SessionInfo, stop: Event | None = None) -> None:
-        """Record the current state of the files. Later changes are reported.
-
-        Args:
-            stop: Event that ends the waiting.
-        """
+        """Record the current state of the files, whose later changes are reported. *stop* ends the waiting."""
         self._path, self._form = os.path.realpath(info.path), FORMATS.get(info.format)
         self._stop = stop or Event()
         self._related_files = dict[str, bool]()

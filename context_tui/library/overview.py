@@ -63,11 +63,7 @@ class _CachedOverview(NamedTuple):
 
 
 class OverviewReader:
-    """Reader of titles and overviews, which looks up related folders only once.
-
-    Args:
-        details: Cache of earlier results; outdated entries are ignored.
-    """
+    """Reader of titles and overviews, which looks up related folders only once, and caches results in *details*."""
 
     def __init__(self, details: SessionCache | None = None) -> None:
         self._listers: dict[str, Lister] = {}
@@ -130,7 +126,7 @@ class OverviewReader:
                 infos = self._list_sessions(form, Path(info.path))
                 main = _find_main(infos, info)
                 children = [
-                    _build_child_entry(entry, each)
+                    SessionEntry(each, entry.group, SUB_AGENT if each.parent else SAME_FILE, each.format)
                     for each in infos
                     if main is None or build_session_key(each) != build_session_key(main)
                 ]
@@ -170,9 +166,9 @@ def _read_session(info: SessionInfo, checkpoint: Callable[[], object]) -> _Cache
     return _build_cached(scanner.session())
 
 
-def build_overview(session: Session, children: Iterable[SessionEntry] = ()) -> SessionOverview:
+def build_overview(session: Session) -> SessionOverview:
     """Build the overview of a session that has been read, with its abandoned branches."""
-    return _complete_overview(_build_cached(session), session.info, children)
+    return _complete_overview(_build_cached(session), session.info, ())
 
 
 def _complete_overview(cached: _CachedOverview, info: SessionInfo, children: Iterable[SessionEntry]) -> SessionOverview:
@@ -246,7 +242,3 @@ def _find_main(infos: Sequence[SessionInfo], info: SessionInfo) -> SessionInfo |
     if len(mains) == 1 or len(infos) == 1:
         return (mains or infos)[0]
     return next((each for each in mains if each.id == info.id), None)
-
-
-def _build_child_entry(entry: SessionEntry, info: SessionInfo) -> SessionEntry:
-    return SessionEntry(info, entry.group, SUB_AGENT if info.parent else SAME_FILE, info.format)

@@ -29,7 +29,7 @@ from context_tui.formats.kit.values import (
     parse_blocks,
     parse_id,
     parse_time_ms,
-    parse_tokens,
+    parse_tokens_or_note,
     parse_usage_or_note,
 )
 from context_tui.formats.kit.writing import parse_tool_schemas
@@ -163,27 +163,18 @@ class AgentSdkShape:
         if self._resumed:
             self._resumed = self._compacted = False
             keys = tuple(each.key for each in history[:-1] if not each.key.startswith("summary"))
-            return replace(
-                parsed,
-                key=message.key,
-                compaction=FullCompactionRecord("resume", context=(*keys, 0), has_summary=False),
-            )
+            parsed = replace(parsed, compaction=FullCompactionRecord("resume", context=(*keys, 0), has_summary=False))
         return replace(parsed, key=message.key)
 
 
 def _find_split_point(history: list[_HistoryMessage]) -> int:
     """Return the number of the first message that agent-sdk keeps, by the rule of its ``find_split_point``."""
     for count in range(KEPT_BEHIND_SUMMARY, 0, -1):
-        start = len(history) - count
-        while (
-            start > 0
-            and history[start].role == Role.USER
-            and history[start].has_results
-            and history[start - 1].has_calls
-        ):
-            start -= 1
-        if start > 0:
-            return start
+        cut = len(history) - count
+        while cut > 0 and history[cut].role == Role.USER and history[cut].has_results and history[cut - 1].has_calls:
+            cut -= 1
+        if cut > 0:
+            return cut
     return len(history)
 
 
@@ -211,11 +202,8 @@ def _parse_boundary(boundary: Record) -> tuple[str | None, int | None, tuple[str
     """Return the trigger of a compaction, the tokens before it, and notes on invalid values."""
     metadata = as_object(boundary.get("compact_metadata"))
     trigger = metadata.get("trigger")
-    trigger_name = truncate_name(trigger) if isinstance(trigger, str) else None
-    try:
-        return trigger_name, parse_tokens(metadata.get("pre_tokens"), "pre_tokens") or None, ()
-    except ValueError as error:
-        return trigger_name, None, (str(error),)
+    tokens_before, notes = parse_tokens_or_note(metadata, "pre_tokens")
+    return truncate_name(trigger) if isinstance(trigger, str) else None, tokens_before or None, notes
 
 
 _PARENT_CALL = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"\\]+)"')
@@ -229,11 +217,7 @@ class Subagent(NamedTuple):
 
 
 def find_subagents(path: Path) -> Iterator[Subagent]:
-    """Find the sub-agents with messages, in the order of the file.
-
-    Raises:
-        UnreadableSession: the file cannot be read.
-    """
+    """Yield the sub-agents with messages, in file order."""
     known_ids = set[bytes]()
     with closing(LineFile(path)) as file:
         for line in find_matching_lines(file, _PARENT_CALL, known_ids):
@@ -254,11 +238,7 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
 
 
 def is_compacted(path: Path) -> bool:
-    """Return whether a file records a compaction.
-
-    Raises:
-        UnreadableSession: the file cannot be read.
-    """
+    """Return whether a file records a compaction."""
     with closing(LineFile(path)) as file:
         return file.data.find(b'"compact_boundary"', 0, MAX_SEARCHED_BYTES) >= 0
 

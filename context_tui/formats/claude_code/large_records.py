@@ -85,11 +85,7 @@ def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, N
 
 
 def format_outline_lines(line: bytes) -> Iterator[bytes]:
-    """Yield the lines that are printed for a record.
-
-    Raises:
-        ValueError: the record is not one JSON object.
-    """
+    """Yield the lines that are printed for a record, which must be one JSON object (else ValueError)."""
     record = parsing.parse_line(line)
     blocks = parsing.extract_blocks(record)
     if record.message is not None:

@@ -226,10 +226,7 @@ _MESSAGE_FIELD_TYPES: dict[str, type] = dict.fromkeys(("id", "role", "model", "s
 
 
 def extract_blocks(record: Record) -> list[Block]:
-    """Return the blocks of a record that the model sees, Anthropic-shaped. An attachment becomes text and images.
-
-    Newer attachments (seen with 2.1.330) record their texts as sent.
-    """
+    """Return the blocks of a record that the model sees, Anthropic-shaped. An attachment becomes text and images."""
     if record.attachment is not None and record.type == "attachment":
         if record.rendered and not is_typed_attachment(record.attachment):
             texts = map(_extract_text, record.rendered)

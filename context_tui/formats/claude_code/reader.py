@@ -110,11 +110,7 @@ class ClaudeCodeScanner:
         self._process_record(record, place, length)
 
     def _append_large_record(self, start: int, length: int) -> Iterator[bool]:
-        """Append a record that takes long to decode, in another process.
-
-        Raises:
-            ValueError: the record cannot be decoded.
-        """
+        """Append a record that takes long to decode, in another process; raises ValueError if it cannot be decoded."""
         self._outline = yield from decode_outline(self._file, start, length)
         yield from self._append_record(self._outline.record, start, length)
         self._outline = None

@@ -41,43 +41,36 @@ class AgentFiles:
         if folder not in self._by_folder:
             files_by_session = self._by_folder[folder] = {}
             for file in sorted(folder.glob("agent-*.jsonl")):
-                if first_message := _read_first_message(file):
-                    files_by_session.setdefault(first_message.sessionId, []).append((file, first_message))
+                if record := _read_first_message(file):
+                    files_by_session.setdefault(record.sessionId, []).append((file, record))
         return self._by_folder[folder].get(path.stem, [])
 
 
 def list_sessions(path: Path, agent_files: AgentFiles) -> list[SessionInfo]:
     """List the main session (with an empty id), then its agents by their ids, with the file as their parent."""
     status = read_status(path)
-    first_message = _read_first_message(path) if path.stem.startswith("agent-") else None
-    if first_message is not None and first_message.isSidechain:
-        return [_build_agent_info(path, first_message, first_message.sessionId or "?")]
+    record = _read_first_message(path) if path.stem.startswith("agent-") else None
+    if record is not None and record.isSidechain:
+        return [_build_agent_info(path, record, record.sessionId or "?")]
     main = SessionInfo(str(path), FORMAT_NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size)
     inline = [
         replace(main, id=agent, title=truncate_name(agent), parent=str(path)) for agent in _find_inline_agents(path)
     ]
     folder = path.with_suffix("") / "subagents"
-    below = [
-        (file, first_message)
-        for file in sorted(folder.rglob("agent-*.jsonl"))
-        if (first_message := _read_first_message(file))
-    ]
+    below = [(file, record) for file in sorted(folder.rglob("agent-*.jsonl")) if (record := _read_first_message(file))]
     return [
         main,
         *inline,
-        *(
-            _build_agent_info(file, first_message, str(path))
-            for file, first_message in (*below, *agent_files.find(path))
-        ),
+        *(_build_agent_info(file, record, str(path)) for file, record in (*below, *agent_files.find(path))),
     ]
 
 
-def _build_agent_info(path: Path, first_message: Record, parent: str) -> SessionInfo:
+def _build_agent_info(path: Path, record: Record, parent: str) -> SessionInfo:
     status = path.stat()
     return SessionInfo(
         str(path),
         FORMAT_NAME,
-        first_message.agentId or UNNAMED_SIDECHAIN,
+        record.agentId or UNNAMED_SIDECHAIN,
         path.stem,
         parent,
         status.st_mtime,
@@ -100,11 +93,7 @@ def _read_first_message(path: Path) -> Record | None:
 
 
 def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
-    """Return the session of the sub-agent that the call in block row *call* started; None if no record names it.
-
-    Raises:
-        UnreadableSession: the session is missing.
-    """
+    """Return the session of the sub-agent that a call started (see ``Format.subagent_of``)."""
     facts, content = session.facts, session.content
     if not isinstance(content, ClaudeCodeContent) or facts.tools[facts.tool[call]] not in SUBAGENT_TOOLS:
         return None
@@ -117,8 +106,8 @@ def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
     folder = path.with_suffix("") / "subagents"
     name = f"agent-{agent}.jsonl" if agent.isalnum() else ""
     for file in (*folder.rglob(name), path.with_name(name)) if name else ():
-        if first_message := _read_first_message(file):
-            return _build_agent_info(file, first_message, str(path))
+        if record := _read_first_message(file):
+            return _build_agent_info(file, record, str(path))
     if agent in _find_inline_agents(path):
         return SessionInfo(str(path), FORMAT_NAME, agent, truncate_name(agent), str(path))
     raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")

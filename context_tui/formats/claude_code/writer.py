@@ -59,7 +59,7 @@ class _Writer:
         origins = [find_origin(self.session, message) for message in order]
         self._cwd = self._find_recorded_cwd(origins)
         self._time = next((facts.time[m] for m in order if facts.time[m] >= 0), parse_time_ms(datetime.now(UTC)))
-        previous_role: Role | None = None
+        last_role: Role | None = None
         for message, origin in zip(order, origins, strict=True):
             summary = message == order[0] and self._is_only_summary(message)
             role = Role.ASSISTANT if facts.role[message] == Role.ASSISTANT and not summary else Role.USER
@@ -72,13 +72,9 @@ class _Writer:
             else:
                 self.losses.add("messages without Claude Code records, written as new ones")
                 yield from self._build_message_records(message)
-            if (
-                previous_role == role == Role.USER
-                and not summary
-                and all(list_injected(facts, facts.blocks_of(message)))
-            ):
+            if last_role == role == Role.USER and not summary and all(list_injected(facts, facts.blocks_of(message))):
                 self.losses.add("injected messages merged with the user message before them")
-            previous_role = role
+            last_role = role
 
     def _is_only_summary(self, message: int) -> bool:
         """Return whether a message is a summary without calls or results (these must be kept)."""
@@ -259,11 +255,7 @@ def _replace_bodies(content: str | list[Any], bodies: dict[int, str | None]) -> 
 
 
 def copy(session: Session, path: Path) -> list[str] | None:
-    """Write the lines of *session* to the new file *path*.
-
-    Returns:
-        Notes on what is not copied; None if the session was not read from lines.
-    """
+    """Copy the lines of *session* to the new file *path* (see ``Format.copy``)."""
     content, source = session.content, Path(session.info.path)
     if not isinstance(content, ClaudeCodeContent):
         return None

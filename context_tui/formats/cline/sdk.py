@@ -28,7 +28,7 @@ from context_tui.formats.kit.values import (
     parse_blocks,
     parse_role,
     parse_time_ms,
-    parse_tokens,
+    parse_tokens_or_note,
     parse_usage_or_note,
 )
 from context_tui.session.facts import Usage
@@ -120,11 +120,7 @@ def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
                 truncate_name(reason) if isinstance(reason, str) else None, context=(0,), has_summary=False
             )
         case "compaction_summary":
-            try:
-                tokens_before = parse_tokens(metadata.get("tokensBefore"), "tokensBefore")
-            except ValueError:
-                tokens_before = 0
-            return FullCompactionRecord(None, tokens_before or None, context=(0,))
+            return FullCompactionRecord(None, parse_tokens_or_note(metadata, "tokensBefore")[0] or None, context=(0,))
     return None
 
 

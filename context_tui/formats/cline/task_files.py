@@ -74,10 +74,8 @@ def read_related_files(path: Path) -> RelatedFacts:
     for each in ui_messages:
         condensed = as_object(each.get("contextCondense"))
         if isinstance(summary := condensed.get("summary"), str):
-            tokens_before = condensed.get("prevContextTokens")
-            facts.tokens_before_summary[summary] = (
-                tokens_before if type(tokens_before) is int and tokens_before > 0 else 0
-            )
+            size = condensed.get("prevContextTokens")
+            facts.tokens_before_summary[summary] = size if type(size) is int and size > 0 else 0
     _update_rewrites(rewrites, ui_messages, facts)
     for each in list_objects(as_object(metadata).get("model_usage")):
         if isinstance(name := each.get("model_id"), str):
@@ -93,8 +91,8 @@ def _update_requests(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> 
     """
     requests: list[tuple[int, int, tuple[int, ...]]] = []
     protocols = set[str]()
-    for ui_message in ui_messages:
-        if ui_message.get("say") != "api_req_started" or not isinstance(text := ui_message.get("text"), str):
+    for message in ui_messages:
+        if message.get("say") != "api_req_started" or not isinstance(text := message.get("text"), str):
             continue
         try:
             request = loads(text)
@@ -105,8 +103,8 @@ def _update_requests(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> 
         except ValueError:
             continue
         protocols.add(str(request.get("apiProtocol", "")))
-        after = ui_message.get("conversationHistoryIndex")
-        requests.append((parse_time_ms(ui_message.get("ts")), after if type(after) is int else -2, sizes))
+        after = message.get("conversationHistoryIndex")
+        requests.append((parse_time_ms(message.get("ts")), after if type(after) is int else -2, sizes))
     cached = any(read or written for _, _, (_, read, written, _) in requests)
     covers_cache = all(fresh >= read + written for _, _, (fresh, read, written, _) in requests)
     facts.input_includes_cache = cached and covers_cache and protocols != {""}
@@ -119,10 +117,10 @@ def _update_requests(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> 
 
 def _update_deletions(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:
     newest_end = 1
-    for ui_message in ui_messages:
+    for message in ui_messages:
         deleted_range, start = (
-            ui_message.get("conversationHistoryDeletedRange"),
-            ui_message.get("conversationHistoryIndex"),
+            message.get("conversationHistoryDeletedRange"),
+            message.get("conversationHistoryIndex"),
         )
         if not isinstance(deleted_range, list) or len(deleted_range) != 2 or type(start) is not int:
             continue

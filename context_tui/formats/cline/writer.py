@@ -36,17 +36,12 @@ def write_conversation(session: Session, path: Path) -> Losses:
         summary_members = {"isSummary": True, "condenseId": str(uuid.uuid4())} if is_summary else {}
         messages.append({"role": role, "content": blocks, "ts": next_time, **summary_members})
         if role == "user" and not is_summary:
-            _count_injected(session, index, content, losses)
+            injected, recognised = list_injected(facts, facts.blocks_of(index)), find_injected_blocks(content)
+            losses.add(INJECTED_LOSS, sum(number not in recognised for number, flag in enumerate(injected) if flag))
     write_json(messages, path)
     note_omitted_request_parts(session, losses, "the extension")
     losses.add_note(RESUME_NOTE)
     return losses
-
-
-def _count_injected(session: Session, index: int, blocks: list[Block], losses: Losses) -> None:
-    facts, recognised = session.facts, find_injected_blocks(blocks)
-    injected = enumerate(list_injected(facts, facts.blocks_of(index)))
-    losses.add(INJECTED_LOSS, sum(is_injected and number not in recognised for number, is_injected in injected))
 
 
 def find_unsupported_block_reason(role: str, block: Block) -> str:

@@ -130,11 +130,7 @@ _AGENT_ID_MEMBERS = ("agent_id", "thread_id", "receiver_thread_id")
 
 
 def read_session_info(path: Path) -> SessionInfo:
-    """Read the only session of a file, with its folder, its parent (the file, if found) and the session it continues.
-
-    Raises:
-        UnreadableSession: the file cannot be read.
-    """
+    """Read the only session of a file, with its folder, its parent (a file, if found) and the session it continues."""
     [info] = list_only_session(path, FORMAT_NAME)
     meta = read_session_meta(path)
     parent = str(find_rollout(path, meta.parent) or meta.parent) if meta.parent else ""
@@ -142,11 +138,7 @@ def read_session_info(path: Path) -> SessionInfo:
 
 
 def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
-    """Return the session of the sub-agent that the call in block row *call* started; None if no record names it.
-
-    Raises:
-        UnreadableSession: the session is missing.
-    """
+    """Return the session of the sub-agent that a call started (see ``Format.subagent_of``)."""
     facts = session.facts
     if facts.tool_name(call).rpartition("__")[2] != SPAWN_TOOL or (row := facts.call_result[facts.call[call]]) < 0:
         return None

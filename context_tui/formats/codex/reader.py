@@ -251,12 +251,12 @@ class CodexShape:
 
     def _roll_back(self, turns: Any) -> str:
         """Return the key of the first of the last *turns* typed messages, where the abandoned branch begins."""
-        typed_positions = [start for start, user in enumerate(self._users) if user.typed]
+        typed_positions = [number for number, user in enumerate(self._users) if user.typed]
         if type(turns) is not int or turns <= 0 or not typed_positions:
             return ""
-        start = typed_positions[max(len(typed_positions) - turns, 0)]
-        key = self._users[start].key
-        del self._users[start:]
+        position = typed_positions[max(len(typed_positions) - turns, 0)]
+        key = self._users[position].key
+        del self._users[position:]
         self._replies.end_response()
         return key
 

@@ -91,11 +91,7 @@ MISSING_SUMMARY = {"type": "compaction", "note": "the summary is not in this fil
 
 
 def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
-    """Parse an item of the conversation. Messages of the developer and of Codex are injected.
-
-    Raises:
-        ValueError: the item has an unknown type.
-    """
+    """Parse an item of the conversation. Messages of the developer and of Codex are injected."""
     record = parse_item(item)
     if not isinstance(record, MessageRecord):
         return record
@@ -237,14 +233,14 @@ def _parse_history(payload: Record) -> _History:
             order.append(len(messages))
             messages.append(_HistoryMessage(record, [item]))
     text = as_text(payload.get("message"))
-    summary_place = next(
+    place = next(
         (n for n in reversed(range(len(messages))) if _is_history_summary(messages[n].part, text)), len(messages)
     )
-    if summary_place == len(messages):
-        order.append(summary_place)
+    if place == len(messages):
+        order.append(place)
         messages.append(_HistoryMessage(MessageRecord(Role.USER, [MISSING_SUMMARY]), []))
-    summary = messages.pop(summary_place)
-    numbers = {summary_place: 0, **{n: n + (n < summary_place) for n in range(len(messages) + 1) if n != summary_place}}
+    summary = messages.pop(place)
+    numbers = {place: 0, **{n: n + (n < place) for n in range(len(messages) + 1) if n != place}}
     return _History([summary, *messages], [numbers[each] if isinstance(each, int) else each for each in order], notes)
 
 

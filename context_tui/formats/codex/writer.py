@@ -94,10 +94,10 @@ class _Writer:
         result_places = {facts.call_id(row): place for place, row in rows if facts.kind[row] == Kind.TOOL_RESULT}
         for place, message in enumerate(order):
             block_rows = facts.blocks_of(message)
-            starts_without_call = all(
+            is_separate = all(
                 facts.kind[row] != Kind.TOOL_USE for row in islice(block_rows, 1)
             )  # else merged with a call
-            if facts.flags[message] & MessageFlag.SUMMARY and starts_without_call and newest_result <= place:
+            if facts.flags[message] & MessageFlag.SUMMARY and is_separate and newest_result <= place:
                 compacted_count = place + 1
             ids = (facts.call_id(row) for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_USE)
             newest_result = max(newest_result, *(result_places.get(call, -1) for call in ids), -1)

@@ -72,9 +72,8 @@ class DefectFormat(Format):
         file = paths.find_session_file(path)
         meta = paths.read_meta(file.parent) if file.name in (paths.JOURNAL_FILE, paths.SNAPSHOT_FILE) else {}
         meta_id, cwd = meta.get("session_id"), meta.get("cwd")
-        session_id = (
-            meta_id if isinstance(meta_id, str) else file.parent.name if file.name == paths.JOURNAL_FILE else ""
-        )
+        folder_id = file.parent.name if file.name == paths.JOURNAL_FILE else ""
+        session_id = meta_id if isinstance(meta_id, str) else folder_id
         sessions = (
             list_document_sessions(file, self.name, SnapshotShape, read_runs=_SNAPSHOT_RUNS)
             if _is_snapshot_file(file)

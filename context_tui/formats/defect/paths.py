@@ -96,13 +96,10 @@ def read_journal_base(journal: Path) -> Record | None:
     history = as_object(state).get("history")
     if not is_snapshot(snapshot) or not isinstance(history, list) or type(next_seq) is not int:
         return None
-    if (
-        isinstance(first_seq, int)
-        and first_seq < next_seq
-        and (added_messages := _read_added_messages(journal, next_seq)) is not None
-    ):
-        base_length = len(history) - len(added_messages)
-        if history[max(base_length, 0) :] == added_messages:
+    if isinstance(first_seq, int) and first_seq < next_seq:
+        added = _read_added_messages(journal, next_seq)
+        base_length = len(history) - len(added or ())
+        if added is not None and history[max(base_length, 0) :] == added:
             history, next_seq = history[:base_length], first_seq
     return {"schema_version": 1, "seq": next_seq - 1, "record": {"type": "snapshot", "history": history}}
 

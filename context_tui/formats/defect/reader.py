@@ -123,49 +123,43 @@ class JournalShape:
         self._key_count += 1
         return str(self._key_count)
 
-    def _place_snapshot(self, snapshot_record: HistoryRecord) -> ParsedRecord:
+    def _place_snapshot(self, parsed: HistoryRecord) -> ParsedRecord:
         """Resolve a snapshot to its new messages, and to the results that were cleared in known ones."""
-        old_history, start = self._history, 0
+        old, next_place = self._history, 0
         exact, bare = (
-            _index_history(old_history, _format_signature),
-            _index_history(old_history, _format_bare_signature),
+            _index_history(old, _format_signature),
+            _index_history(old, _format_bare_signature),
         )
         history: list[tuple[str, MessageRecord]] = []
         messages: list[MessageRecord | OmittedMessage] = []
         cleared_keys: list[str] = []
-        for each in snapshot_record.messages:
+        for each in parsed.messages:
             assert isinstance(each, MessageRecord)
-            place = _pop_place(exact.get(_format_signature(each), []), start)
+            place = _pop_place(exact.get(_format_signature(each), []), next_place)
             cleared_calls: list[str] | None = [] if place >= 0 else None
-            if place < 0 and (place := _pop_place(bare.get(_format_bare_signature(each), []), start)) >= 0:
-                cleared_calls = _find_cleared_calls(old_history[place][1], each)
+            if place < 0 and (place := _pop_place(bare.get(_format_bare_signature(each), []), next_place)) >= 0:
+                cleared_calls = _find_cleared_calls(old[place][1], each)
             if place >= 0 and cleared_calls is not None:
                 cleared_keys += cleared_calls
-                history.append((old_history[place][0], each))
+                history.append((old[place][0], each))
                 messages.append(OmittedMessage())
-                start = place + 1
+                next_place = place + 1
             else:
                 record = replace(each, key=self._make_key())
                 history.append((record.key, record))
                 messages.append(record)
-        changed = [key for key, _ in history] != [key for key, _ in old_history]
+        changed = [key for key, _ in history] != [key for key, _ in old]
         self._history, self._turn_end = history, len(history)
         compacted = (
-            FullCompactionRecord("snapshot", context=tuple(key for key, _ in history))
-            if old_history and changed
-            else None
+            FullCompactionRecord("snapshot", context=tuple(key for key, _ in history)) if old and changed else None
         )
-        snapshot = replace(snapshot_record, messages=tuple(messages), compaction=compacted)
+        snapshot = replace(parsed, messages=tuple(messages), compaction=compacted)
         clearing = MicroCompactionRecord("microcompact", cleared_keys=tuple(cleared_keys))
         return group_records(clearing, snapshot) if cleared_keys else snapshot
 
 
 def parse_message(value: Any) -> MessageRecord:
-    """Parse a message of a journal or a snapshot.
-
-    Raises:
-        ValueError: the value is not a message.
-    """
+    """Parse a message of a journal or a snapshot; any other value raises ValueError."""
     if not isinstance(value, dict):
         raise ValueError("not a message: not a JSON object")
     name, content = value.get("role"), value.get("content")

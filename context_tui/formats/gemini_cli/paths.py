@@ -55,10 +55,6 @@ def find_subagent_files(path: Path, session_id: str) -> list[Path]:
 
 
 def build_subagent_info(path: Path, name: str, session_id: str, parent: str) -> SessionInfo:
-    """Build the description of a sub-agent's session.
-
-    Raises:
-        OSError: its file is missing.
-    """
+    """Build the description of a sub-agent's session."""
     status = path.stat()
     return SessionInfo(str(path), name, session_id, path.stem, parent, status.st_mtime, status.st_size)

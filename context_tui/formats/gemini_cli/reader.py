@@ -104,28 +104,28 @@ class GeminiLineShape:
             self._history[first.key] = _summarize_message(messages)
         return parsed
 
-    def _place_history(self, rewritten_history: HistoryRecord) -> ParsedRecord:
+    def _place_history(self, parsed: HistoryRecord) -> ParsedRecord:
         """Resolve a rewritten history. It is a compression if any message of the previous one is missing.
 
         A message in which only results were removed is the known message. A program that resumes a session first writes
         a history of its setup, and then the one that it resumes.
         """
-        if self._history and rewritten_history.messages and all(_is_setup(each) for each in rewritten_history.messages):
+        if self._history and parsed.messages and all(_is_setup(each) for each in parsed.messages):
             return MetadataRecord()
         history: dict[str, _HistoryMessage] = {}
         messages = list[MessageRecord]()
         cleared_calls = list[str]()
-        for records in _group_messages(rewritten_history.messages):
+        for records in _group_messages(parsed.messages):
             summary, known = _summarize_message(records), self._history.get(records[0].key)
             masked = [*_find_masked_calls(records)]
             if known and masked and summary != known and summary.bare == known.bare:
                 summary = known
                 cleared_calls += [each for each in masked if each not in self._masked_calls]
             history[records[0].key] = summary
-            first_record = (
+            first = (
                 records[0] if records[0].version == summary.version else replace(records[0], version=summary.version)
             )
-            messages += [first_record, *records[1:]]
+            messages += [first, *records[1:]]
         old_sent, new_sent = (
             [each for each in entries.items() if each[1].is_sent] for entries in (self._history, history)
         )
@@ -133,8 +133,8 @@ class GeminiLineShape:
         self._answered_calls = set(_find_answered_calls(messages))
         self._masked_calls.update(cleared_calls)
         remaining_entries = iter(new_sent)
-        compacted = None if all(each in remaining_entries for each in old_sent) else rewritten_history.compaction
-        rewritten = replace(rewritten_history, messages=tuple(messages), compaction=compacted)
+        compacted = None if all(each in remaining_entries for each in old_sent) else parsed.compaction
+        rewritten = replace(parsed, messages=tuple(messages), compaction=compacted)
         masking = MicroCompactionRecord("masking", cleared_keys=tuple(cleared_calls))
         return group_records(masking, rewritten) if cleared_calls else rewritten
 
@@ -163,11 +163,7 @@ def find_message_lists(values: list[Element]) -> list[Run]:
 
 
 def parse_gemini_usage(value: Any) -> Usage | None:
-    """Parse recorded tokens. The input includes cached tokens but not those of tools; the output excludes thoughts.
-
-    Raises:
-        ValueError: a size is invalid; the message names it.
-    """
+    """Parse recorded tokens. The input includes cached tokens but not those of tools; the output excludes thoughts."""
     usage = parse_usage(value, "input", cache_read="cached", output=("output", "thoughts"), includes_cache=True)
     tools = parse_usage(value, "tool")
     if usage and tools:
@@ -178,11 +174,7 @@ def parse_gemini_usage(value: Any) -> Usage | None:
 def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | OmittedMessage]:
     """Parse a message, and for a message of the model also the results of its calls.
 
-    Args:
-        name: Prefix of the ids that calls without one get.
-
-    Raises:
-        ValueError: the value is not a message.
+    Calls without an id get ids that begin with *name*. Any other value raises ValueError.
     """
     kind, time = message.get("type"), parse_time_ms(message.get("timestamp"))
     if kind == "user":

@@ -155,12 +155,8 @@ class _Writer:
         arguments = as_object(value)
         if value != arguments:
             self._losses.replace(call, {**call, "input": arguments}, "calls whose arguments are no object")
-        members = {
-            "id": call_id,
-            "name": name,
-            "args": arguments,
-            "timestamp": format_iso_time(self._facts.time[index]),
-        }
+        time = format_iso_time(self._facts.time[index])
+        members = {"id": call_id, "name": name, "args": arguments, "timestamp": time}
         if result is None:
             return {**members, "result": None, "status": "cancelled"}
         status = "error" if result.get("is_error") else "success"

@@ -66,11 +66,7 @@ class BranchFacts:
         self._counted_requests = 0
 
     def select_facts(self) -> Facts:
-        """Return the present facts.
-
-        Raises:
-            UnreadableSession: there is no such branch.
-        """
+        """Return the present facts; raises UnreadableSession if there is no such branch."""
         if self._info.id.startswith(BRANCH_PREFIX):
             return self._select_branch()
         if self._update_abandoned() or (self._selection is not None and not self._selection.is_current()):
@@ -91,10 +87,9 @@ class BranchFacts:
         return facts
 
     def find_first_changed(self, message: int | None) -> int | None:
-        """Return the number of the first changed *message* in the facts that were selected last.
+        """Return the new number of *message*, the first changed one, in the facts that were selected last.
 
-        Returns:
-            0 if the abandoned branches may have changed since; None if nothing has changed.
+        It is 0 if abandoned branches may have changed, and None if nothing has changed.
         """
         if self._revision != self._tree.revision or self._info.id.startswith(BRANCH_PREFIX):
             return 0

@@ -171,11 +171,7 @@ class LockedDatabase(Database):
             raise UnreadableSession(f"{path}: cannot be opened for writing: {error}; nothing was changed") from None
 
     def back_up(self, path: Path) -> None:
-        """Copy the database, including its write-ahead log, to the empty file *path*.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+        """Copy the database, including its write-ahead log, to the empty file *path*; raises OSError if that fails."""
         try:
             with closing(sqlite3.connect(path)) as copy:
                 self._deadline = float("inf")
@@ -185,11 +181,7 @@ class LockedDatabase(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a transaction: committed at the end, rolled back by any exception.
-
-        Raises:
-            OSError: the database cannot be written.
-        """
+        """Run a transaction: committed at the end, rolled back by any exception. Errors of SQLite become OSError."""
         self._deadline = float("inf")
         try:
             self._connection.execute("BEGIN EXCLUSIVE")

@@ -300,11 +300,7 @@ def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder =
 
 
 def copy_document(session: Session, path: Path) -> list[str] | None:
-    """Copy the file of *session* byte for byte, or write one of several runs as a separate document.
-
-    Returns:
-        Notes on what is left out; None if the session was not read from a document.
-    """
+    """Copy the file of *session*, or write one of several runs as a document (see ``Format.copy``)."""
     content = session.content
     if not isinstance(content, DocumentContent):
         return None

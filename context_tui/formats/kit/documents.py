@@ -119,11 +119,7 @@ RunFinder = Callable[[list[Element]], list[Run]]
 
 
 def decode_element(element: Element) -> Any:
-    """Return the value of an element.
-
-    Raises:
-        ValueError: it is not JSON, or nested too deeply.
-    """
+    """Return the value of an element; raises ValueError if it is not JSON, or nested too deeply."""
     if isinstance(element, BrokenElement):
         raise ValueError(element.reason)
     value = loads(memoryview(element)) if isinstance(element, msgspec.Raw) else element

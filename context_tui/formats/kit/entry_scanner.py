@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 class EntrySource(Protocol):
-    """Source of the entries of one session."""
+    """Source of the entries of one session. Its methods raise UnreadableSession if the session cannot be read."""
 
     @property
     def path(self) -> Path:
@@ -58,18 +58,10 @@ class EntrySource(Protocol):
         """Return a value that changes whenever the session is written to."""
 
     def list_ids(self) -> list[str]:
-        """Return the ids of the entries in the order of the session; an id may occur more than once.
-
-        Raises:
-            UnreadableSession: it cannot be read.
-        """
+        """Return the ids of the entries in the order of the session; an id may occur more than once."""
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Return the entries with these ids, in the same order; deleted ones are left out.
-
-        Raises:
-            UnreadableSession: they cannot be read.
-        """
+        """Return the entries with these ids, in the same order; deleted ones are left out."""
 
     def read_metadata(self) -> Mapping[str, Any]:
         """Return the metadata of the session."""
@@ -89,10 +81,9 @@ class EntryShape(Protocol):
         """Add further facts of an entry. *messages* are the new messages that it became, which may be none."""
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Complete the facts after the last entry; called again after further entries.
+        """Complete the facts after the last entry; return the messages of each abandoned branch.
 
-        Returns:
-            The messages of each abandoned branch.
+        Called again after further entries.
         """
 
 
@@ -107,11 +98,7 @@ class EntryContent:
         return self._block_reader.read_blocks(message, self._parse_record)
 
     def read_entry(self, record: int) -> Entry:
-        """Read the entry of a record in its present form.
-
-        Raises:
-            UnreadableSession: the entry was deleted.
-        """
+        """Read the entry of a record in its present form; raises UnreadableSession if it was deleted."""
         entry = self._read_current_entry(record)
         if entry.problem == MISSING_REASON:
             raise UnreadableSession(f"{self.entry_pass.source.path}: message {entry.id} is gone; open it again")

@@ -117,8 +117,7 @@ _CLOSING_BRACKETS = {ord("{"): ord("}"), ord("["): ord("]")}
 def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
     """Return the end of the last complete value in a truncated JSON text, and the brackets that close it.
 
-    Returns:
-        None if the text is not truncated, or is not JSON.
+    None means that the text is not truncated, or is not JSON.
     """
     open_: list[int] = []
     end = 0
@@ -139,11 +138,7 @@ def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
 
 
 def _parse_truncated(data: bytes) -> Any:
-    """Parse a truncated JSON text as far as possible: with its unfinished string, or without its last value.
-
-    Raises:
-        ValueError: it cannot be parsed.
-    """
+    """Parse a truncated JSON text as far as possible: with its unfinished string, or without its last value."""
     prefix = find_complete_prefix(data)
     if prefix is None:
         raise ValueError("not one JSON value that was cut off")

@@ -123,11 +123,7 @@ class LineScanner:
 
 
 def parse_object(line: bytes) -> Record:
-    """Return the object on a line.
-
-    Raises:
-        ValueError: the line is not an object, or is nested too deeply.
-    """
+    """Return the object on a line; raises ValueError for any other value, or if it is nested too deeply."""
     value = loads(line)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
@@ -143,11 +139,7 @@ def is_whole_file(session: Session) -> bool:
 
 
 def copy_lines(session: Session, path: Path) -> list[str] | None:
-    """Copy the lines of *session* that were read to the new file *path*, byte for byte.
-
-    Returns:
-        Notes on what is not copied; None unless :func:`is_whole_file`.
-    """
+    """Copy the lines of *session* that were read (see ``Format.copy``)."""
     content = session.content
     if not isinstance(content, LineContent) or not is_whole_file(session):
         return None
@@ -166,10 +158,6 @@ def copy_read_lines(file: LineFile, facts: Facts, path: Path) -> list[str]:
 
 
 def list_only_session(path: Path, format_name: str, title: str = "") -> list[SessionInfo]:
-    """Return the one session of a file, as :meth:`Format.list_sessions` gives it.
-
-    Raises:
-        UnreadableSession: the file cannot be read.
-    """
+    """Return the one session of a file (see ``Format.list_sessions``)."""
     status = read_status(path)
     return [SessionInfo(str(path), format_name, "", title or path.stem, time=status.st_mtime, bytes=status.st_size)]

@@ -42,7 +42,11 @@ FAST_PATH_LINES = 16
 
 
 class LineFile:
-    """Bytes of a file, whose lines end with ``\\n`` only. The file is closed when nothing refers to this object."""
+    """Bytes of a file, whose lines end with ``\\n`` only. The file is closed when nothing refers to this object.
+
+    Reading raises FileChanged once the file is shorter than what was read, was rewritten, or was replaced by another
+    one.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -63,11 +67,7 @@ class LineFile:
         return self._file.fileno()
 
     def refresh(self) -> None:
-        """Map the file again if it has grown.
-
-        Raises:
-            FileChanged: the file has become shorter, was rewritten, or was replaced by another one.
-        """
+        """Map the file again if it has grown."""
         status = os.fstat(self._file.fileno())
         size = status.st_size
         if size < self.size:
@@ -91,22 +91,14 @@ class LineFile:
         return files.format_beginning(self.read_range(start, min(length, files.MAX_RAW_BYTES)), length)
 
     def read_range(self, start: int, length: int) -> bytes:
-        """Read bytes by a system call: touching the map of a truncated file would kill the process.
-
-        Raises:
-            FileChanged: the file has become shorter.
-        """
+        """Read bytes by a system call: touching the map of a truncated file would kill the process."""
         data = os.pread(self._file.fileno(), length, start)
         if len(data) < length:
             raise self._make_shrunk_error()
         return data
 
     def copy_to(self, end: int, out: BinaryIO) -> None:
-        """Append the bytes up to *end*, and whitespace that follows, to another file.
-
-        Raises:
-            FileChanged: the file has become shorter.
-        """
+        """Append the bytes up to *end*, and whitespace that follows, to another file."""
         for start in range(0, end, STEP_BYTES):
             out.write(self.read_range(start, min(STEP_BYTES, end - start)))
         following = self.read_range(end, min(max(self._read - end, 0), STEP_BYTES))
@@ -124,11 +116,7 @@ class LineFile:
             self._read = end
 
     def is_unchanged(self) -> bool:
-        """Return whether the file at the path still begins with the bytes that were read.
-
-        Raises:
-            UnreadableSession: the file can no longer be read.
-        """
+        """Return whether the file at the path still begins with the bytes that were read."""
         remaining, checksum = self._read, 0
         try:
             with open_regular(self.path) as file:

@@ -608,15 +608,15 @@ class MessageBuilder:
                 blocks = [*facts.blocks_of(message)]
                 rows.update(blocks if number < 0 else blocks[number : number + 1])
         cleared_blocks = frozenset(row for row in rows if row >= 0 and facts.kind[row] in (Kind.TEXT, Kind.TOOL_RESULT))
-        tokens_before, saved_tokens = record.tokens_before, record.saved_tokens
+        size, saved = record.tokens_before, record.saved_tokens
         facts.add_compaction(
             Compaction(
                 len(facts),
                 "micro",
                 record.trigger,
-                tokens_before,
+                size,
                 cleared_blocks=cleared_blocks,
-                saved_tokens=saved_tokens,
+                saved_tokens=saved,
             )
         )
 

@@ -117,11 +117,7 @@ class RowCursor(Generic[R]):
         return rows
 
     def read_row(self, row_id: int) -> R:
-        """Read a row in its present form.
-
-        Raises:
-            UnreadableSession: the row was deleted.
-        """
+        """Read a row in its present form; raises UnreadableSession if it was deleted."""
         selected = self.database.query(
             f"{self._shape.select_sql} WHERE {self._shape.id_column} = ?",
             (row_id,),
@@ -132,11 +128,7 @@ class RowCursor(Generic[R]):
         return self._shape.parse_row(selected[0])
 
     def record_row(self, row: R | OversizedRow) -> None:
-        """Record the next row as read.
-
-        Raises:
-            UnreadableSession: its id does not follow the last one.
-        """
+        """Record the next row as read; raises UnreadableSession if its id does not follow the last one."""
         if not isinstance(row.id, int) or row.id <= self.last:  # or the scan would never end
             raise UnreadableSession(f"{self.database.path}: is damaged: row ids after {self.last} do not ascend")
         self.read, self.last, self._checksum = self.read + 1, row.id, compute_checksum(row, self._checksum)

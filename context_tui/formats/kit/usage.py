@@ -1,6 +1,7 @@
 """Parsers of the recorded usage of one request, in the forms of several providers.
 
 Input tokens of Anthropic exclude cached tokens. Those of OpenAI, Google, and of LiteLLM for all providers include them.
+An invalid size raises a ValueError that names it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,6 @@ def parse_openai_usage(value: Any) -> Usage | None:
     """Parse usage of Chat Completions, of the Responses API or of Codex; None for any other value.
 
     Cached tokens are part of the prompt's tokens, unless there are more of them (older proxies).
-
-    Raises:
-        ValueError: a size is invalid; the message names it.
     """
     if not isinstance(value, dict):
         return None
@@ -44,11 +42,7 @@ def parse_openai_usage(value: Any) -> Usage | None:
 
 
 def parse_anthropic_usage(value: Any) -> Usage | None:
-    """Parse usage of the Messages API; None for any other value.
-
-    Raises:
-        ValueError: a size is invalid; the message names it.
-    """
+    """Parse usage of the Messages API; None for any other value."""
     if not isinstance(value, dict) or not ("input_tokens" in value or "output_tokens" in value):
         return None
     split = value.get("cache_creation")
@@ -77,9 +71,6 @@ def parse_usage(
     Args:
         output: Members whose sum is the output, since reasoning is often recorded separately.
         includes_cache: Whether input tokens include cached ones, as those of OpenAI and Google do.
-
-    Raises:
-        ValueError: a size is invalid; the message names it.
     """
     if not isinstance(value, dict):
         return None
@@ -108,9 +99,5 @@ def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, outp
 
 
 def parse_token_count(members: dict[str, Any], name: str) -> int:
-    """Return the number of tokens in a member; 0 if it is missing.
-
-    Raises:
-        ValueError: it is invalid; the message names it.
-    """
+    """Return the number of tokens in a member; 0 if it is missing."""
     return parse_tokens(members.get(name), name)

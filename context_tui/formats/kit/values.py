@@ -58,6 +58,14 @@ def parse_tokens(value: Any, name: str) -> int:
     return value
 
 
+def parse_tokens_or_note(members: Mapping[str, Any], name: str) -> tuple[int, tuple[str, ...]]:
+    """Return the number of tokens in a member; if it is invalid, 0 and a note that says why."""
+    try:
+        return parse_tokens(members.get(name), name), ()
+    except ValueError as error:
+        return 0, (str(error),)
+
+
 def parse_usage_or_note(parse_usage: Callable[[Any], Usage | None], value: Any) -> tuple[Usage | None, tuple[str, ...]]:
     """Parse recorded usage. If *parse_usage* raises ValueError, the usage is None and the note says why."""
     try:

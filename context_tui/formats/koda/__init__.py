@@ -73,10 +73,8 @@ def _list_sessions(database: Database) -> list[SessionInfo]:
             decode_text(row[0]): row[1:] for row in database.query(f"SELECT id, {', '.join(selected)} FROM sessions")
         }
     # SQLite takes `content` from the row that has the minimum.
-    prompts_query = (
-        "SELECT session_id, substr(content, 1, 4000), min(id) FROM messages WHERE role = 'user' GROUP BY session_id"
-    )
-    prompts = {decode_text(row[0]): decode_text(row[1]) for row in database.query(prompts_query)}
+    query = "SELECT session_id, substr(content, 1, 4000), min(id) FROM messages WHERE role = 'user' GROUP BY session_id"
+    prompts = {decode_text(row[0]): decode_text(row[1]) for row in database.query(query)}
     ids_query = "SELECT session_id FROM messages GROUP BY session_id ORDER BY min(id)"
     ids = [decode_text(row[0]) for row in database.query(ids_query)]
     size = database.path.stat().st_size

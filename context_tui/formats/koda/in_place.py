@@ -26,14 +26,9 @@ BATCH_ROWS = 100
 
 
 def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
-    """Back up the database, and clear the results in these block rows; no other process may have the database open.
+    """Clear these results in the database after a backup (see ``Format.edit_in_place``).
 
-    Returns:
-        The path of the backup.
-
-    Raises:
-        Error: nothing was changed; the message says why.
-        OSError: nothing was changed, since a file could not be written.
+    No other process may have the database open.
     """
     if not isinstance(session.content, RowContent):
         raise Error("the session was not read from a database; open the database itself")
@@ -74,11 +69,7 @@ def _find_records(session: Session, texts: Mapping[int, str]) -> list[int]:
 
 
 def _compute_expected_state(rows: RowCursor[KodaRow], database: LockedDatabase, ids: set[int]) -> tuple[int, int, int]:
-    """Return the state that the rows will have after the change.
-
-    Raises:
-        Error: the rows have changed since they were read.
-    """
+    """Return the state that the rows will have after the change, if they have not changed since they were read."""
     current, new_checksum = RowCursor(database, KodaShape(database), rows.session), 0
     for row in current.read_remaining():
         new_row: KodaRow | OversizedRow = row

@@ -53,8 +53,7 @@ def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compa
 def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> list[Stamp | None]:
     """Match each summary to the stamp of the rows that its compaction archived, if any.
 
-    It is the latest stamp that is earlier than the summary's own stamp and than those of later summaries, and all of
-    whose rows are older than the summary.
+    It is the latest stamp that is earlier than the stamps of this and later summaries, with only older rows.
     """
     last_message_by_stamp = {stamp: message for message, stamp in enumerate(stamps) if stamp is not None}
     possible = sorted(last_message_by_stamp)
@@ -83,10 +82,7 @@ class _RemainingRows:
         self._stops: list[int] = []
 
     def compute_remaining(self, summary: int, archived: Stamp) -> Spans:
-        """Return the messages before *summary* that stay when the rows up to the stamp *archived* are archived.
-
-        It must be called for the summaries in order.
-        """
+        """Return the messages before *summary* that stay when rows up to the stamp *archived* are; call it in order."""
         for message in range(self._next_message, summary):
             if self._stops and self._stops[-1] == message:
                 self._stops[-1] += 1

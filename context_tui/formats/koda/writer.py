@@ -87,14 +87,7 @@ def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
 
 
 def copy_rows(session: Session, path: Path) -> list[str] | None:
-    """Write a database with the rows of *session* in all tables of sessions.
-
-    Returns:
-        Notes on what is left out; None if the session was not read from a database.
-
-    Raises:
-        OSError: the database cannot be written.
-    """
+    """Copy the rows of *session* to a new database (see ``Format.copy``)."""
     if not isinstance(session.content, RowContent):
         return None
     rows = session.content.rows
@@ -120,9 +113,9 @@ def _copy_table(
     names: list[str],
     condition: str,
     session: str,
-    last_read_id: int,
+    max_id: int,
 ) -> None:
-    """Copy the rows of one session from a table; of messages only those that were read, up to the id *last_read_id*."""
+    """Copy the rows of one session from a table; of messages only those that were read, up to the id *max_id*."""
     # Text is read as bytes, so that invalid UTF-8 stays unchanged.
     value = "CASE typeof(?{0}) WHEN 'blob' THEN CAST(?{0} AS TEXT) ELSE ?{0} END"
     values = ", ".join(value.format(number) for number in range(1, len(names) + 1))
@@ -132,7 +125,7 @@ def _copy_table(
         copy.executemany(insert, source.query(select, (session,)))
         return
     select, last_id = f"{select} AND id > ? AND id <= ? ORDER BY id LIMIT {BATCH_ROWS}", -1
-    while batch := source.query(select, (session, last_id, last_read_id)):
+    while batch := source.query(select, (session, last_id, max_id)):
         copy.executemany(insert, batch)
         last_id = batch[-1][0]
 
@@ -156,11 +149,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 
 def write_database(session: Session, path: Path) -> Losses:
-    """Write a new database with the session's context; return the losses.
-
-    Raises:
-        OSError: the database cannot be written.
-    """
+    """Write a new database with the session's context; return the losses."""
     losses = Losses()
     system = session.content.system()
     rows: list[RowValues] = [{"role": "system", "content": system}] if system and session.facts.system_records else []

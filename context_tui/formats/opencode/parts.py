@@ -52,11 +52,7 @@ class RequestStep:
 
 
 def parse_message(info: Value, parts: Sequence[Any]) -> ParsedRecord:
-    """Parse a message.
-
-    Raises:
-        ValueError: the value is not a message.
-    """
+    """Parse a message; any other value raises ValueError."""
     role = info.get("role")
     if role not in ("user", "assistant"):
         raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
@@ -66,11 +62,7 @@ def parse_message(info: Value, parts: Sequence[Any]) -> ParsedRecord:
 
 
 def parse_opencode_usage(value: Any) -> Usage | None:
-    """Parse recorded usage. ``input`` excludes cached tokens; ``total`` shows if ``output`` includes reasoning.
-
-    Raises:
-        ValueError: a size is invalid; the message names it.
-    """
+    """Parse recorded usage. ``input`` excludes cached tokens; ``total`` shows if ``output`` includes reasoning."""
     if not isinstance(value, dict):
         return None
     cache = as_object(value.get("cache"))

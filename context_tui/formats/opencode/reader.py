@@ -106,9 +106,7 @@ class OpencodeShape:
         """Replace the compactions, in order of time; return the reverted messages."""
         facts = builder.facts
         compactions = [*self._find_compactions(), *self._find_microcompactions(facts)]
-        replace_compactions(
-            facts, sorted(compactions, key=lambda compaction: (compaction.message, compaction.kind == "full"))
-        )
+        replace_compactions(facts, sorted(compactions, key=lambda each: (each.message, each.kind == "full")))
         return self._find_reverted(metadata.get("revert"), len(facts))
 
     def _find_compactions(self) -> Iterator[Compaction]:
@@ -151,11 +149,7 @@ class OpencodeShape:
 
 
 def parse_entry(entry: Entry) -> ParsedEntry:
-    """Parse an entry to the body of a message, its parts, and notes on unreadable parts.
-
-    Raises:
-        ValueError: the body is not an object.
-    """
+    """Parse an entry to the body of a message, its parts, and notes on unreadable parts."""
     assert entry.texts is not None
     body, *texts = entry.texts
     info = parse_object(body)

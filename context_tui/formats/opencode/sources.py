@@ -189,11 +189,7 @@ def find_message_folders(path: Path, session_id: str) -> tuple[Path, Path]:
 
 
 def read_session_object(path: Path) -> dict[str, Any]:
-    """Read the body of a session from its session file.
-
-    Raises:
-        UnreadableSession: the file cannot be read.
-    """
+    """Return the body of a session in its session file; raises UnreadableSession if there is none."""
     value = _parse_json(_read_bytes(path))
     if not isinstance(value, dict):
         raise UnreadableSession(f"{path}: cannot be read as an opencode session")
@@ -201,11 +197,7 @@ def read_session_object(path: Path) -> dict[str, Any]:
 
 
 def read_export(path: Path) -> tuple[Mapping[str, Any], list[Element]]:
-    """Read the session and the messages of an export, undecoded.
-
-    Raises:
-        UnreadableSession: it cannot be read.
-    """
+    """Return the session and the messages of an export, undecoded; raises UnreadableSession for other files."""
     try:
         element, torn = parse_document(read_whole_file(path))
     except ValueError as error:
@@ -253,8 +245,6 @@ def _read_bytes(path: Path) -> bytes | None:
 
 
 def _parse_json(value: Any) -> Any:
-    if value is None:
-        return None
     with suppress(ValueError):
         return loads(encode_value(value))
     return None

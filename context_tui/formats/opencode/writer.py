@@ -240,13 +240,9 @@ def _build_call_state(
     body, arguments = block.get("content"), part["state"]["input"]
     if block.get("is_error"):
         return {"status": "error", "input": arguments, "error": convert_body_to_text(block, losses), "time": times}
-    blocks = body if isinstance(body, list) and all(isinstance(body_block, dict) for body_block in body) else []
-    files = [
-        file
-        for body_block in blocks
-        if body_block.get("type") in MEDIA_TYPES and (file := _build_file_members(body_block))
-    ]
-    texts = [str(body_block.get("text") or "") for body_block in blocks if body_block.get("type") == "text"]
+    blocks = body if isinstance(body, list) and all(isinstance(each, dict) for each in body) else []
+    files = [file for each in blocks if each.get("type") in MEDIA_TYPES and (file := _build_file_members(each))]
+    texts = [str(each.get("text") or "") for each in blocks if each.get("type") == "text"]
     state = {"status": "completed", "input": arguments, "title": "", "metadata": {}, "time": times}
     if not files or len(texts) > 1 or len(files) + len(texts) < len(blocks):
         return {**state, "output": convert_body_to_text(block, losses)}
@@ -289,11 +285,7 @@ def is_copyable(session: Session) -> bool:
 
 
 def copy_session(session: Session, path: Path) -> list[str] | None:
-    """Write the messages of *session* unchanged, with all recorded members.
-
-    Returns:
-        No notes; None if :func:`is_copyable` is False.
-    """
+    """Write the messages of *session* unchanged, with all recorded members, if :func:`is_copyable`."""
     content = session.content
     if not isinstance(content, EntryContent) or not is_copyable(session):
         return None

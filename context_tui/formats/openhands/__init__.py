@@ -97,9 +97,6 @@ def read_histories(path: Path, *, max_events: int | None = None) -> list[Run]:
 
     Args:
         max_events: Limit of the events of a conversation that are read.
-
-    Raises:
-        UnreadableSession: the file cannot be read, or holds no history.
     """
     if find_conversation_file(path) != path:
         return read_runs(path, find_runs)
@@ -246,7 +243,7 @@ def _is_sdk_event(value: dict[str, Any]) -> bool:
 
 def _is_legacy_event(value: dict[str, Any]) -> bool:
     """Return whether a value is an action or observation of V0, which has no source in old files."""
-    legacy_members = (
+    names = (
         "source",
         "is_confirmed",
         "wait_for_response",
@@ -257,5 +254,5 @@ def _is_legacy_event(value: dict[str, Any]) -> bool:
         "keep_prompt",
     )
     return any(isinstance(value.get(name), str) for name in ("action", "observation")) and any(
-        name in value for name in legacy_members
+        name in value for name in names
     )

@@ -33,10 +33,7 @@ UsageByResponse = Mapping[str, Usage]
 
 
 def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
-    """Parse the usage of each response in ``base_state.json``, and the newest context window (0: unknown).
-
-    Invalid sizes are left out.
-    """
+    """Parse the valid usage of each response in ``base_state.json``, and the newest context window (0: unknown)."""
     usages, window = dict[str, Usage](), 0
     for metrics in as_object(as_object(stats).get("usage_to_metrics")).values():
         for entry in list_objects(as_object(metrics).get("token_usages")):
@@ -55,11 +52,7 @@ def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
 
 
 def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> ParsedRecord:
-    """Parse an event. Kinds that are not sent to the model are outside the conversation.
-
-    Raises:
-        ValueError: the event lacks a required member.
-    """
+    """Parse an event. Kinds that are not sent to the model are outside the conversation."""
     kind, key, time = event["kind"], parse_id(event.get("id")), parse_time_ms(event.get("timestamp"))
     response = parse_id(event.get("llm_response_id"))
     match kind:
@@ -75,20 +68,20 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
             message = event.get("llm_message")
             if not isinstance(message, dict):
                 raise ValueError("a MessageEvent without llm_message")
-            blocks, extended_blocks = map(parse_content_blocks, (message.get("content"), event.get("extended_content")))
+            blocks, extension = map(parse_content_blocks, (message.get("content"), event.get("extended_content")))
             if message.get("role") == "assistant":
                 reply_blocks = [*parse_thinking(message), *blocks]
                 return MessageRecord(
                     Role.ASSISTANT, reply_blocks, time=time, message_id=response, usage=usages.get(response), key=key
                 )
             typed = event.get("source") == "user"
-            extended_numbers = frozenset(range(len(blocks), len(blocks) + len(extended_blocks)))
+            injected = frozenset(range(len(blocks), len(blocks) + len(extension)))
             return MessageRecord(
                 Role.USER,
-                [*blocks, *extended_blocks],
+                [*blocks, *extension],
                 time=time,
                 is_injected=not typed,
-                injected_blocks=extended_numbers,
+                injected_blocks=injected,
                 key=key,
             )
         case "ActionEvent":
@@ -190,15 +183,13 @@ def add_metadata(text: str, metadata: Any) -> str:
 
 def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
     """Add to the last text of an observation the metadata of its command that the model sees."""
-    last_text = next(
-        (last_text for last_text in reversed(range(len(blocks))) if blocks[last_text].get("type") == "text"), None
-    )
-    if last_text is None or not isinstance(metadata, dict):
+    number = next((number for number in reversed(range(len(blocks))) if blocks[number].get("type") == "text"), None)
+    if number is None or not isinstance(metadata, dict):
         return blocks
     return [
-        *blocks[:last_text],
-        {**blocks[last_text], "text": add_metadata(blocks[last_text].get("text") or "", metadata)},
-        *blocks[last_text + 1 :],
+        *blocks[:number],
+        {**blocks[number], "text": add_metadata(blocks[number].get("text") or "", metadata)},
+        *blocks[number + 1 :],
     ]
 
 

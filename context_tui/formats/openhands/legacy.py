@@ -63,20 +63,15 @@ class LegacyEventParser:
         self._usage_by_place: dict[int, Usage] = {}
 
     def parse(self, event: Event, place: int) -> ParsedRecord:
-        """Parse an event.
-
-        Raises:
-            ValueError: the event is neither an action nor an observation.
-        """
+        """Parse an event, which must be an action or an observation (else ValueError)."""
         action, observation = event.get("action"), event.get("observation")
         key, kind = _format_key(event.get("id"), place), action if isinstance(action, str) else observation
         if not isinstance(kind, str):
             raise ValueError("not an event: neither an action nor an observation")
         if kind == "condensation":
             return self._parse_condensation(_get_arguments(event), key)
-        parsed = (
-            self._parse_action(event, kind, place) if kind == action else self._parse_observation(event, kind, place)
-        )
+        parse = self._parse_action if kind == action else self._parse_observation
+        parsed = parse(event, kind, place)
         message = parsed if isinstance(parsed, MessageRecord) else None
         if kind not in UNCOUNTED_EVENTS:
             self._view.append(key, message=message is not None and message.role != Role.SYSTEM)

@@ -18,6 +18,7 @@ from context_tui.formats.kit.message_builder import (
 )
 from context_tui.formats.kit.usage import parse_usage
 from context_tui.formats.kit.values import (
+    as_list,
     build_image,
     build_text,
     build_tool_result,
@@ -25,7 +26,7 @@ from context_tui.formats.kit.values import (
     parse_arguments,
     parse_id,
     parse_time_ms,
-    parse_tokens,
+    parse_tokens_or_note,
     parse_usage_or_note,
 )
 from context_tui.session.facts import Usage
@@ -135,41 +136,28 @@ class _PiEntry:
     def parse_compaction(self) -> ParsedRecord:
         """Parse a summary and the messages kept with it: those from an entry on (by id, in v1 by number), or copies."""
         record = self.record
-        first_kept, retained_tail = (
-            record.get("firstKeptEntryId", record.get("firstKeptEntryIndex")),
-            record.get("retainedTail"),
-        )
+        first_kept = record.get("firstKeptEntryId", record.get("firstKeptEntryIndex"))
         if not isinstance(first_kept, str | int) or isinstance(first_kept, bool):
             first_kept = ""
-        tokens_before, notes = 0, tuple[str, ...]()
-        copied_messages, copy_notes = (
-            _parse_copied_messages(retained_tail) if not first_kept and isinstance(retained_tail, list) else ([], ())
-        )
-        try:
-            tokens_before = parse_tokens(record.get("tokensBefore"), "tokensBefore")
-        except ValueError as error:
-            notes = (str(error),)
-        trigger = "extension" if record.get("fromHook") else None
-        copies = FullCompactionRecord(trigger, tokens_before or None, context=tuple(range(len(copied_messages) + 1)))
+        tail = [] if first_kept else as_list(record.get("retainedTail"))
+        copies, copy_notes = _parse_copied_messages(tail)
+        tokens_before, notes = parse_tokens_or_note(record, "tokensBefore")
+        compaction = FullCompactionRecord("extension" if record.get("fromHook") else None, tokens_before or None)
+        numbers = tuple(range(len(copies) + 1))
         summary = MessageRecord(
             Role.USER,
             [build_text(parse_id(record.get("summary")))],
             time=self.time,
-            compaction=copies
-            if copied_messages
-            else FullCompactionRecord(trigger, tokens_before or None, kept_since=first_kept),
+            compaction=replace(compaction, context=numbers) if copies else replace(compaction, kept_since=first_kept),
             notes=(*notes, *copy_notes),
             key=self.key,
             parent_key=self.below,
         )
-        return group_records(summary, *copied_messages)
+        return group_records(summary, *copies)
 
 
 def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tuple[str, ...]]:
-    """Parse the messages in a compaction, merging consecutive results; return notes on unknown ones too.
-
-    Usage is ignored, since it belongs to another context.
-    """
+    """Parse the messages in a compaction without their usage; consecutive results are merged, unknown ones noted."""
     records, notes = list[MessageRecord](), list[str]()
     for message in messages:
         try:

@@ -58,13 +58,8 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
 def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:
     start_time = max((time for time in session.facts.time[:1] if time >= 0), default=-1)
     cwd = session.info.cwd or str(Path.cwd())
-    yield {
-        "type": "session",
-        "version": 3,
-        "id": str(uuid.uuid4()),
-        "timestamp": format_iso_time(start_time),
-        "cwd": cwd,
-    }
+    header = {"type": "session", "version": 3, "id": str(uuid.uuid4())}
+    yield {**header, "timestamp": format_iso_time(start_time), "cwd": cwd}
     for number, (entry, time) in enumerate(_build_entry_bodies(session, losses), 1):
         if entry["type"] == "compaction":
             entry["firstKeptEntryId"] = f"{number + 1:08x}"  # it keeps no earlier entries

@@ -92,14 +92,14 @@ class GeminiShape(DocumentShape):
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         return [
             {
-                "name": parse_id(declaration.get("name")),
-                "description": declaration.get("description"),
-                "input_schema": declaration.get("parametersJsonSchema")
-                or declaration.get("parameters")
+                "name": parse_id(function.get("name")),
+                "description": function.get("description"),
+                "input_schema": function.get("parametersJsonSchema")
+                or function.get("parameters")
                 or {"type": "object"},
             }
             for tool in parse_tool_schemas(run.get("tools"))
-            for declaration in parse_tool_schemas(tool.get("functionDeclarations"))
+            for function in parse_tool_schemas(tool.get("functionDeclarations"))
         ]
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
@@ -189,11 +189,7 @@ class Request:
 
 
 def split_request(body: Body) -> Request:
-    """Split the body of a request into its parts.
-
-    Raises:
-        ValueError: it is not a request with messages.
-    """
+    """Split the body of a request into its parts; raises ValueError if it has no messages."""
     api = detect_api(body)
     if api is None:
         raise ValueError("a JSON body of another API: no messages, input or contents")

@@ -40,10 +40,7 @@ _SUMMARY_TAG = re.compile(r"<(?:summary|state_snapshot)>(.*?)</", re.DOTALL)
 
 @dataclass
 class Place:
-    """Place of a message in the log: the number of an exchange, the bytes there, and the number of blocks to skip.
-
-    If there are several messages, they are parts of one record.
-    """
+    """Place in the log: number of the exchange, bytes of one message or of several in one record, blocks to skip."""
 
     exchange: int
     elements: tuple[Element, ...]
@@ -143,19 +140,19 @@ class Conversation:
         while alignment.item_count < len(self.items) and element_count < len(elements):
             number, element = alignment.item_count, elements[element_count]
             if self._elements[number] != element:
-                known_signature, signature = (
+                old, new = (
                     self.sign(number),
                     sign_element(self.shape, element, self.items[number].place),
                 )
-                if signature == known_signature:
-                    alignment.changed.append((number, element, signature))
-                elif not signature:
+                if new == old:
+                    alignment.changed.append((number, element, new))
+                elif not new:
                     element_count += 1
                     continue
-                elif not known_signature:
+                elif not old:
                     alignment.item_count += 1
                     continue
-                elif not self._compare(alignment, element, known_signature, signature, element_count):
+                elif not self._compare(alignment, element, old, new, element_count):
                     break
             alignment.item_count += 1
             element_count += 1
@@ -166,24 +163,18 @@ class Conversation:
             alignment.has_reply = any(self.places[item.place].is_reply for item in self.items[: alignment.item_count])
         return alignment
 
-    def _compare(
-        self, alignment: _Alignment, element: Element, known_signature: Signature, signature: Signature, at: int
-    ) -> bool:
+    def _compare(self, alignment: _Alignment, element: Element, old: Signature, new: Signature, at: int) -> bool:
         """Return whether a message is a known one with other results, or with more or fewer blocks."""
-        if signature[: len(known_signature)] == known_signature:
-            alignment.extended.append((at, len(known_signature) - 1))
-        elif strip_results(signature) == strip_results(known_signature):
-            alignment.cleared += [
-                str(part[1]) for part, old_part in zip(signature, known_signature, strict=True) if part != old_part
-            ]
-        elif 1 < len(signature) < len(known_signature) and set(signature) <= set(known_signature):
+        if new[: len(old)] == old:
+            alignment.extended.append((at, len(old) - 1))
+        elif strip_results(new) == strip_results(old):
+            alignment.cleared += [str(part[1]) for part, old_part in zip(new, old, strict=True) if part != old_part]
+        elif 1 < len(new) < len(old) and set(new) <= set(old):
             key = self.items[alignment.item_count].key
-            alignment.cleared += [
-                (key, number) for number, part in enumerate(known_signature[1:]) if part not in signature
-            ]
+            alignment.cleared += [(key, number) for number, part in enumerate(old[1:]) if part not in new]
         else:
             return False
-        alignment.changed.append((alignment.item_count, element, signature))
+        alignment.changed.append((alignment.item_count, element, new))
         return True
 
     def add(self, exchange: Exchange, request: Request, alignment: _Alignment, summary: Summary | None) -> None:
@@ -319,7 +310,7 @@ class RequestLog:
     def _choose(self, exchange: Exchange, request: Request) -> tuple[Conversation, _Alignment, Summary | None]:
         """Return the conversation to which a request belongs, their comparison, and the summary of a new context."""
         elements = request.elements[request.lead :]
-        best_conversation, best_alignment = None, _Alignment()
+        base, base_alignment = None, _Alignment()
         candidates = [
             each
             for each in self.conversations
@@ -329,12 +320,10 @@ class RequestLog:
         ]
         for each in candidates:
             alignment = each.align(elements)
-            if alignment.item_count and (
-                best_conversation is None or alignment.element_count >= best_alignment.element_count
-            ):
-                best_conversation, best_alignment = each, alignment
-        if best_conversation and best_alignment.item_count == len(best_conversation.items):
-            return best_conversation, best_alignment, None
+            if alignment.item_count and (base is None or alignment.element_count >= base_alignment.element_count):
+                base, base_alignment = each, alignment
+        if base and base_alignment.item_count == len(base.items):
+            return base, base_alignment, None
         side_probes = {
             probe
             for each in self.conversations
@@ -342,25 +331,19 @@ class RequestLog:
             for step in each.steps
             for probe in step.probes
         }
-        matched_count = best_alignment.element_count
+        matched_count = base_alignment.element_count
         has_nothing_new = matched_count == len(elements)  # nothing new: maybe the same summary once more
-        owners = (
-            [best_conversation] if best_conversation else [each for each in candidates if each.has_tools] or candidates
-        )
+        owners = [base] if base else [each for each in candidates if each.has_tools] or candidates
         for owner in sorted(owners, key=lambda each: -each.time):
             probes = {*owner.steps[-1].probes, *([] if has_nothing_new else side_probes)}
             if summary := _find_summary(owner, elements, 0 if has_nothing_new else matched_count, probes):
                 return owner, owner.align(elements), summary
-        if best_conversation and best_alignment.has_reply:
+        if base and base_alignment.has_reply:
             replaced_signatures = {
-                best_conversation.sign(number)
-                for number in range(best_alignment.item_count, len(best_conversation.items))
+                base.sign(number) for number in range(base_alignment.item_count, len(base.items))
             } - {()}
-            is_cut = any(
-                sign_element(best_conversation.shape, each, -1) in replaced_signatures
-                for each in elements[matched_count:]
-            )
-            return best_conversation, best_alignment, Summary() if is_cut else None
+            is_cut = any(sign_element(base.shape, each, -1) in replaced_signatures for each in elements[matched_count:])
+            return base, base_alignment, Summary() if is_cut else None
         for owner in candidates:  # calls have ids of their own: whoever shares one has the same history, cut in front
             calls = {sign for each in elements for sign in sign_element(owner.shape, each, -1) if sign[0] == "call"}
             if calls and any(sign in calls for number in range(len(owner.items)) for sign in owner.sign(number)):

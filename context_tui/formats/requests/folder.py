@@ -200,10 +200,11 @@ class RequestFolder:
         paired = {*self._pairs.values()}
         open_requests = [file for file in requests if file.name not in self._pairs]
         pending = sorted((file for file in responses if file.name not in paired), key=lambda file: file.changed)
-        is_ambiguous = self._is_ambiguous(open_requests, pending)
+        events = sorted([(file.changed, 1) for file in open_requests] + [(file.changed, -1) for file in pending])
+        is_ambiguous = max(accumulate(step for _, step in events), default=0) > 1  # several requests are open at once
         followed: dict[Signature, set[tuple[Signature, int]]] = {}  # histories, by the reply that comes after
-        for first_signature, _, last_reply, reply in map(self._read_tail, requests if is_ambiguous else ()):
-            followed.setdefault(reply, set()).add((first_signature, last_reply))
+        for head, _, last_reply, reply in map(self._read_tail, requests if is_ambiguous else ()):
+            followed.setdefault(reply, set()).add((head, last_reply))
         for response in pending if is_ambiguous else ():
             reply = sign_element(ANTHROPIC.shape(), msgspec.Raw(self._read(response.name)), 0)
             histories = followed.get(reply, set()) if reply else set()
@@ -219,10 +220,6 @@ class RequestFolder:
                 self._pairs[match.name] = response.name
                 open_requests.remove(match)
 
-    def _is_ambiguous(self, requests: list[_File], responses: list[_File]) -> bool:
-        events = sorted([(file.changed, 1) for file in requests] + [(file.changed, -1) for file in responses])
-        return max(accumulate(step for _, step in events), default=0) > 1
-
     def _read_tail(self, file: _File) -> tuple[Signature, int, int, Signature]:
         """Return the signature of a request's first message, its length, and place and signature of its last reply."""
         if file not in self._tails:
@@ -231,14 +228,10 @@ class RequestFolder:
                 elements = decode_items(_decode_members(self._read(file.name)).get(ANTHROPIC.key)) or []
             except ValueError:
                 elements = []
-            replies = [
-                number for number, each in enumerate(elements) if b'"role":"assistant"' in bytes(memoryview(each)[:40])
-            ]
+            replies = [n for n, each in enumerate(elements) if b'"role":"assistant"' in bytes(memoryview(each)[:40])]
             last_reply = replies[-1] if replies else -1
-            first_signature, reply = (
-                sign_element(shape, elements[number], number) if elements else () for number in (0, last_reply)
-            )
-            self._tails[file] = first_signature, len(elements), last_reply, reply if replies else ()
+            head, reply = (sign_element(shape, elements[n], n) if elements else () for n in (0, last_reply))
+            self._tails[file] = head, len(elements), last_reply, reply if replies else ()
         return self._tails[file]
 
     def _read(self, name: str) -> bytes:

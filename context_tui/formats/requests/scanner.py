@@ -73,11 +73,7 @@ class LogSource(Protocol):
     """Number that grows when the log's file is emptied or replaced."""
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
-        """Return the exchanges in order, and problems of the log itself.
-
-        Raises:
-            UnreadableSession: it cannot be read.
-        """
+        """Return the exchanges in order, and problems of the log itself."""
 
     def read_session_facts(self, group: str) -> SessionFacts:
         """Return facts of a run from the agent's own file."""
@@ -105,11 +101,7 @@ class OpenLog:
             return self.log
 
     def list_sessions(self) -> list[SessionInfo]:
-        """Return the conversations as sessions. Sub-agents belong to the first conversation of their run.
-
-        Raises:
-            UnreadableSession: there is none.
-        """
+        """Return the conversations as sessions. Sub-agents belong to the first conversation of their run."""
         log, path = self.update(), str(self.source.path)
         sessions = []
         for name, conversation in log.list_by_id().items():
@@ -131,19 +123,12 @@ class OpenLog:
                 )
             )
         if not sessions:
-            reasons = [
-                f"{conversation.where}: {conversation.what}"
-                for conversation in [*self.problems, *log.problems.values()]
-            ]
+            reasons = [f"{each.where}: {each.what}" for each in [*self.problems, *log.problems.values()]]
             raise UnreadableSession(f"{path}: holds no conversation; {'; '.join(reasons[:3]) or 'no request'}")
         return sessions
 
     def find_conversation(self, session_id: str) -> Conversation:
-        """Return the conversation of a session.
-
-        Raises:
-            UnreadableSession: there is none.
-        """
+        """Return the conversation of a session; raises UnreadableSession if there is none."""
         conversation = self.update().list_by_id().get(session_id)
         if conversation is None:
             self.list_sessions()  # where there is none at all, this says why

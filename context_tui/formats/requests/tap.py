@@ -43,11 +43,7 @@ class Blobs:
         return self.values.get(digest)
 
     def resolve(self, element: Element) -> Element:
-        """Return the part to which an element refers; any other element unchanged.
-
-        Raises:
-            ValueError: the part is missing.
-        """
+        """Return the part to which an element refers (ValueError if it is missing), or else the element."""
         if not isinstance(element, msgspec.Raw) or not bytes(memoryview(element)[:40]).startswith(_REFERENCE_START):
             return element
         reference = decode_element(element)
@@ -123,10 +119,6 @@ def _decode(element: Element) -> dict[str, Element]:
     if members is None:
         raise ValueError("not a JSON object")
     return members
-
-
-def _copy(element: Any) -> msgspec.Raw:
-    return msgspec.Raw(bytes(memoryview(element)))
 
 
 class TapDatabase:
@@ -213,8 +205,8 @@ class TapFile:
         members = decode_members(data) or {}
         self._records = decode_items(members.get("records") if members else data) or []
         for digest, value in (decode_members(members.get("blobs")) or {}).items():
-            inner: dict[str, Any] = decode_members(value) or {}
-            self._blobs.values[digest] = _copy(inner.get("payload", value))
+            payload: Any = (decode_members(value) or {}).get("payload", value)
+            self._blobs.values[digest] = msgspec.Raw(bytes(memoryview(payload)))
 
     def _read_line(self, offset: int, length: int) -> Body:
         with open_regular(self.path) as file:

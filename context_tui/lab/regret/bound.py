@@ -1,10 +1,9 @@
-"""Bound of regret-free dropping: the most that could be dropped at each call if all later uses were known.
+"""Bound of regret-free dropping: the tokens that could be dropped at each call if all later uses were known.
 
-A block may be dropped before a call if its content was sent at least once, if no use of it comes at that call or later
-(:mod:`~.index`), and if the recording still had it. Each use is served by the newest block that held the needle, so
-that older copies may be dropped. Keeping an older, smaller copy instead might allow a little more, so this bounds what
-one policy could have reached, and is no proof that none could drop more. All sizes are estimated tokens (``bytes/4``)
-of the blocks as recorded.
+A block may be dropped before a call if its content was sent at least once, if no use of it follows (:mod:`~.index`),
+and if the recording still had it. Each use is attributed to the newest block that held the needle; older copies may be
+dropped. Another choice of copies might allow to drop slightly more. All sizes are estimated tokens (``bytes/4``) of the
+blocks as recorded.
 """
 
 from __future__ import annotations
@@ -23,9 +22,12 @@ from context_tui.tokens.estimators import bytes4
 
 @dataclass(frozen=True)
 class BoundShare:
-    """Tokens by call, of some blocks: ``droppable`` without regret, and ``dropped_unused`` by the policy.
+    """Tokens by call of a set of blocks.
 
-    What a policy dropped too early counts from where nothing uses it any more; ``dropped`` counts it at once.
+    Attributes:
+        droppable: tokens that could be dropped without regret.
+        dropped: tokens that the policy dropped.
+        dropped_unused: the same, but a block counts only after its last use.
     """
 
     droppable: Sequence[int]
@@ -34,23 +36,23 @@ class BoundShare:
 
     @property
     def remaining(self) -> list[int]:
-        """Tokens by call that were still sent although nothing used them any more."""
+        """Tokens by call that were still sent after their last use."""
         return [droppable - dropped for droppable, dropped in zip(self.droppable, self.dropped_unused, strict=True)]
 
     @property
     def wasted_tokens(self) -> int:
-        """Sum of :attr:`remaining` over all calls: the tokens sent that tuning could save."""
+        """Tokens sent after their last use, over all calls."""
         return sum(self.droppable) - sum(self.dropped_unused)
 
     @property
     def achieved_share(self) -> float | None:
-        """Share of the maximum that was dropped, over all calls; None where nothing could be dropped."""
+        """Share of the droppable tokens that the policy dropped, over all calls; None if there are none."""
         return sum(self.dropped_unused) / sum(self.droppable) if sum(self.droppable) else None
 
 
 @dataclass(frozen=True)
 class RegretBound:
-    """Bound for tool results alone, as most policies drop nothing else, and for all blocks."""
+    """Bound for tool results, as most policies drop nothing else, and for all blocks."""
 
     results: BoundShare
     everything: BoundShare
@@ -58,7 +60,7 @@ class RegretBound:
 
 @dataclass(frozen=True)
 class _ZeroRegretDrops:
-    """Possible drops without regret: by row the first message, and by call the tokens."""
+    """Possible drops without regret: by block row, the message from which on; by call, the tokens."""
 
     droppable_from: Sequence[int]
     results: Sequence[int]
@@ -66,25 +68,29 @@ class _ZeroRegretDrops:
 
 
 def compute_regret_bound(replay: Replay, uses: UseIndex) -> RegretBound:
-    """Compute how much the policy of *replay* dropped of what could have been dropped without regret.
+    """Compute the share that the policy of *replay* dropped of the content that could be dropped without regret.
 
-    Takes time linear in what was dropped and in the calls, apart from the first replay of a session.
+    Takes time linear in the dropped blocks and in the calls; the first replay of a session also in all its blocks.
     """
-    best, remaining, facts = _get_zero_regret_drops(replay, uses), RemainingContext(replay, uses), uses.session.facts
+    key = "bound", replay.recorded
+    if key not in uses.memo:
+        uses.memo[key] = _compute_zero_regret_drops(replay.calls, uses, replay.recorded)
+    possible: _ZeroRegretDrops = uses.memo[key]
+    remaining, facts = RemainingContext(replay, uses), uses.session.facts
     results, everything = _PolicyDrops(replay.calls), _PolicyDrops(replay.calls)
     removed_by_recording = uses.removed_by_recording[replay.recorded]
     for row, removed_at in replay.removed_by_policy.items():
-        since = max(best.droppable_from[row], removed_at)
-        until = removed_by_recording.get(row, NEVER_REMOVED)
+        unused_from = max(possible.droppable_from[row], removed_at)
+        end = removed_by_recording.get(row, NEVER_REMOVED)
         tokens = remaining.count_removed_tokens(row)
-        for each in (results, everything) if facts.kind[row] == Kind.TOOL_RESULT else (everything,):
-            each.dropped_unused.add(since, until, tokens)
-            each.dropped.add(removed_at, until, tokens)
-    return RegretBound(results.build_share(best.results), everything.build_share(best.everything))
+        for drops in (results, everything) if facts.kind[row] == Kind.TOOL_RESULT else (everything,):
+            drops.dropped_unused.add(unused_from, end, tokens)
+            drops.dropped.add(removed_at, end, tokens)
+    return RegretBound(results.build_share(possible.results), everything.build_share(possible.everything))
 
 
 class _PolicyDrops:
-    """Drops of a policy, by call."""
+    """Dropped tokens of a policy, by call."""
 
     def __init__(self, calls: Sequence[ModelCall]) -> None:
         self.dropped_unused, self.dropped = _TokensByCall(calls), _TokensByCall(calls)
@@ -94,29 +100,21 @@ class _PolicyDrops:
 
 
 class _TokensByCall:
-    """Tokens by call, added over ranges of messages."""
+    """Tokens by call, to which ranges of messages are added."""
 
     def __init__(self, calls: Sequence[ModelCall]) -> None:
         self.messages = [call.message for call in calls]
         self.deltas = [0] * (len(calls) + 1)
 
-    def add(self, since: int, until: int, tokens: int) -> None:
-        """Add tokens to every call from message *since* on, before message *until*."""
-        first, end = bisect_left(self.messages, since), bisect_left(self.messages, until)
-        if first < end:
-            self.deltas[first] += tokens
-            self.deltas[end] -= tokens
+    def add(self, start: int, end: int, tokens: int) -> None:
+        """Add tokens to every call from message *start* up to message *end*."""
+        first_call, end_call = bisect_left(self.messages, start), bisect_left(self.messages, end)
+        if first_call < end_call:
+            self.deltas[first_call] += tokens
+            self.deltas[end_call] -= tokens
 
     def accumulate_by_call(self) -> list[int]:
         return list(accumulate(self.deltas[:-1]))
-
-
-def _get_zero_regret_drops(replay: Replay, uses: UseIndex) -> _ZeroRegretDrops:
-    key = "bound", replay.recorded
-    if key not in uses.memo:
-        uses.memo[key] = _compute_zero_regret_drops(replay.calls, uses, replay.recorded)
-    drops: _ZeroRegretDrops = uses.memo[key]
-    return drops
 
 
 def _compute_zero_regret_drops(
@@ -127,10 +125,10 @@ def _compute_zero_regret_drops(
     results, everything, droppable_from = _TokensByCall(calls), _TokensByCall(calls), []
     for row in range(uses.block_count):
         next_call = bisect_right(messages, facts.block_message[row])
-        first = messages[next_call] + 1 if next_call < len(messages) else NEVER_REMOVED
-        droppable_from.append(max(first, uses.find_last_use(row) + 1))
-        until, tokens = removed_by_recording.get(row, NEVER_REMOVED), bytes4(facts, row)
-        everything.add(droppable_from[row], until, tokens)
+        sent_before = messages[next_call] + 1 if next_call < len(messages) else NEVER_REMOVED
+        droppable_from.append(max(sent_before, uses.find_last_use(row) + 1))
+        end, tokens = removed_by_recording.get(row, NEVER_REMOVED), bytes4(facts, row)
+        everything.add(droppable_from[row], end, tokens)
         if facts.kind[row] == Kind.TOOL_RESULT:
-            results.add(droppable_from[row], until, tokens)
+            results.add(droppable_from[row], end, tokens)
     return _ZeroRegretDrops(droppable_from, results.accumulate_by_call(), everything.accumulate_by_call())

@@ -17,12 +17,12 @@ from context_tui.session.jsontext import compact_text
 from context_tui.tokens.estimators import bytes4
 
 DROPPED_DESCRIPTION = "blocks whose content the policy removed from the context, each counted once"
-"""What ``Regret.dropped`` counts: the denominator."""
+"""Description of ``Regret.dropped``, the denominator."""
 USED_LATER_DESCRIPTION = (
     "those blocks whose content the recorded run needed later and the policy's context held nowhere else; "
     "re-fetches are a lower bound, as the recorded agent still had the content"
 )
-"""What ``Regret.used_later`` counts: the numerator."""
+"""Description of ``Regret.used_later``, the numerator."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class RegretCase:
 
     Attributes:
         tier: highest tier of its uses.
-        message, block: message of the dropped block, and its ordinal there; ``row`` is its row.
+        message, block, row: message of the dropped block, its ordinal there, and its row.
         dropped: the message before which the policy removed its content.
-        later, later_block: the first assistant message of that tier that used it, and the block there.
-        needle: the text that was used, as it stands in both blocks (apart from surrounding white space).
+        later, later_block: the first assistant message with a use of that tier, and the ordinal of its block.
+        needle: the text that both blocks contain.
         evidence: the call or line that shows the use.
-        tokens: estimated tokens (``bytes/4``) dropped of it.
+        tokens: estimated tokens (``bytes/4``) that were dropped of the block.
     """
 
     tier: UseTier
@@ -53,17 +53,14 @@ class RegretCase:
 
 @dataclass(frozen=True)
 class Regret:
-    """Blocks that were dropped and needed later, each counted once.
-
-    See :data:`DROPPED_DESCRIPTION` and :data:`USED_LATER_DESCRIPTION`.
+    """Blocks that were dropped and needed later (:data:`DROPPED_DESCRIPTION`, :data:`USED_LATER_DESCRIPTION`).
 
     Attributes:
-        dropped, tokens_dropped: number of blocks, and their estimated tokens (``bytes/4``), less what stands in the
-            place of truncated ones.
-        used_later, tokens_used_later: those of the cases.
-        by_tier: cases by tier; ``tokens_by_tier`` their tokens.
-        refetched_after_edit: dropped blocks that are no case: the agent had changed their file
-            before it read it again.
+        dropped, tokens_dropped: number of dropped blocks, and estimated tokens (``bytes/4``) dropped of them.
+        used_later, tokens_used_later: number and tokens of the cases.
+        by_tier, tokens_by_tier: number and tokens of the cases by tier.
+        refetched_after_edit: number of dropped blocks that the agent read again after it had changed the file. They
+            are no cases.
         cases: in the order of the dropped blocks.
     """
 
@@ -78,7 +75,7 @@ class Regret:
 
 
 class _Truncation(NamedTuple):
-    """First truncation of a block: the plan and the remaining text."""
+    """First truncation of a block, and its plan."""
 
     plan: Plan
     change: Change
@@ -86,7 +83,7 @@ class _Truncation(NamedTuple):
 
 @dataclass
 class RemainingContext:
-    """Content that a replay left in its context."""
+    """Content that remains in the context of a replay."""
 
     replay: Replay
     uses: UseIndex
@@ -108,11 +105,11 @@ class RemainingContext:
 
     @cached_property
     def removed(self) -> dict[int, int]:
-        """Return the message before which a truncated block was removed altogether, by row."""
+        """Message before which a truncated block was removed, by row."""
         removals: dict[int, int] = {}
         for firing in self.replay.firings if self.truncations else ():
             order, facts = firing.plan.context.order, firing.plan.context.facts
-            dropped = (order[position] for each in firing.plan.dropped_ranges for position in each)
+            dropped = (order[position] for span in firing.plan.dropped_ranges for position in span)
             rows = [row for message in dropped for row in facts.blocks_of(message)]
             if firing.cleared:
                 rows += (row for row, change in firing.plan.changes.items() if change.action != "truncate")
@@ -121,29 +118,26 @@ class RemainingContext:
         return removals
 
     def contains(self, row: int, needle: str, message: int) -> bool:
-        """Return whether content of a block is in the policy's context just before a message."""
+        """Return whether a needle of a block is in the policy's context just before a message."""
         if self.removed_by_recording.get(row, NEVER_REMOVED) <= message:
             return False
-        return self.replay.removed_by_policy.get(row, NEVER_REMOVED) > message or self._truncation_contains(
-            row, needle, message
-        )
-
-    def _truncation_contains(self, row: int, needle: str, message: int) -> bool:
-        cut = self.truncations.get(row)
-        if cut is None or self.removed.get(row, NEVER_REMOVED) <= message:
+        if self.replay.removed_by_policy.get(row, NEVER_REMOVED) > message:
+            return True
+        truncation = self.truncations.get(row)
+        if truncation is None or self.removed.get(row, NEVER_REMOVED) <= message:
             return False
-        text = self._render_truncated(row, cut)
+        text = self._render_truncated(row, truncation)
         return needle in text or compact_text(needle)[1:-1] in text
 
-    def _render_truncated(self, row: int, cut: _Truncation) -> str:
-        body, render = cut.change.body, cut.change.render
+    def _render_truncated(self, row: int, truncation: _Truncation) -> str:
+        body, render = truncation.change.body, truncation.change.render
         if body.text is not None or render is None:
             return body.text or ""
-        earlier = cut.plan.context.replacements.get(row)
+        earlier = truncation.plan.context.replacements.get(row)
         return render(earlier.text if earlier else self._read_body(row))
 
     def _read_body(self, row: int) -> Any:
-        """Read the part of a block that can be truncated, once for all replays."""
+        """Read the replaceable part of a block, once for all replays."""
         bodies: dict[int, Any] = self.uses.memo.setdefault("bodies", {})
         if row not in bodies:
             session = self.uses.session
@@ -152,7 +146,7 @@ class RemainingContext:
         return bodies[row]
 
     def find_unsatisfied_use(self, row: int) -> BlockUse | None:
-        """Return the first use of the highest tier of a block whose content is missing; None where all is there."""
+        """Return the first use of the highest tier whose content is not in the policy's context, or None."""
         removed_at = self.removed_by_recording.get(row, NEVER_REMOVED)
         for use in self.uses.by_row.get(row, ()):
             if use.message >= removed_at or self.contains(row, use.needle, use.message):
@@ -163,13 +157,13 @@ class RemainingContext:
 
     def count_removed_tokens(self, row: int) -> int:
         """Return the estimated tokens removed of a block."""
-        cut = self.truncations.get(row)
-        remaining = cut.change.body.tokens if cut is not None and row not in self.removed else 0
+        truncation = self.truncations.get(row)
+        remaining = truncation.change.body.tokens if truncation is not None and row not in self.removed else 0
         return max(bytes4(self.uses.session.facts, row) - remaining, 0)
 
 
 def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
-    """Compute what *replay* dropped and the recorded run needed later, in time linear in what was dropped.
+    """Compute the regret of *replay*, in time linear in the dropped blocks.
 
     Args:
         replay: a replay of a session.
@@ -191,17 +185,13 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
             )
         elif any(message >= replay.removed_by_policy[row] for message in uses.stale_refetches.get(row, ())):
             refetched_after_edit += 1
-    by_tier, tokens_by_tier = dict.fromkeys(TIERS, 0), dict.fromkeys(TIERS, 0)
-    for case in cases:
-        by_tier[case.tier] += 1
-        tokens_by_tier[case.tier] += case.tokens
-    tokens_used_later = sum(case.tokens for case in cases)
+    tokens_by_tier = {tier: sum(case.tokens for case in cases if case.tier == tier) for tier in TIERS}
     return Regret(
         len(replay.removed_by_policy),
         len(cases),
         tokens_dropped,
-        tokens_used_later,
-        by_tier,
+        sum(tokens_by_tier.values()),
+        {tier: sum(case.tier == tier for case in cases) for tier in TIERS},
         tokens_by_tier,
         refetched_after_edit,
         tuple(cases),
@@ -209,10 +199,9 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
 
 
 class ReusedBlock(NamedTuple):
-    """Block (its row) removed by a compaction, and the first use of its content, of the highest tier.
+    """Block (its row) removed by a compaction, and the first later use of its content, in the highest tier.
 
-    ``row_copies`` are the rows of blocks in the context that still had the used content, such as the summary;
-    none where the agent guessed, fetched or typed it again.
+    ``row_copies`` are the rows of blocks in the context, such as the summary, that still held the used content.
     """
 
     row: int
@@ -229,8 +218,7 @@ def find_reused_blocks(compaction: RecordedCompaction, uses: UseIndex) -> list[R
     removals, facts = uses.removed_by_recording["keep"], compaction.session.facts
     blocks = []
     for row in compaction.removed_blocks:
-        later = (use for use in uses.by_row.get(row, ()) if use.message >= compaction.message)
-        use = next(later, None)
+        use = next((use for use in uses.by_row.get(row, ()) if use.message >= compaction.message), None)
         if use is None:
             continue
         row_copies = tuple(

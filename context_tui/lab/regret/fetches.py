@@ -1,4 +1,4 @@
-"""Content that calls fetched, and its later fetches."""
+"""Log of the content that calls fetched, which finds calls that fetch it again."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from context_tui.lab.regret.needles import MIN_LINE_LENGTH
 from context_tui.lab.regret.tool_calls import CallEffect, is_same_file
 
 MAX_EARLIER_FETCHES = 20
-"""Fetches of the same, newest first, that are looked at for what is fetched again."""
+"""Maximum number of earlier fetches of one call or file that are compared with a new one."""
 SAME_CALL_SHARE, SAME_FILE_SHARE = 0.95, 0.5
-"""Shares of a result's lines that stood in an earlier one: of the same call, and of a read of the same file."""
+"""Minimum shares of a result's lines that an earlier result has, too: of any call, and of a read of the same file."""
 MIN_REPEATED_LINES = 3
-"""Lines that a read of the same file must at least get again, where it gets others too."""
+"""Minimum number of lines that a different read of the same file has in common with the earlier one."""
 MIN_FETCHED_CHARS = 40
-"""Characters of a result from which on fetching it again says something."""
+"""Minimum length of a result in characters."""
 
 
 class Fetch(NamedTuple):
-    """Content that a block read or wrote: its row and message, its call, and its lines, in order."""
+    """Content that a call read or wrote: row and message of the block, effect of the call, and lines in order."""
 
     row: int
     message: int
@@ -31,9 +31,9 @@ class Fetch(NamedTuple):
 
 
 class Refetch(NamedTuple):
-    """Call of *message* (its block's row is *block*) that fetches again what an earlier block and its *copies* held.
+    """Call (*block* of *message*) that fetches content again which an earlier block and its *copies* contain.
 
-    ``line`` is one of the lines fetched again: the middle one of those in the fewest blocks, preferably of some length.
+    ``line`` is one of the lines fetched again, preferably a rare and long one.
     """
 
     earlier_row: int
@@ -45,18 +45,18 @@ class Refetch(NamedTuple):
 
 
 class FetchLog:
-    """Log of everything fetched so far.
+    """Log of the fetches so far.
 
-    ``refetches`` lists what was fetched again. ``stale`` maps rows of blocks to messages whose calls read the same file
-    after the agent had changed it.
+    ``refetches`` lists the calls that fetched content again. ``stale`` maps rows of blocks to the messages that read
+    the same file after the agent had changed it.
     """
 
     def __init__(self) -> None:
         self.refetches: list[Refetch] = []
         self.stale: dict[int, list[int]] = defaultdict(list)
-        newest = partial(deque[Fetch], maxlen=MAX_EARLIER_FETCHES)
-        self._by_key: dict[str, deque[Fetch]] = defaultdict(newest)
-        self._by_name: dict[str, deque[Fetch]] = defaultdict(newest)
+        make_queue = partial(deque[Fetch], maxlen=MAX_EARLIER_FETCHES)
+        self._by_key: dict[str, deque[Fetch]] = defaultdict(make_queue)
+        self._by_name: dict[str, deque[Fetch]] = defaultdict(make_queue)
         self._edits: dict[str, list[tuple[int, str]]] = defaultdict(list)
 
     def add_write(self, write: Fetch) -> None:
@@ -70,11 +70,11 @@ class FetchLog:
             self._edits[_get_file_name(path)].append((message, path))
 
     def add_fetch(self, fetch: Fetch, call_message: int, call_row: int) -> None:
-        """Add a result; ``call_message`` is the message of its call, ``call_row`` the row of that."""
+        """Add a result, given the message and the block row of its call."""
         if sum(map(len, fetch.lines)) < MIN_FETCHED_CHARS:
             return
         earlier = self._find_earlier(fetch)
-        holder = next((each for each in earlier if self._is_refetch(fetch, each)), None)
+        holder = next((candidate for candidate in earlier if self._is_refetch(fetch, candidate)), None)
         if holder is not None:
             if self._was_edited_since(holder, fetch):
                 self.stale[holder.row].append(call_message)
@@ -86,12 +86,13 @@ class FetchLog:
 
     def _find_earlier(self, new: Fetch) -> list[Fetch]:
         """Return the earlier fetches of the same call or file, newest first."""
-        by_row = {each.row: each for each in self._by_key[new.effect.fetch_key]}
+        by_row = {fetch.row: fetch for fetch in self._by_key[new.effect.fetch_key]}
         for path in new.effect.read_paths:
-            for each in self._by_name[_get_file_name(path)]:
-                if any(is_same_file(path, one) for one in (*each.effect.read_paths, *each.effect.changed_paths)):
-                    by_row[each.row] = each
-        return sorted((each for each in by_row.values() if each.message < new.message), key=lambda each: -each.row)
+            for fetch in self._by_name[_get_file_name(path)]:
+                if fetch.effect.concerns([path]):
+                    by_row[fetch.row] = fetch
+        earlier = (fetch for fetch in by_row.values() if fetch.message < new.message)
+        return sorted(earlier, key=lambda fetch: -fetch.row)
 
     @staticmethod
     def _is_refetch(new: Fetch, earlier: Fetch) -> bool:
@@ -105,20 +106,20 @@ class FetchLog:
     def _was_edited_since(self, earlier: Fetch, new: Fetch) -> bool:
         for path in new.effect.read_paths:
             edits = self._edits[_get_file_name(path)]
-            since = bisect_right(edits, earlier.message, key=lambda edit: edit[0])
-            if any(is_same_file(path, changed) for _, changed in edits[since:]):
+            start = bisect_right(edits, earlier.message, key=lambda edit: edit[0])
+            if any(is_same_file(path, changed_path) for _, changed_path in edits[start:]):
                 return True
         return False
 
 
 def _build_refetch(new: Fetch, holder: Fetch, earlier: list[Fetch], call_message: int, call_row: int) -> Refetch:
     lines = [line for line in new.lines if line in holder.lines]
-    holders = Counter(line for each in earlier for line in lines if line in each.lines)
-    fewest = min(holders.values())
-    rare = [line for line in lines if holders[line] == fewest]
-    rare = [line for line in rare if len(line) >= MIN_LINE_LENGTH] or rare
-    line = rare[len(rare) // 2]
-    copies = tuple(each.row for each in earlier if each is not holder and line in each.lines)
+    holder_counts = Counter(line for fetch in earlier for line in lines if line in fetch.lines)
+    lowest_count = min(holder_counts.values())
+    rare_lines = [line for line in lines if holder_counts[line] == lowest_count]
+    rare_lines = [line for line in rare_lines if len(line) >= MIN_LINE_LENGTH] or rare_lines
+    line = rare_lines[len(rare_lines) // 2]
+    copies = tuple(fetch.row for fetch in earlier if fetch is not holder and line in fetch.lines)
     return Refetch(holder.row, call_message, call_row, new.effect, line, copies)
 
 

@@ -1,18 +1,17 @@
 """Index of a session: the later uses of each block's content. Built once, and shared by all replays.
 
-A *use* belongs to one block that held the needle: the block from which most of the message's needles can come, and the
-newest of several. Other blocks that held it are its *copies*. So a use is lost only if the block and all copies are
-removed, and keeping every such block until its last use loses none.
+A *use* is an assistant message with a text (*needle*) that earlier blocks contain. It belongs to one of these blocks:
+the one that contains most of the message's needles, or the newest of several. The other blocks are *copies*. A use is
+lost only if the block and all copies were removed.
 
-- *re-fetch*: a call fetches again what a block holds: the same call with the same result, or a read of the same file of
-  which at least half the lines were in the block. If the agent changed the file in between, it reads something new:
-  such calls are counted separately, and are no use. Commands that do more than read, and those that check a state
-  (``git status``, a test run), are repeated for another reason, and fetch nothing.
-- *edit*: the old text of an edit, by line; or the content that a rewritten file keeps.
-- *reference*: something rare in a message of the assistant: a long line, a path, a long number or hash, or two shorter
-  lines and names in code (:mod:`~.needles`). Rare is what at most :data:`MAX_HOLDERS` blocks held before; what is in
-  the system prompt or in a tool's description is never lost. A line, phrase or command that the assistant wrote first
-  is no reference: it may repeat it without looking.
+- *re-fetch*: a call fetches the content of a block again: the same call with the same result, or a read of the same
+  file with at least half its lines from the block. If the agent had changed the file in between, the call is counted
+  separately and is no use. Commands that do more than read, and commands that check a state (``git status``, a test
+  run), fetch nothing.
+- *edit*: the old text of an edit, by line; or lines that remain in a rewritten file.
+- *reference*: a rare needle in an assistant's message: a long line, a path, a long number or hash, or two shorter lines
+  or names in code (:mod:`~.needles`). A needle is rare if at most :data:`MAX_HOLDERS` earlier blocks contain it, and
+  neither the system prompt nor a tool's description does. A line that the assistant wrote first is no reference.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from context_tui.lab.regret.needles import (
     is_number,
     locate_needles,
 )
-from context_tui.lab.regret.tool_calls import CallEffect, analyze_call, is_same_file
+from context_tui.lab.regret.tool_calls import CallEffect, analyze_call
 from context_tui.lab.replay.history import History
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
@@ -48,13 +47,13 @@ UseTier = Literal["re-fetch", "edit", "reference"]
 TIERS: tuple[UseTier, ...] = ("re-fetch", "edit", "reference")
 """Tiers, the highest first; a block counts in the highest tier of its uses."""
 MAX_HOLDERS = 3
-"""Maximum number of blocks that held something before it is used for the use to be attributed."""
+"""Maximum number of earlier blocks with a needle for a use to be attributed to them."""
 MIN_EDIT_LINE_LENGTH = 16
 """Minimum length in characters for a line of an edit's old text to be attributed."""
 LONG_LINE_LENGTH = 40
-"""Length in characters from which on a line identifies its source; shorter ones may be common phrases."""
+"""Minimum length in characters of a line that identifies its source alone; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
-"""Needles recorded for each use of a block: of a truncated block, one may remain and another be lost."""
+"""Needles stored for each use of a block; several, because truncation may keep one and remove another."""
 MIN_USE_WEIGHT = 2
 """Minimum weight of the needles of a use: a long line, a path or a number weighs 2, anything else 1."""
 
@@ -62,9 +61,11 @@ MIN_USE_WEIGHT = 2
 class BlockUse(NamedTuple):
     """Later use of the content of a block.
 
-    ``message`` is the assistant's message that uses it and ``block`` the row of the block there; ``needle`` is the text
-    searched for, ``evidence`` the line or call that shows it, and ``copies`` the rows of other earlier blocks that
-    held it too.
+    Attributes:
+        message, block: the assistant's message, and the row of its block.
+        needle: the text that both blocks contain.
+        evidence: the line or call that shows the use.
+        copies: rows of other earlier blocks with the needle.
     """
 
     tier: UseTier
@@ -77,12 +78,15 @@ class BlockUse(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class UseIndex:
-    """Uses of a session by the row of the used block, by falling tier, then by message.
+    """Later uses of the blocks of a session.
 
-    ``block_count`` is the number of blocks of the session; summaries of replays follow after them. ``stale_refetches``
-    maps rows to the messages that fetched the content again after the agent had changed it. ``removed_by_recording``
-    maps rows to the message before which the recording itself lost their content, with its compactions kept or ignored;
-    0 for content that never was in the context. ``memo`` caches derived results.
+    Attributes:
+        block_count: number of blocks of the session; the blocks of summaries that replays insert follow after these.
+        by_row: uses by row of the used block, the highest tier first, then by message.
+        stale_refetches: by row, messages that fetched the content again after the agent had changed it.
+        removed_by_recording: with compactions kept or ignored, by row, the message before which the recording removed
+            the content; 0 if the content never was in the context.
+        memo: cached results of other modules.
     """
 
     session: Session
@@ -93,12 +97,12 @@ class UseIndex:
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def find_last_use(self, row: int) -> int:
-        """Return the last message that uses the content of the block with this row; -1 without one."""
+        """Return the last message that uses the content of a block, or -1."""
         return max((use.message for use in self.by_row.get(row, ())), default=-1)
 
 
 class _Mention(NamedTuple):
-    """Needle used by an assistant's block, with the earlier blocks that held it and those it may come from."""
+    """Needle in an assistant's block, the earlier blocks with it, and those of them that may be its source."""
 
     needle: str
     row: int
@@ -109,13 +113,13 @@ class _Mention(NamedTuple):
 
 @dataclass
 class _NeedleRows:
-    """Rows of blocks in which assistants wrote a name, number, path or line, in order."""
+    """Rows of the blocks that contain a needle, by needle."""
 
     rows: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, row: int, needles: Iterable[str]) -> None:
-        for each in needles:
-            self.rows.setdefault(each, []).append(row)
+        for needle in needles:
+            self.rows.setdefault(needle, []).append(row)
 
     def sort_rows(self, owner: Sequence[int]) -> None:
         """Sort the rows by message, without duplicates."""
@@ -124,9 +128,10 @@ class _NeedleRows:
 
 
 def build_use_index(session: Session | Recording, checkpoint: Callable[[], object] = lambda: None) -> UseIndex:
-    """Build the index of a session.
+    """Build the index of a session; this reads the text of every message.
 
-    Reads the text of every message once; *checkpoint* is called at each, and may raise to stop.
+    Args:
+        checkpoint: called at every message; it may raise to stop.
     """
     recording = Recording(session) if isinstance(session, Session) else session
     unsorted_uses, stale = _UseIndexer(recording.session, checkpoint).find_uses()
@@ -145,13 +150,13 @@ def _find_recorded_removals(recording: Recording, recorded: CompactionHandling) 
     for event in recording.events:
         history.update(event)
     unsent = (message for message, is_sent in enumerate(recording.is_sent) if not is_sent)
-    never = chain(unsent, recording.undoable_messages if recorded == "ignore" else ())
+    absent = chain(unsent, recording.undoable_messages if recorded == "ignore" else ())
     facts = recording.session.facts
-    return history.removed_by_recording | {row: 0 for message in never for row in facts.blocks_of(message)}
+    return history.removed_by_recording | {row: 0 for message in absent for row in facts.blocks_of(message)}
 
 
 class _UseIndexer:
-    """One pass over the assistant's messages for uses, and one over the other messages for their sources."""
+    """Search for uses: a pass over the assistant's messages for needles, and one over the others for their sources."""
 
     def __init__(self, session: Session, checkpoint: Callable[[], object]) -> None:
         self.session, self.facts, self.checkpoint = session, session.facts, checkpoint
@@ -185,9 +190,9 @@ class _UseIndexer:
         for needle_rows in (self.tokens, self.paths, self.lines):
             needle_rows.sort_rows(self.owner)
         for row, lines in self.edited_lines.items():
-            self._find_edit_uses(row, lines, same_only=False)
+            self._find_edit_uses(row, lines, same_file_only=False)
         for row, lines in self.rewritten_lines.items():
-            self._find_edit_uses(row, lines, same_only=True)
+            self._find_edit_uses(row, lines, same_file_only=True)
         self._find_reference_uses()
         for refetch in fetches.refetches:
             evidence = refetch.effect.fetch_key[:200]
@@ -201,7 +206,7 @@ class _UseIndexer:
         return zip(self.facts.blocks_of(message), self.session.content.blocks(message), strict=False)
 
     def _read_assistant_message(self, message: int) -> None:
-        """Read an assistant message: the content that it may use, and its text."""
+        """Store the text of an assistant message, its needles, and the effects of its calls."""
         for row, block in self._read_blocks(message):
             text = self.texts[row] = extract_block_text(block)
             if self.facts.kind[row] == Kind.TOOL_USE:
@@ -209,20 +214,20 @@ class _UseIndexer:
                 if effect != CallEffect():
                     self.effects[row] = effect
                 if effect.replaced_texts:
-                    self.edited_lines[row] = find_lines("\n".join(effect.replaced_texts), MIN_EDIT_LINE_LENGTH)
-                    self.lines.add(row, self.edited_lines[row])
-                    old = "\n".join(effect.replaced_texts)
-                    self.replaced_needles[message] |= {*self.edited_lines[row], *find_tokens(old), *find_paths(old)}
+                    replaced_text = "\n".join(effect.replaced_texts)
+                    lines = self.edited_lines[row] = find_lines(replaced_text, MIN_EDIT_LINE_LENGTH)
+                    self.lines.add(row, lines)
+                    self.replaced_needles[message] |= {*lines, *find_tokens(replaced_text), *find_paths(replaced_text)}
                 if effect.written_text:
                     self.rewritten_lines[row] = [
                         line for line in find_lines(effect.written_text) if is_distinctive_line(line)
                     ]
-            self.tokens.add(row, (each for each in find_tokens(text) if is_name(each) or is_number(each)))
+            self.tokens.add(row, (token for token in find_tokens(text) if is_name(token) or is_number(token)))
             self.paths.add(row, find_paths(text))
             self.lines.add(row, find_lines(text))
 
     def _index_written(self, message: int, fetches: FetchLog) -> None:
-        """Index what the assistant writes: places for later edits, and copies of what it writes to files."""
+        """Index an assistant message as a source: its lines, and the content that it writes to files."""
         for row in self.facts.blocks_of(message):
             self.lines.add(row, self.lines.rows.keys() & find_lines(self.texts.get(row, ""), MIN_EDIT_LINE_LENGTH))
             effect = self.effects.get(row)
@@ -230,15 +235,14 @@ class _UseIndexer:
                 fetches.add_write(Fetch(row, message, effect, dict.fromkeys(find_lines(effect.written_text, 4))))
 
     def _read_input_message(self, message: int, fetches: FetchLog) -> None:
-        """Read a message that no assistant wrote: what it holds, and what its results have fetched."""
+        """Index a message of the user or a tool as a source: its needles, and the content that its results fetched."""
         facts = self.facts
         for row, block in self._read_blocks(message):
             text = extract_block_text(block)
             if text:
                 self.tokens.add(row, find_tokens(text) & self.tokens.rows.keys())
                 self.paths.add(row, find_paths(text) & self.paths.rows.keys())
-                text_lines = find_lines(text, MIN_EDIT_LINE_LENGTH)
-                self.lines.add(row, self.lines.rows.keys() & text_lines)
+                self.lines.add(row, self.lines.rows.keys() & find_lines(text, MIN_EDIT_LINE_LENGTH))
             call_row = facts.tool_use_of(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
             effect = self.effects.get(call_row)
             if effect is None or facts.block_flags[row] & BlockFlag.ERROR:
@@ -258,91 +262,93 @@ class _UseIndexer:
             (self.paths, find_paths(text)),
             (self.lines, find_lines(text)),
         ):
-            for each in needles:
-                needle_rows.rows.pop(each, None)
+            for needle in needles:
+                needle_rows.rows.pop(needle, None)
 
-    def _find_edit_uses(self, row: int, lines: Iterable[str], *, same_only: bool) -> None:
+    def _find_edit_uses(self, row: int, lines: Iterable[str], *, same_file_only: bool) -> None:
         message, files = self.owner[row], self.effects[row].changed_paths
         all_mentions: list[_Mention] = []
         for line in dict.fromkeys(lines):
-            holders = self._find_holders(self.lines.rows.get(line, ()), message)
-            same = tuple(holder for holder in holders if self._is_about(holder, files))
-            if holders and (same or (not same_only and is_distinctive_line(line))):
-                all_mentions.append(_Mention(line, row, holders, same or holders))
+            earlier_rows = takewhile(lambda row: self.owner[row] < message, self.lines.rows.get(line, ()))
+            holders = tuple(islice(earlier_rows, MAX_HOLDERS + 1))
+            if not 0 < len(holders) <= MAX_HOLDERS:
+                continue
+            same_file = tuple(holder for holder in holders if self._concerns(holder, files))
+            if same_file or (not same_file_only and is_distinctive_line(line)):
+                all_mentions.append(_Mention(line, row, holders, same_file or holders))
         for holder, copies, mentions in self._group_by_source(all_mentions):
             for mention in mentions[:MAX_NEEDLES]:
                 evidence = f"{self.facts.tool_name(row)} {files[0] if files else ''}: {mention.needle[:200]}"
                 self.uses_by_row[holder].append(BlockUse("edit", message, row, mention.needle, evidence, copies))
 
-    def _is_about(self, row: int, files: Sequence[str]) -> bool:
+    def _concerns(self, row: int, files: Sequence[str]) -> bool:
         """Return whether a block belongs to a call that read or changed one of these files."""
         call_row = row if self.facts.kind[row] == Kind.TOOL_USE else self.facts.tool_use_of(row)
         effect = self.effects.get(call_row)
-        paths = (*effect.read_paths, *effect.changed_paths) if effect else ()
-        return any(is_same_file(one, other) for one in paths for other in files)
+        return effect is not None and effect.concerns(files)
 
     def _find_reference_uses(self) -> None:
         by_message: dict[int, list[_Mention]] = defaultdict(list)
-        for needle_rows, weight in ((self.lines, _weigh_line), (self.paths, _weigh_path), (self.tokens, _weigh_token)):
+        weigh_by_kind: list[tuple[_NeedleRows, Callable[[str], int]]] = [
+            (self.lines, _weigh_line),
+            (self.paths, lambda path: MIN_USE_WEIGHT),
+            (self.tokens, lambda token: MIN_USE_WEIGHT if is_number(token) else 1),
+        ]
+        for needle_rows, weigh in weigh_by_kind:
             for needle, rows in needle_rows.rows.items():
-                weighs = weight(needle)
-                if weighs and not (needle_rows is self.lines and self._is_own_text(rows[0])):
-                    for mention in self._find_mentions(needle, rows, weighs):
+                weight = weigh(needle)
+                if weight and not (needle_rows is self.lines and self._is_said_first(rows[0])):
+                    for mention in self._find_mentions(needle, rows, weight):
                         by_message[self.owner[mention.row]].append(mention)
         for message, message_mentions in by_message.items():
             sources = [
-                each
-                for each in self._group_by_source(message_mentions)
-                if sum(mention.weight for mention in each[2]) >= MIN_USE_WEIGHT
+                (holder, copies, mentions)
+                for holder, copies, mentions in self._group_by_source(message_mentions)
+                if sum(mention.weight for mention in mentions) >= MIN_USE_WEIGHT
             ]
             needles: dict[int, set[str]] = defaultdict(set)
             for mention in chain.from_iterable(mentions for _, _, mentions in sources):
                 needles[mention.row].add(mention.needle)
-            places = {row: locate_needles(self.texts[row], each) for row, each in needles.items()}
+            places = {row: locate_needles(self.texts[row], row_needles) for row, row_needles in needles.items()}
             for holder, copies, mentions in sources:
                 for needle, row, *_ in mentions[:MAX_NEEDLES]:
                     evidence = cut_excerpt(self.texts[row], needle, places[row][needle])
                     self.uses_by_row[holder].append(BlockUse("reference", message, row, needle, evidence, copies))
 
-    def _is_own_text(self, row: int) -> bool:
-        """Return whether the assistant said the text itself before the first block, and wrote it to no file."""
+    def _is_said_first(self, row: int) -> bool:
+        """Return whether the first block with a line is the assistant's own, and writes to no file."""
         return row in self.texts and not (self.effects.get(row) or CallEffect()).changed_paths
 
     def _find_mentions(self, needle: str, rows: Sequence[int], weight: int) -> Iterator[_Mention]:
-        """Return one mention per assistant message that uses something while it is rare."""
-        before: list[int] = []
+        """Yield a mention for each assistant message with a needle, as long as the needle is rare."""
+        holders: list[int] = []
         for message, message_rows in groupby(rows, key=self.owner.__getitem__):
             current = list(message_rows)
-            if before:
+            if holders:
                 reply_row = next((row for row in current if row in self.texts), None)
                 if reply_row is not None and needle not in self.replaced_needles.get(message, ()):
-                    yield _Mention(needle, reply_row, tuple(before), tuple(before), weight)
-            before += current
-            if len(before) > MAX_HOLDERS:
+                    yield _Mention(needle, reply_row, tuple(holders), tuple(holders), weight)
+            holders += current
+            if len(holders) > MAX_HOLDERS:
                 return
-
-    def _find_holders(self, rows: Sequence[int], message: int) -> tuple[int, ...]:
-        """Return the blocks before a message that hold something, newest last; none where it is not rare."""
-        holders = tuple(takewhile(lambda row: self.owner[row] < message, islice(rows, MAX_HOLDERS + 1)))
-        return holders if len(holders) <= MAX_HOLDERS else ()
 
     def _group_by_source(
         self, all_mentions: Sequence[_Mention]
     ) -> Iterator[tuple[int, tuple[int, ...], list[_Mention]]]:
-        """Group the mentions of one use by source block: holder, copies and mentions, the most significant first.
+        """Group mentions by source block: holder, copies and mentions, the most significant mention first.
 
-        A mention comes from the block that most of the others can come from; of several, from the newest. A recorded
-        summary comes last, as it may be undone.
+        The source of a mention is the block that may be the source of most others, or the newest of several such
+        blocks; a recorded summary only if there is no other, because its compaction may be ignored.
         """
         facts, owner = self.facts, self.owner
         shares = Counter(row for mention in all_mentions for row in mention.sources)
         groups: dict[tuple[int, tuple[int, ...]], list[_Mention]] = defaultdict(list)
 
-        def fitness(row: int) -> tuple[bool, int, int, int]:
+        def rank_source(row: int) -> tuple[bool, int, int, int]:
             return not facts.flags[owner[row]] & MessageFlag.SUMMARY, shares[row], owner[row], row
 
         for mention in all_mentions:
-            holder = max(mention.sources, key=fitness)
+            holder = max(mention.sources, key=rank_source)
             groups[holder, tuple(row for row in mention.holders if row != holder)].append(mention)
         for (holder, copies), mentions in groups.items():
             yield holder, copies, sorted(mentions, key=lambda mention: (-mention.weight, -len(mention.needle)))
@@ -350,11 +356,3 @@ class _UseIndexer:
 
 def _weigh_line(line: str) -> int:
     return 0 if not is_distinctive_line(line) else MIN_USE_WEIGHT if len(line) >= LONG_LINE_LENGTH else 1
-
-
-def _weigh_path(path: str) -> int:
-    return MIN_USE_WEIGHT
-
-
-def _weigh_token(token: str) -> int:
-    return MIN_USE_WEIGHT if is_number(token) else 1

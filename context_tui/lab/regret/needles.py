@@ -1,6 +1,6 @@
-"""Needles of a text, by which it can be found again: identifiers, paths, long numbers and lines.
+"""Needles: parts of a text by which it is recognised elsewhere, which are identifiers, paths, long numbers and lines.
 
-Each kind is found in one pass, so that the time is linear in the text, even if it is one long line.
+Each kind is found in one pass, in time linear in the text, even if the text is one long line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from context_tui.session.blocks import body_to_text
 
 MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 8, 5, 7, 24, 6
-"""Characters from which on an identifier, a number, a hash, a line and the name of a file say something."""
+"""Minimum lengths in characters of an identifier, a number, a hash, a line and the stem of a file name."""
 MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
@@ -21,7 +21,7 @@ _LINE = re.compile(
     r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}[→\t:|-])?[ \t]*[+-]?([^\n]*)",
     re.MULTILINE,
 )
-"""Lines without the numbers, paths and signs that readers, searches and diffs put before them."""
+"""Matches lines, without the numbers, paths and signs that reads, searches and diffs put before them."""
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
 _SUFFIXES = frozenset(
     (
@@ -37,7 +37,7 @@ _COMMON_FILE_STEMS = frozenset(
         " routes server client styles global metadata docker-compose package-lock"
     ).split()
 )
-"""Names of files that many folders and projects have."""
+"""Stems of file names that occur in many folders and projects."""
 _REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 _BOILERPLATE_LINE = re.compile(
     r"(?:(?:import|from|use|using|package|require|export)\b|#include|#!|//|co-authored-by|🤖|/\*|\*|@|\"\"\")",
@@ -46,14 +46,14 @@ _BOILERPLATE_LINE = re.compile(
 
 
 def is_name(token: str) -> bool:
-    """Return whether a token looks like the name of something in code: words joined by ``_``, or a capital within."""
+    """Return whether a token looks like a name in code: words joined by ``_``, or a capital within the word."""
     if not MIN_NAME_LENGTH <= len(token) <= MAX_NAME_LENGTH or token[0].isdigit():
         return False
     return "_" in token.strip("_") or _CAMEL(token) is not None
 
 
 def is_number(token: str) -> bool:
-    """Return whether a token is a number of some length that is not round, or the hash of something."""
+    """Return whether a token is a long number that is not round, or a hash."""
     if token.isdigit():
         return MIN_NUMBER_LENGTH <= len(token) <= MAX_NAME_LENGTH and not token.endswith("000") and len(set(token)) > 2
     if not MIN_HASH_LENGTH <= len(token) <= 64 or not any(map(str.isdigit, token)):
@@ -62,27 +62,28 @@ def is_number(token: str) -> bool:
 
 
 def find_tokens(text: str) -> KeysView[str]:
-    """Return everything that may be a name, number or hash, each once, in order."""
+    """Return the possible names, numbers and hashes in a text, each once, in order."""
     return dict.fromkeys(_TOKEN.findall(text)).keys()
 
 
 def find_paths(text: str) -> KeysView[str]:
-    """Return the files named in a text, normalised by :func:`normalize_path`, each once, in order."""
+    """Return the paths in a text, normalised by :func:`normalize_path`, each once, in order."""
     tokens = dict.fromkeys(_PATH.findall(text))
     return dict.fromkeys(key for token in tokens for key in _iter_path_keys(token)).keys()
 
 
 def _iter_path_keys(token: str) -> Iterator[str]:
-    """Yield the keys of what may be a path; a backslash in it parts folders, or begins an escape."""
+    """Yield the normalised paths that a token may mean; a backslash separates folders or begins an escape."""
     if len(token) <= MAX_LINE_LENGTH and ("/" in token or "." in token):
-        ways = (token.replace("\\", "/"), *token.split("\\")) if "\\" in token else (token,)
-        yield from filter(None, map(normalize_path, ways))
+        readings = (token.replace("\\", "/"), *token.split("\\")) if "\\" in token else (token,)
+        yield from filter(None, map(normalize_path, readings))
 
 
 def normalize_path(path: str) -> str:
-    """Normalise a path to its name, with its folder where many files have that name.
+    """Normalise a path to its file name, with the folder if the name is common.
 
-    Empty for what is no path of a file, and for a name that says nothing alone.
+    Returns:
+        An empty string if the text is no path of a file, or only a common name.
     """
     *folders, name = path.rstrip("./-").split("/")
     stem, _, suffix = name.rpartition(".")
@@ -94,17 +95,13 @@ def normalize_path(path: str) -> str:
 
 
 def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
-    """Return the lines of a text that are neither short nor very long, as they are compared."""
-    lines = []
-    for line in _LINE.findall(text):
-        stripped = line.strip()
-        if min_length <= len(stripped) <= MAX_LINE_LENGTH:
-            lines.append(stripped)
-    return lines
+    """Return the lines of a text that are neither short nor very long, without numbers and signs before them."""
+    lines = map(str.strip, _LINE.findall(text))
+    return [line for line in lines if min_length <= len(line) <= MAX_LINE_LENGTH]
 
 
 def is_distinctive_line(line: str) -> bool:
-    """Return whether nobody writes a line without having seen it: it has words, no import or comment."""
+    """Return whether a line is unlikely to be written twice by chance: several words, and no import or comment."""
     return (
         len(line) >= MIN_LINE_LENGTH
         and not _BOILERPLATE_LINE.match(line)
@@ -114,7 +111,7 @@ def is_distinctive_line(line: str) -> bool:
 
 
 def extract_block_text(block: dict[str, Any]) -> str:
-    """Extract the text of a block of any kind: for a call the strings of its arguments, one per line."""
+    """Extract the text of a block; for a call, the strings of its arguments, one per line."""
     match block.get("type"):
         case "tool_result":
             return _strip_reminders(body_to_text(block.get("content")))
@@ -128,11 +125,9 @@ def extract_block_text(block: dict[str, Any]) -> str:
 
 
 def _strip_reminders(text: str) -> str:
-    """Return a result without what the runtime has put behind it, the same for many."""
-    if _REMINDER not in text:
-        return text
+    """Remove the reminders that the runtime appends to many results."""
     first, *parts = text.split(_REMINDER)
-    return first + "".join(other.partition(_REMINDER_END)[2] for other in parts)
+    return first + "".join(part.partition(_REMINDER_END)[2] for part in parts)
 
 
 def collect_strings(value: object) -> list[str]:
@@ -140,20 +135,20 @@ def collect_strings(value: object) -> list[str]:
     strings: list[str] = []
     pending = [value]
     while pending:
-        each = pending.pop()
-        if isinstance(each, str):
-            strings.append(each)
-        elif isinstance(each, dict):
-            pending += reversed(each.values())
-        elif isinstance(each, list):
-            pending += reversed(each)
-        elif each is not None and not isinstance(each, bool):
-            strings.append(str(each))
+        item = pending.pop()
+        if isinstance(item, str):
+            strings.append(item)
+        elif isinstance(item, dict):
+            pending += reversed(item.values())
+        elif isinstance(item, list):
+            pending += reversed(item)
+        elif item is not None and not isinstance(item, bool):
+            strings.append(str(item))
     return strings
 
 
 def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
-    """Return the first place in a text of each needle, in one pass for all of them."""
+    """Return the first position in a text of each needle that it contains."""
     positions: dict[str, int] = {}
     for match in _TOKEN.finditer(text):
         if match[0] in needles:
@@ -171,6 +166,6 @@ def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
 
 def cut_excerpt(text: str, needle: str, at: int, length: int = 160) -> str:
     """Return the line around a needle at or soon after a position, cut to about *length* characters."""
-    before, after = max(at - max(length - len(needle), 0) // 2, 0), at + max(length, len(needle))
-    begin, end = text.rfind("\n", before, at) + 1, text.find("\n", at, after)
-    return text[begin or before : after if end < 0 else end].strip()
+    first, last = max(at - max(length - len(needle), 0) // 2, 0), at + max(length, len(needle))
+    line_start, line_end = text.rfind("\n", first, at) + 1, text.find("\n", at, last)
+    return text[line_start or first : last if line_end < 0 else line_end].strip()

@@ -1,11 +1,11 @@
-"""Analyze tool calls: what they fetch, the files they read, and what they edit."""
+"""Effects of tool calls: the content that they fetch, the files that they read, and the texts that they edit."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -22,21 +22,21 @@ from context_tui.session.blocks import parse_read_range
 from context_tui.session.jsontext import compact_text
 
 MAX_COMMAND_LENGTH = 2_000
-"""Characters of a command that is looked into; a longer one is a script."""
+"""Maximum length in characters of a command that is analysed; longer ones are scripts."""
 
 _READ_COMMANDS = frozenset(
     "cat head tail sed nl less more bat grep egrep fgrep rg ls find tree wc file stat jq".split()
 )
 _FILTER_COMMANDS = frozenset("cd pwd echo sort uniq cut tr awk column true".split())
 _GIT_READ_COMMANDS = frozenset("show log blame grep ls-files ls-tree cat-file".split())
-"""Of git, what shows what is committed; its status and diff are asked again to see what has changed."""
+"""Commands of git that show committed content; ``status`` and ``diff`` are repeated to see changes."""
 _FILE_PRINTERS = frozenset("cat head tail nl less more bat".split())
 _PATTERN_COMMANDS = frozenset("grep egrep fgrep rg sed jq".split())
 _SEPARATORS = frozenset(("&&", "||", ";", "|", "&", "\n"))
 _REDIRECTIONS = re.compile(r"[0-9]?>+\s*/dev/null|[0-9]?>&[0-9]|&>\s*/dev/null")
 _UNSAFE_SHELL_SYNTAX = re.compile(r"[`<>]|\$[({]|-exec\b|-delete\b|\bxargs\b")
 _SED_SUBSTITUTION = re.compile(r"s([/|#,@!])((?:(?!\1)[^\\\n]){12,300})\1")
-"""A sed command's old text, where nothing in it is escaped."""
+"""Matches the old text of a sed command, if it contains no escapes."""
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,500})$", re.MULTILINE)
 _SEARCH_BLOCK = re.compile(r"(?:<{5,9}|-{5,9}) ?SEARCH[^\n]*\n(?::start_line:[^\n]*\n)?(?:-{5,9}\n)?")
 _SEARCH_END = re.compile(r"\n={5,9}[^\n]*\n")
@@ -45,9 +45,11 @@ _SEARCH_END = re.compile(r"\n={5,9}[^\n]*\n")
 class CallEffect(NamedTuple):
     """Effect of a tool call.
 
-    ``fetch_key`` is the same for two calls that fetch the same; empty where the call fetches nothing, or checks for
-    changes. ``read_paths`` are the files whose content it gets, ``changed_paths`` those that it changes, and
-    ``replaced_texts`` the texts that it replaces there. ``written_text`` is the whole content that it writes to a file.
+    Attributes:
+        fetch_key: equal for two calls that fetch the same content; empty if the call fetches none, or checks a state.
+        read_paths, changed_paths: files that it reads, and files that it changes.
+        replaced_texts: texts that it replaces in the changed files.
+        written_text: complete content that it writes to a file.
     """
 
     fetch_key: str = ""
@@ -55,6 +57,11 @@ class CallEffect(NamedTuple):
     changed_paths: tuple[str, ...] = ()
     replaced_texts: tuple[str, ...] = ()
     written_text: str = ""
+
+    def concerns(self, files: Iterable[str]) -> bool:
+        """Return whether the call reads or changes one of these files."""
+        paths = (*self.read_paths, *self.changed_paths)
+        return any(is_same_file(path, file) for path in paths for file in files)
 
 
 def analyze_call(tool: str, arguments: object) -> CallEffect:
@@ -87,13 +94,12 @@ def _get_path(arguments: Mapping[str, Any]) -> str:
 
 def _iter_file_parts(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for key in (*PATH_LIST_ARGUMENTS, *PATH_ARGUMENTS):
-        if isinstance(several := arguments.get(key), list):
-            for each in several:
-                yield each if isinstance(each, dict) else {"path": each}
+        if isinstance(files := arguments.get(key), list):
+            yield from (file if isinstance(file, dict) else {"path": file} for file in files)
 
 
 def _get_read_range(arguments: Mapping[str, Any]) -> object:
-    """Return the part of a file that is asked for; empty for all of it."""
+    """Return the requested range of a file in the tool's own form; empty for the complete file."""
     return (
         parse_read_range(dict(arguments))
         or arguments.get("view_range")
@@ -104,7 +110,7 @@ def _get_read_range(arguments: Mapping[str, Any]) -> object:
 
 
 def get_command_line(arguments: Mapping[str, Any]) -> str:
-    """Return the command line of a shell's arguments; of several commands, all."""
+    """Return the command line in the arguments of a shell tool; several commands are joined by newlines."""
     command = next((value for key in COMMAND_LINE_ARGUMENTS if (value := arguments.get(key))), "")
     if isinstance(command, list):
         words = [str(word) for word in command]
@@ -119,23 +125,17 @@ def get_command_line(arguments: Mapping[str, Any]) -> str:
 
 def _analyze_edit(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> CallEffect:
     edits = arguments.get("edits")
-    parts = [arguments, *(each for each in edits if isinstance(each, dict))] if isinstance(edits, list) else [arguments]
-    old = tuple(
+    parts = [arguments, *(edit for edit in edits if isinstance(edit, dict))] if isinstance(edits, list) else [arguments]
+    replaced = [
         text for part in parts for key in REPLACED_TEXT_ARGUMENTS if isinstance(text := part.get(key), str) and text
-    )
+    ]
     diffs = (text for part in parts for key in DIFF_ARGUMENTS if isinstance(text := part.get(key), str))
-    old += tuple(text for diff in diffs for text in _iter_search_texts(diff))
+    for search_block in (block for diff in diffs for block in _SEARCH_BLOCK.split(diff)[1:]):
+        if end := _SEARCH_END.search(search_block):
+            replaced.append(search_block[: end.start()])
     content = next((value for key in FILE_CONTENT_ARGUMENTS if (value := arguments.get(key))), "")
-    return CallEffect(
-        changed_paths=paths, replaced_texts=old, written_text=content if isinstance(content, str) and not old else ""
-    )
-
-
-def _iter_search_texts(diff: str) -> Iterator[str]:
-    for part in _SEARCH_BLOCK.split(diff)[1:]:
-        end = _SEARCH_END.search(part)
-        if end:
-            yield part[: end.start()]
+    written = content if isinstance(content, str) and not replaced else ""
+    return CallEffect(changed_paths=paths, replaced_texts=tuple(replaced), written_text=written)
 
 
 def _analyze_patch(patch: str) -> CallEffect:
@@ -154,21 +154,21 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
     if script:
         files = find_powershell_reads(script)
         return CallEffect() if files is None else CallEffect(f"$ {' '.join(script.split())}", tuple(files))
-    plain = _REDIRECTIONS.sub(" ", command)
-    pieces = _split_commands(plain, _SEPARATORS.__contains__)
-    changes = tuple(path for piece in pieces if _edits_in_place(piece) for path in _find_command_files(piece))
-    if changes:
-        old = tuple(match[1] for match in _SED_SUBSTITUTION.findall(command))
-        return CallEffect(changed_paths=changes, replaced_texts=old)
-    if not pieces or _UNSAFE_SHELL_SYNTAX.search(plain) or not all(_is_read_only(piece) for piece in pieces):
+    command_line = _REDIRECTIONS.sub(" ", command)
+    pieces = _split_commands(command_line, _SEPARATORS.__contains__)
+    changed = tuple(path for piece in pieces if _edits_in_place(piece) for path in _find_command_files(piece))
+    if changed:
+        replaced = tuple(match[1] for match in _SED_SUBSTITUTION.findall(command))
+        return CallEffect(changed_paths=changed, replaced_texts=replaced)
+    if not pieces or _UNSAFE_SHELL_SYNTAX.search(command_line) or not all(map(_is_read_only, pieces)):
         return CallEffect()
-    at, reads = "", []
+    folder, reads = "", []
     for piece in pieces:
         if piece[0] == "cd" and len(piece) > 1:
-            at = posixpath.join(at, piece[1])
+            folder = posixpath.join(folder, piece[1])
         elif piece[0] in _FILE_PRINTERS or piece[0] in _PATTERN_COMMANDS:
-            reads += [posixpath.normpath(posixpath.join(at, path)) for path in _find_command_files(piece)]
-    return CallEffect(f"$ {' '.join(plain.split())}", tuple(reads))
+            reads += [posixpath.normpath(posixpath.join(folder, path)) for path in _find_command_files(piece)]
+    return CallEffect(f"$ {' '.join(command_line.split())}", tuple(reads))
 
 
 def _split_commands(command: str, is_separator: Callable[[str], bool]) -> list[list[str]]:
@@ -194,26 +194,25 @@ def _edits_in_place(words: list[str]) -> bool:
 
 
 def _find_command_files(words: list[str]) -> list[str]:
-    """Return the files that a reader is given: its words that are neither options, nor numbers, nor a pattern."""
-    operands, skip, scripts = [], False, 0
+    """Return the files that a command reads: words that are neither options nor numbers nor a pattern."""
+    operands, is_option_value, has_script = [], False, False
     for word in words[1:]:
-        if skip:
-            skip = False
+        if is_option_value:
+            is_option_value = False
         elif word.startswith("-") and len(word) > 1:
-            scripts += word in ("-e", "-f", "--regexp", "--expression")
-            skip = word in ("-e", "-f", "-n", "-c", "-A", "-B", "-C", "-m", "-g", "-t") and words[0] != "sed"
-            if words[0] in _PATTERN_COMMANDS and word == "-n":
-                skip = False
+            has_script |= word in ("-e", "-f", "--regexp", "--expression")
+            takes_value = word in ("-e", "-f", "-n", "-c", "-A", "-B", "-C", "-m", "-g", "-t")
+            is_option_value = takes_value and words[0] != "sed" and (word != "-n" or words[0] not in _PATTERN_COMMANDS)
         else:
             operands.append(word)
-    pattern = words[0] in _PATTERN_COMMANDS and not scripts
-    return [word for word in operands[1 if pattern else 0 :] if not word.isdigit() and "*" not in word]
+    has_pattern = words[0] in _PATTERN_COMMANDS and not has_script
+    return [word for word in operands[1 if has_pattern else 0 :] if not word.isdigit() and "*" not in word]
 
 
-def is_same_file(one: str, other: str) -> bool:
-    """Return whether two paths can be the same file, seen from different folders."""
-    one, other = one.removeprefix("./"), other.removeprefix("./")
-    return one == other or one.endswith("/" + other) or other.endswith("/" + one)
+def is_same_file(path: str, other: str) -> bool:
+    """Return whether two paths, relative to different folders, may mean the same file."""
+    path, other = path.removeprefix("./"), other.removeprefix("./")
+    return path == other or path.endswith("/" + other) or other.endswith("/" + path)
 
 
 _READ_CMDLETS = frozenset("get-content gc cat type select-string sls".split())
@@ -238,34 +237,34 @@ _UNSAFE_POWERSHELL_SYNTAX = re.compile(r"[`<>{}@]|\$\(|-wait\b", re.IGNORECASE)
 
 
 def extract_powershell_script(command: str) -> str:
-    """Return the script that a command line passes to PowerShell or cmd; itself where it is PowerShell; else empty."""
-    started = _POWERSHELL_INVOCATION.match(command)
-    if started:
-        script = started[1].strip()
+    """Return the PowerShell (or cmd) script in a command line; empty if there is none."""
+    invocation = _POWERSHELL_INVOCATION.match(command)
+    if invocation:
+        script = invocation[1].strip()
         return script[1:-1] if len(script) > 1 and script[0] == script[-1] and script[0] in "\"'" else script
     return command if _CMDLET.search(command) else ""
 
 
 def find_powershell_reads(script: str) -> list[str] | None:
-    """Return the files that a script prints, and nothing else that it does; None where it may do more than read."""
+    """Return the files that a script prints; None if the script may do more than read."""
     if _UNSAFE_POWERSHELL_SYNTAX.search(script):
         return None
     pieces = _split_commands(script.replace("\\", "/"), lambda word: set(word) <= set("|&;"))
     if not pieces or not all(piece[0].lower() in _READ_CMDLETS | _LIST_CMDLETS | _FILTER_CMDLETS for piece in pieces):
         return None
-    at, paths = "", list[str]()
+    folder, paths = "", list[str]()
     for piece in pieces:
         name, files = piece[0].lower(), _find_cmdlet_files(piece)
         if name in ("set-location", "cd", "sl") and files:
-            at = files[0].rstrip("/") + "/"
+            folder = files[0].rstrip("/") + "/"
         elif name in _READ_CMDLETS:
             relative = (file.removeprefix("./") for file in files)
-            paths += [file if file[1:2] == ":" or file[:1] == "/" else at + file for file in relative]
+            paths += [file if file[1:2] == ":" or file[:1] == "/" else folder + file for file in relative]
     return paths
 
 
 def _find_cmdlet_files(words: list[str]) -> list[str]:
-    """Return the files passed to a cmdlet: by ``-Path``, or as words without an option, except a pattern."""
+    """Return the files passed to a cmdlet: by ``-Path``, or as words without an option except a pattern."""
     paths, operands, option, has_pattern = [], [], "", words[0].lower() in _PATTERN_CMDLETS
     for word in words[1:]:
         if option:

@@ -1,8 +1,8 @@
-"""Kinds of agents' tools by name, and the arguments that they take: a table.
+"""Tables of agents' tools: their kinds by name, and their arguments.
 
-Names and arguments are those of recorded calls and of the agents' own descriptions of their tools: Claude Code, Codex,
-opencode, Gemini CLI, Cline, Roo Code, pi, Copilot CLI, OpenHands, SWE-agent, Goose, Crush, koda. A tool that is not
-listed is told by the words in its name.
+Names and arguments are from recorded calls and from the tool descriptions of the agents: Claude Code, Codex, opencode,
+Gemini CLI, Cline, Roo Code, pi, Copilot CLI, OpenHands, SWE-agent, Goose, Crush, koda. A tool that is not listed is
+classified by the words in its name.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 ToolVerb = Literal["run", "read", "search", "edit", "by command", ""]
-"""What a tool does: runs a command line, reads a file, looks something up, changes a file, one of these as its argument
-``command`` says, or nothing of these.
+"""Kind of a tool: it runs a command line, reads a file, searches, changes a file, does one of these by its argument
+``command``, or does something else.
 """
 
 _RUN_TOOLS = (
@@ -39,7 +39,7 @@ TOOL_VERBS: dict[str, ToolVerb] = {
     **dict.fromkeys(_COMMAND_TOOLS.split(), "by command"),
     **dict.fromkeys(_OTHER_TOOLS.split(), ""),
 }
-"""Verbs by the name of a tool in lower case, without that of a server or an extension before it."""
+"""Kinds by the name of a tool, in lower case and without a server or extension before it."""
 
 COMMAND_VERBS: dict[str, ToolVerb] = {
     "view": "read",
@@ -50,7 +50,7 @@ COMMAND_VERBS: dict[str, ToolVerb] = {
     "insert": "edit",
     "undo_edit": "edit",
 }
-"""By the argument ``command``, what a tool does that does several things."""
+"""Kinds by the argument ``command``, for a tool that does several things."""
 
 PATH_ARGUMENTS = (
     *("file_path", "path", "notebook_path", "filePath", "filepath", "filename", "file", "target_file", "absolute_path"),
@@ -58,14 +58,14 @@ PATH_ARGUMENTS = (
 )
 """Arguments that name a file."""
 PATH_LIST_ARGUMENTS = ("paths", "files", "file_paths")
-"""Arguments that name several: texts, or objects with one of :data:`PATH_ARGUMENTS` and the part that is read."""
+"""Arguments with a list of paths, or of objects with one of :data:`PATH_ARGUMENTS` and a range of lines."""
 COMMAND_LINE_ARGUMENTS = ("command", "cmd", "script", "commands")
 REPLACED_TEXT_ARGUMENTS = ("old_string", "old_str", "oldString", "oldText", "old_text", "old_content", "search")
 """Arguments with a text that an edit replaces."""
 DIFF_ARGUMENTS = ("diff", "patch")
 """Arguments with search-and-replace blocks, or a unified diff."""
 FILE_CONTENT_ARGUMENTS = ("content", "file_text")
-"""Arguments with all that a file is to hold."""
+"""Arguments with the complete content of a file."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _RUN_WORDS = frozenset("bash shell exec command terminal run execute powershell".split())
@@ -75,7 +75,7 @@ _EDIT_WORDS = frozenset(
 )
 _SEARCH_WORDS = frozenset("get list ls glob grep search find fetch query show describe lookup".split())
 _POLL_WORDS = frozenset("task tasks todo todos output status wait poll process console logs screenshot".split())
-"""Tools that are asked again to see what has become of something."""
+"""Words in names of tools that are called repeatedly to check a state."""
 
 
 def classify_tool(tool: str, arguments: Mapping[str, Any]) -> ToolVerb:

@@ -1,10 +1,10 @@
-"""A session in the lab: policies along it with their price and their regret; what they share is computed once."""
+"""Studies of policies along a session, with price and regret; the work that they share is done once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from context_tui.lab.price.cache import CacheReuse
@@ -23,7 +23,7 @@ from context_tui.session.session import Session
 
 
 class Study(NamedTuple):
-    """A replay, what it costs, what it dropped that was used later, and how much could have been dropped."""
+    """Replay with its price, its regret, and the bound of regret-free dropping."""
 
     replay: Replay
     price: ReplayPrice
@@ -31,29 +31,22 @@ class Study(NamedTuple):
     bound: RegretBound
 
     def find_cases(self, firing: Firing) -> list[int]:
-        """Return the numbers of the regret's cases whose content went with this firing."""
-        return next(
-            cases
-            for each, cases in zip(self.replay.firings, self.group_cases_by_firing(), strict=True)
-            if each is firing
-        )
+        """Return the numbers of the regret cases whose content this firing removed."""
+        pairs = zip(self.replay.firings, self.group_cases_by_firing(), strict=True)
+        return next(cases for candidate, cases in pairs if candidate is firing)
 
     def group_cases_by_firing(self) -> list[list[int]]:
         """Group the numbers of regret cases by the firing that removed their content; each case has one firing."""
         groups: list[list[int]] = [[] for _ in self.replay.firings]
-        at_message: dict[int, list[int]] = {}
+        firings_by_message: dict[int, list[int]] = {}
         for number, firing in enumerate(self.replay.firings):
-            at_message.setdefault(firing.message, []).append(number)
-        rows: dict[int, frozenset[int]] = {}
+            firings_by_message.setdefault(firing.message, []).append(number)
+        find_rows = cache(lambda number: find_changed_rows(self.replay.firings[number].plan))
         for number, case in enumerate(self.regret.cases):
-            firing_number, *later = at_message[case.dropped]
-            for each in [firing_number, *later] if later else ():
-                if each not in rows:
-                    rows[each] = find_changed_rows(self.replay.firings[each].plan)
-                if case.row in rows[each]:
-                    firing_number = each
-                    break
-            groups[firing_number].append(number)
+            candidates = firings_by_message[case.dropped]
+            if len(candidates) > 1:
+                candidates = [each for each in candidates if case.row in find_rows(each)] or candidates
+            groups[candidates[0]].append(number)
         return groups
 
 
@@ -62,11 +55,11 @@ class StudySettings:
     """Settings of a study.
 
     Attributes:
-        recorded: whether compactions that the recording holds happen (``keep``) or not (``ignore``).
-        summary_tokens: estimated tokens (``bytes/4``) of a summary; None: the median of the recorded ones, else 2,000.
-        delay: calls that are made while a summary is written in the background.
-        shares_prefix: whether a summarizer is sent the calls' own beginning, which it reads from the prompt cache.
-        reuse: what a call reads from the prompt cache where the policy changed its prompt.
+        recorded: whether recorded compactions happen (``keep``) or not (``ignore``).
+        summary_tokens: estimated tokens (``bytes/4``) of a summary (None: the median of the recorded ones, else 2,000).
+        delay: number of calls made while a summary is written in the background.
+        shares_prefix: whether the summarizer's prompt begins as the calls do, so that it is read from the cache.
+        reuse: the assumed reuse of the prompt cache by a changed prompt.
     """
 
     recorded: CompactionHandling = "keep"
@@ -77,7 +70,7 @@ class StudySettings:
 
 
 class Lab:
-    """Session, and the data that all its studies share. The text is read when regret is first asked for."""
+    """Session, with the data that all its studies share; the text is read once regret is needed."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -85,12 +78,12 @@ class Lab:
 
     @cached_property
     def recorded_calls(self) -> RecordedCalls:
-        """Prompt cache reads of the recorded calls."""
+        """Recorded calls as the prompt cache saw them."""
         return reconstruct_recorded_calls(self.session)
 
     @cached_property
     def price_model(self) -> PriceModel:
-        """Model of the prompt cache, beside its recorded use."""
+        """Recorded and predicted use of the prompt cache."""
         return build_price_model(self.session)
 
     @cached_property
@@ -99,13 +92,9 @@ class Lab:
         return build_use_index(self.recording)
 
     def replay(
-        self,
-        policy: Policy,
-        params: Params,
-        settings: StudySettings,
-        checkpoint: Callable[[], object] = lambda: None,
+        self, policy: Policy, params: Params, settings: StudySettings, checkpoint: Callable[[], object] = lambda: None
     ) -> Replay:
-        """Replay a policy along the session; *checkpoint* is called at every call, and may raise to stop.
+        """Replay a policy along the session; *checkpoint* is called at every call and may raise to stop.
 
         Raises:
             PlanError: the policy cannot be replayed, or a value is out of range.
@@ -132,7 +121,7 @@ class Lab:
         settings: StudySettings = StudySettings(),
         checkpoint: Callable[[], object] = lambda: None,
     ) -> Study:
-        """Replay a policy along the session, with its price, its regret and the bound of that.
+        """Replay a policy along the session, and compute its price, its regret and the bound of regret-free dropping.
 
         Raises:
             PlanError: the policy cannot be replayed, or a value is out of range.

@@ -8,40 +8,40 @@ Rules and times to live: https://platform.claude.com/docs/en/build-with-claude/p
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 CacheReuse = Literal["breakpoints", "anywhere"]
-"""Reuse of the cache by a changed prompt: ``breakpoints``, the longest entry before the change, which is the end of an
-earlier call if one is near enough, else the system prompt; or ``anywhere``, everything before the change.
+"""Reuse of the cache by a changed prompt: with ``breakpoints`` it reads the longest entry before the change (the end of
+an earlier call, else the system prompt), with ``anywhere`` everything before the change.
 
-The available recordings show the first: of eight calls within the time to live whose messages had changed, seven read
-the system prompt, even where 10,000 tokens of messages before the change were the same, and one the entry of the third
-call before it. None read up to the change.
+The available recordings show the former: of eight calls within the time to live whose messages had changed, seven read
+the system prompt, even if 10,000 tokens of messages before the change were the same, and one read the entry of the
+third call before it. None read up to the change.
 """
 LOOKBACK = 20
-"""Blocks that a provider searches back from a breakpoint for an entry; the previous call's entry is always found."""
+"""Blocks before a breakpoint in which a provider searches for an entry; the previous call's entry is always found."""
 CLOCK_TOLERANCE_MS = 5_000
 """Milliseconds by which the clocks of client and cache may differ."""
 
 
 class CacheRequest(NamedTuple):
-    """Call as the cache sees it.
+    """Request to a model as the prompt cache sees it.
 
     Attributes:
-        size: tokens of its prompt.
-        unchanged_prefix: tokens at its beginning equal to the previous call; more than that call had: nothing changed.
+        size: tokens of the prompt.
+        unchanged_prefix: tokens of the prefix in common with the previous call; more than its size if nothing changed.
         tail: tokens after the last breakpoint, which are never written.
-        sent_at, ended_at: times of the request and of the end of its reply, in epoch milliseconds; -1: unknown.
-        key: model and settings; entries of another key are not read.
-        ttl_ms: time to live of an entry that it writes, in milliseconds; 0: it writes none.
-        new_blocks: blocks appended since the previous call.
-        floor: tokens at its beginning that other sessions keep cached.
-        cached_reply_tokens: tokens of its reply that another request has cached after it.
-        miss_reason: recorded reason why the entry of the previous call is gone; None: none known.
-        recorded_read: tokens read in the recording where these rules predict another number; else None.
-        anywhere: whether a changed prompt is still read up to the first change (:data:`CacheReuse`), as in caches of
-            small blocks that fill themselves.
+        sent_at, ended_at: times of the request and of the end of its reply, in epoch milliseconds; -1 if unknown.
+        key: model and settings; entries with another key are not read.
+        ttl_ms: time to live of the entry that it writes, in milliseconds; 0 if it writes none.
+        new_blocks: number of blocks appended since the previous call.
+        floor: tokens of the prefix that other sessions keep cached.
+        cached_reply_tokens: tokens of the reply that another request cached afterwards.
+        miss_reason: recorded reason why the entry of the previous call was lost; None if unknown.
+        recorded_read: recorded tokens read, if the rules predict another number; else None.
+        anywhere: whether a changed prompt is read up to the first change (:data:`CacheReuse`), as in automatic caches.
     """
 
     size: int
@@ -65,7 +65,7 @@ class CacheRequest(NamedTuple):
 
 
 class CacheUsage(NamedTuple):
-    """Tokens of one call that were read from the cache, written to it (to live ``ttl_ms`` ms), and sent uncached."""
+    """Tokens of one call that were read from the cache, written to it (for ``ttl_ms`` milliseconds), and uncached."""
 
     read: int
     written: int
@@ -88,7 +88,7 @@ class _CacheEntry:
 
 
 class PromptCache:
-    """Entries left by the calls of one conversation; calls must come in order."""
+    """Cache entries of the calls of one conversation; calls must be added in order."""
 
     def __init__(self) -> None:
         self._entries: list[_CacheEntry] = []
@@ -96,14 +96,13 @@ class PromptCache:
         self._clock = self._size = 0
 
     def copy(self) -> PromptCache:
-        """Copy the cache, to continue independently."""
-        other = PromptCache()
-        other._entries = [_CacheEntry(e.end, e.key, e.block, e.ttl_ms, e.last_used) for e in self._entries]
-        other._blocks, other._clock, other._size = self._blocks, self._clock, self._size
-        return other
+        """Return an independent copy."""
+        cache = copy(self)
+        cache._entries = [_CacheEntry(e.end, e.key, e.block, e.ttl_ms, e.last_used) for e in self._entries]
+        return cache
 
     def update(self, request: CacheRequest) -> CacheUsage:
-        """Take the next call, and return its usage."""
+        """Add the next call; return its usage."""
         now = request.sent_at if request.sent_at >= 0 else self._clock
         self._clock = max(self._clock, now, request.ended_at)
         self._blocks += request.new_blocks
@@ -121,12 +120,12 @@ class PromptCache:
         return CacheUsage(read, written, request.size - read - written, request.ttl_ms)
 
     def append_reply(self, tokens: int) -> None:
-        """Record that another request cached the last reply, of this many tokens, after the last call."""
+        """Append the tokens of the last reply to the last entry, because another request cached the reply."""
         if self._entries:
             self._entries[-1].end += tokens
 
     def _truncate_entries(self, unchanged_prefix: int, *, anywhere: bool) -> None:
-        """Remove entries longer than *unchanged_prefix* tokens: they are no prefix of this prompt or later ones."""
+        """Remove or shorten the entries that are longer than *unchanged_prefix* tokens."""
         if anywhere:
             for entry in self._entries:
                 entry.end = min(entry.end, unchanged_prefix)
@@ -135,12 +134,12 @@ class PromptCache:
 
     def _find_entry(self, key: Hashable, now: int) -> _CacheEntry | None:
         """Return the longest readable entry, and remove those that can never be read again."""
-        last = self._entries[-1] if self._entries else None
+        newest = self._entries[-1] if self._entries else None
         self._entries = [
             entry
             for entry in self._entries
             if now - entry.last_used <= entry.ttl_ms + CLOCK_TOLERANCE_MS
-            and (entry is last or self._blocks - entry.block <= LOOKBACK)
+            and (entry is newest or self._blocks - entry.block <= LOOKBACK)
         ][-LOOKBACK:]
         return max((entry for entry in self._entries if entry.key == key), key=lambda entry: entry.end, default=None)
 

@@ -1,8 +1,8 @@
-"""Reconstruct the recorded calls as prompt-cache requests: unchanged prefix, expiry and cache misses.
+"""Reconstruction of the recorded calls as prompt-cache requests: unchanged prefix, expiry and cache misses.
 
-Everything comes from the file. About a call only what was recorded before its answer is used, with three exceptions:
-the thinking of its reply, the uncached tail of its prompt, and the reason that the provider gives for a miss. The
-tokens that a call read never enter its own prediction, only later ones.
+A prediction for a call uses only the records before its reply, and three others: the thinking of its reply, the
+uncached tail of its prompt, and the provider's reason for a miss. The tokens that a call read are used only for later
+predictions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag
 
 NOTHING_CHANGED = 1 << 60
-"""Unchanged prefix of a call that kept everything sent before."""
+"""Unchanged prefix of a call that only appends to the previous one."""
 SYSTEM_CHANGED = "the system prompt changed"
 PROVIDER_MISS_REASONS = {
     "system_changed": SYSTEM_CHANGED,
@@ -28,17 +28,17 @@ PROVIDER_MISS_REASONS = {
 }
 """Reasons of a provider for a cache miss."""
 MISPREDICTION_TOLERANCE = 1_000
-"""Tokens by which a prediction must be off for the recording to be used instead and the call to be listed."""
+"""Error of a prediction in tokens, above which the recording is used instead and the call is listed."""
 MIN_TAIL_CHANGE = 3
-"""Least change of the tail of a prompt, in tokens, where thinking is switched on or off."""
+"""Minimum change in tokens of the prompt's tail when thinking is switched on or off."""
 
 
 @dataclass(frozen=True)
 class CacheRead:
-    """Tokens that one recorded call read, ``predicted`` and ``recorded``.
+    """Predicted usage and ``recorded`` tokens read of one recorded call.
 
-    ``cached_before`` are the tokens that the previous call left in the cache, ``miss_reason`` why they were lost, and
-    ``provider_reason`` the unmodified reason of the provider; None: unknown.
+    ``cached_before`` are the tokens that the previous call left in the cache. ``miss_reason`` is the reason why they
+    were lost, and ``provider_reason`` the provider's own text; None if unknown.
     """
 
     message: int
@@ -51,10 +51,10 @@ class CacheRead:
 
 @dataclass(frozen=True)
 class RecordedCalls:
-    """Recorded requests of a session as the cache saw them, and what they read.
+    """Recorded requests of a session as the cache saw them, and their reads.
 
-    ``cached_beginnings`` are, by request, the tokens at its beginning (system prompt and tools) that stay cached
-    whatever changed after them, as the session had shown by then or, where it had not yet, showed later.
+    ``cached_beginnings`` are, by request, the tokens at its beginning (system prompt and tools) that stay cached after
+    any later change, as observed up to that request or, if never before, after it.
     """
 
     requests: list[CacheRequest]
@@ -63,16 +63,13 @@ class RecordedCalls:
 
 
 def reconstruct_recorded_calls(session: Session) -> RecordedCalls:
-    """Reconstruct the recorded requests of a session in order; empty without recorded usage."""
+    """Reconstruct the recorded requests of a session, in order."""
     return _CacheReconstruction(session).reconstruct()
 
 
 @dataclass
 class _CachedBeginning:
-    """Cached tokens at the beginning that were found although everything after them was not.
-
-    ``cold`` is what other sessions keep alive; ``warm`` includes the system prompt and tools of this one.
-    """
+    """Tokens at the beginning that are read even if the rest is lost: after the cache expired, and before that."""
 
     cold: int = 0
     warm: int = 0
@@ -100,41 +97,27 @@ class _CacheReconstruction:
             if calls and calls[-1].cached_reply_tokens:
                 cache.append_reply(calls[-1].cached_reply_tokens)
             predicted = cache.update(call)
-            before = self.facts.requests[row - 1] if row else None
-            cached_before = before.context - calls[-1].tail if before else 0
+            cached_before = self.facts.requests[row - 1].context - calls[-1].tail if row else 0
             idle = call.sent_at - calls[-1].ended_at if calls else 0
             if reason is None and calls and call.is_expired_after(calls[-1]):
                 reason = "its time had passed"
-            provider_reason = self.facts.cache_misses.get(self.facts.request_message[row])
-            reads.append(
-                CacheRead(
-                    self.facts.request_message[row], predicted, usage.cache_read, cached_before, reason, provider_reason
-                )
-            )
+            reply = self.facts.request_message[row]
+            provider_reason = self.facts.cache_misses.get(reply)
+            reads.append(CacheRead(reply, predicted, usage.cache_read, cached_before, reason, provider_reason))
             if abs(predicted.read - usage.cache_read) > MISPREDICTION_TOLERANCE:
                 call = call._replace(recorded_read=usage.cache_read)
             calls.append(call)
-            self._update_cached_beginning(
-                row,
-                call,
-                predicted,
-                usage.cache_read,
-                cached_before,
-                cold=not row or idle > FIVE_MINUTES + CLOCK_TOLERANCE_MS,
-            )
+            is_cold = not row or idle > FIVE_MINUTES + CLOCK_TOLERANCE_MS
+            self._update_cached_beginning(row, usage.cache_read, cached_before, is_cold=is_cold)
             beginnings.append(self.cached_beginnings[self.facts.request_model[row]].warm)
-        return RecordedCalls(calls, reads, self._backfill_beginnings(beginnings))
-
-    def _backfill_beginnings(self, beginnings: list[int]) -> list[int]:
-        """Fill in what was learned later about a model's beginning for the requests before that."""
-        later: dict[int, int] = {}
+        later_beginnings: dict[int, int] = {}  # by model
         for row in reversed(range(len(beginnings))):
             model = self.facts.request_model[row]
-            later[model] = beginnings[row] = beginnings[row] or later.get(model, 0)
-        return beginnings
+            later_beginnings[model] = beginnings[row] = beginnings[row] or later_beginnings.get(model, 0)
+        return RecordedCalls(calls, reads, beginnings)
 
     def _build_request(self, row: int, calls: list[CacheRequest]) -> tuple[CacheRequest, str | None]:
-        """Build the request of a row, with the reason for a cache miss before it. May change the end of *calls*."""
+        """Build the request of a row, with the reason for a cache miss; may add the cached reply to the last call."""
         facts, usage, message = self.facts, self.facts.requests[row], self.facts.request_message[row]
         before = facts.request_message[row - 1] if row else -1
         since = range(before + 1, message)
@@ -174,17 +157,14 @@ class _CacheReconstruction:
         return call, miss_reason or reason
 
     def _find_sent_time(self, row: int, since: range) -> int:
-        """Return when a request was sent: the time of the newest message *since* the previous reply, or later.
-
-        Of consecutive results only the first one has a known time; then the time of the reply counts.
-        """
+        """Return the time of the newest message *since* the previous reply or, if that is unknown, of the request."""
         facts = self.facts
         if not since or any(facts.first_record[message] != facts.last_record[message] for message in since):
             return facts.request_time[row]
         return max(max(facts.time[message], facts.end_time[message]) for message in since)
 
     def _find_unchanged_prefix(self, row: int) -> tuple[int, str | None]:
-        """Return the tokens that request *row* shares with earlier ones, and the reason if it is not all of them."""
+        """Return the unchanged prefix of request *row* in tokens, and the reason of the change."""
         facts, message = self.facts, self.facts.request_message[row]
         before = facts.request_message[row - 1] if row else -1
         if before < epoch_at(facts, message).start:
@@ -203,17 +183,13 @@ class _CacheReconstruction:
         return (facts.requests[request].context if request >= 0 else 0), reason
 
     def _find_first_change(self, before: int, message: int) -> tuple[int | None, str | None]:
-        """Return the first message changed since the reply *before*, and the reason; None: none was."""
+        """Return the first message changed since the reply *before*, and the reason; None if there is none."""
         facts, drop = self.facts, self.drops.get(message)
-        since = bisect_right(facts.compactions, before, key=lambda compaction: compaction.message)
-        until = bisect_right(facts.compactions, message, key=lambda compaction: compaction.message)
-        firsts = [
-            facts.block_message[min(each.cleared_blocks)]
-            for each in facts.compactions[since:until]
-            if each.cleared_blocks
-        ]
-        if firsts:
-            return min(firsts), "microcompaction"
+        start = bisect_right(facts.compactions, before, key=lambda compaction: compaction.message)
+        end = bisect_right(facts.compactions, message, key=lambda compaction: compaction.message)
+        cleared_rows = [min(event.cleared_blocks) for event in facts.compactions[start:end] if event.cleared_blocks]
+        if cleared_rows:
+            return min(facts.block_message[row] for row in cleared_rows), "microcompaction"
         if drop is None:
             return None, None
         if drop.cleared_blocks:
@@ -221,7 +197,7 @@ class _CacheReconstruction:
         return 0, str(drop.explained_by or "part of the context went")
 
     def _starts_turn(self, row: int) -> bool:
-        """Return whether a turn began between request *row* and the previous one."""
+        """Return whether a turn starts between the previous request and request *row*."""
         messages = self.facts.request_message
         return any(self.facts.flags[m] & MessageFlag.TURN_START for m in range(messages[row - 1] + 1, messages[row]))
 
@@ -236,7 +212,7 @@ class _CacheReconstruction:
         return first
 
     def _update_thinking_switch(self, row: int, has_user_content: bool) -> bool:
-        """Return whether thinking was switched on or off, judged by the replies and the tail of the prompt."""
+        """Return whether thinking was switched on or off, by the replies and the tail of the prompt."""
         facts = self.facts
         now = any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(facts.request_message[row]))
         if self.has_thinking is None:
@@ -248,15 +224,13 @@ class _CacheReconstruction:
         self.has_thinking = now
         return True
 
-    def _update_cached_beginning(
-        self, row: int, call: CacheRequest, predicted: CacheUsage, read: int, cached_before: int, *, cold: bool
-    ) -> None:
-        """Learn from this request about the floor, and about other requests that cache replies."""
+    def _update_cached_beginning(self, row: int, read: int, cached_before: int, *, is_cold: bool) -> None:
+        """Infer from a request the cached beginning, and whether other requests cache the replies."""
         floor = self.cached_beginnings[self.facts.request_model[row]]
         if not row:
             floor.cold = floor.warm = read
         elif 2 * read < cached_before:
-            if cold:
+            if is_cold:
                 floor.cold = read
             else:
                 floor.warm = read

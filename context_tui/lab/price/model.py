@@ -1,12 +1,13 @@
-"""Check of the cache model against the recording: predicted and recorded reads of the unchanged calls.
+"""Check of the cache model against the recording: predicted and recorded reads of the recorded calls.
 
-In the available recordings a cache is lost for six reasons that the file shows: it expired, the context was compacted
-or cleared, thinking was dropped, thinking was switched on or off, the model changed, or the provider reports that the
-prompt had changed. The rest is listed call by call.
+In the available recordings, a file shows six reasons for the loss of a cache: it expired, the context was compacted or
+cleared, thinking was dropped, thinking was switched on or off, the model changed, or the provider reports a changed
+prompt. Calls with other mispredictions are listed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from context_tui.lab.price.cache import LOOKBACK
@@ -20,10 +21,7 @@ SAME_SIZE_TOLERANCE = 16
 
 @dataclass(frozen=True)
 class CacheMisprediction:
-    """Call whose read differs from the prediction, in tokens.
-
-    ``message`` is its reply; ``guess`` a possible reason in words, or the one that the file gives.
-    """
+    """Call (by its reply) with predicted and recorded tokens read, and a recorded or possible reason (``guess``)."""
 
     message: int
     predicted: int
@@ -33,16 +31,16 @@ class CacheMisprediction:
 
 @dataclass(frozen=True)
 class PriceModel:
-    """Reads of the prompt cache by the recorded calls, recorded and predicted: tokens, and shares of the tokens read.
+    """Use of the prompt cache by the recorded calls, recorded and predicted.
 
     Attributes:
-        read_recorded: tokens read; ``read_predicted`` by the model.
-        written_recorded: tokens written; ``written_predicted`` by the model; 0 where no writes are recorded.
-        error: relative error of the sum of the predictions; None where nothing was read.
-        off: the same with errors of single calls added up in absolute terms.
+        read_recorded, read_predicted: tokens read by all calls.
+        written_recorded, written_predicted: tokens written by all calls; 0 if no writes are recorded.
+        error: relative error of the predicted sum of tokens read; None if nothing was read.
+        off: sum of the absolute errors of the calls, relative to the tokens read; None if nothing was read.
         broken: number of cache losses, by reason.
         unexplained: calls with an error above ``MISPREDICTION_TOLERANCE`` tokens.
-        cost_recorded: cost of all prompts as recorded; ``cost_predicted`` by the model, in ``unit``.
+        cost_recorded, cost_predicted: cost of all prompts in ``unit``.
     """
 
     read_recorded: int
@@ -59,41 +57,34 @@ class PriceModel:
 
 
 def build_price_model(session: Session) -> PriceModel:
-    """Compare the cache model with what a session recorded."""
-    recorded = reconstruct_recorded_calls(session)
-    reads = recorded.reads
-    facts = session.facts
+    """Compare the cache model with the recorded usage of a session."""
+    facts, reads = session.facts, reconstruct_recorded_calls(session).reads
     usages = facts.requests[: len(reads)]
-    total = sum(each.recorded for each in reads)
-    predicted = sum(each.predicted.read for each in reads)
-    absolute_error = sum(abs(each.predicted.read - each.recorded) for each in reads)
+    total = sum(read.recorded for read in reads)
+    predicted = sum(read.predicted.read for read in reads)
+    absolute_error = sum(abs(read.predicted.read - read.recorded) for read in reads)
     written = sum(usage.cache_write_5m + usage.cache_write_1h for usage in usages)
     models = [facts.models[row] if row >= 0 else None for row in facts.request_model[: len(reads)]]
     table = build_rate_table(models, has_write_fee=written > 0)
     rates = [
         table.get_rates(model).select_for_prompt(usage.context) for model, usage in zip(models, usages, strict=True)
     ]
-    broken: dict[str, int] = {}
-    for each in reads:
-        if each.miss_reason is not None:
-            broken[each.miss_reason] = broken.get(each.miss_reason, 0) + 1
+    mispredictions = (
+        CacheMisprediction(read.message, read.predicted.read, read.recorded, _guess_misprediction_reason(reads, row))
+        for row, read in enumerate(reads)
+        if abs(read.predicted.read - read.recorded) > MISPREDICTION_TOLERANCE
+    )
     return PriceModel(
         total,
         predicted,
         written,
-        sum(each.predicted.written for each in reads) if written else 0,
+        sum(read.predicted.written for read in reads) if written else 0,
         abs(predicted - total) / total if total else None,
         absolute_error / total if total else None,
-        broken,
-        tuple(
-            CacheMisprediction(
-                each.message, each.predicted.read, each.recorded, _guess_misprediction_reason(reads, row)
-            )
-            for row, each in enumerate(reads)
-            if abs(each.predicted.read - each.recorded) > MISPREDICTION_TOLERANCE
-        ),
-        sum(each.compute_recorded_cost(usage) for each, usage in zip(rates, usages, strict=True)),
-        sum(each.compute_usage_cost(read.predicted) for each, read in zip(rates, reads, strict=True)),
+        dict(Counter(read.miss_reason for read in reads if read.miss_reason is not None)),
+        tuple(mispredictions),
+        sum(price.compute_recorded_cost(usage) for price, usage in zip(rates, usages, strict=True)),
+        sum(price.compute_usage_cost(read.predicted) for price, read in zip(rates, reads, strict=True)),
         table.unit,
     )
 
@@ -108,9 +99,8 @@ def _guess_misprediction_reason(reads: list[CacheRead], row: int) -> str:
         return "another request had cached the newer messages, such as the reply"
     if abs(read.cached_before - read.recorded) <= SAME_SIZE_TOLERANCE:
         return "the previous reply was not cached, unlike at other calls"
-    if read.recorded and any(
-        abs(each.cached_before - read.recorded) <= SAME_SIZE_TOLERANCE for each in reads[max(row - LOOKBACK, 0) : row]
-    ):
+    earlier_sizes = (earlier.cached_before for earlier in reads[max(row - LOOKBACK, 0) : row])
+    if read.recorded and any(abs(size - read.recorded) <= SAME_SIZE_TOLERANCE for size in earlier_sizes):
         return "an earlier entry was read: the newest was not ready yet, or the end of the prompt had changed"
     if read.miss_reason is not None:
         return f"{read.miss_reason}, and less of the beginning was cached than at other calls"

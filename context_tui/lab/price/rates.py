@@ -16,7 +16,7 @@ from context_tui.session.window import normalize_model_name
 
 CostUnit = Literal["USD", "input tokens"]
 FIVE_MINUTES, ONE_HOUR = 300_000, 3_600_000
-"""Times to live of a prompt cache that is not read again, in milliseconds."""
+"""Times to live of a prompt cache since its last read, in milliseconds."""
 
 _MODEL_VERSION_SUFFIX = re.compile(r"(?:[-@]?(?:latest|20\d\d-?\d\d-?\d\d))?(?:-v\d+(?::\d+)?)?(?:\[1m\])?")
 _MILLION = 1_000_000
@@ -24,10 +24,10 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Rates:
-    """Price of one token in ``unit``: input, cache read, cache write for 5 minutes or 1 hour, output.
+    """Prices of one token in ``unit``: input, cache read, cache write for 5 minutes or 1 hour, output.
 
-    ``date`` (ISO) and ``source`` give the origin; both are empty for multiples of an input token. ``long`` replaces the
-    rates for prompts of more than ``above`` tokens.
+    ``date`` (ISO) and ``source`` are empty for multiples of an input token. ``long`` are the rates for prompts of more
+    than ``above`` tokens.
     """
 
     input: float
@@ -46,7 +46,7 @@ class Rates:
         return self.long if self.long is not None and self.above is not None and size > self.above else self
 
     def get_write_rate(self, ttl_ms: int) -> float:
-        """Return the price of a token written to a cache with this time to live in ms; 0: nothing is written."""
+        """Return the price of a token written with this time to live; for 0, that of an input token."""
         return self.write_1h if ttl_ms > FIVE_MINUTES else self.write_5m if ttl_ms else self.input
 
     def compute_usage_cost(self, usage: CacheUsage) -> float:
@@ -60,16 +60,16 @@ class Rates:
 
 
 DEFAULT_RATES_WITH_WRITE_FEE = Rates(1.0, 0.1, 1.25, 2.0, 5.0, "input tokens")
-"""Usual multiples where cache writes have a fee, as with the Claude models."""
+"""Usual multiples if cache writes have a fee, as with the Claude models."""
 DEFAULT_RATES_WITHOUT_WRITE_FEE = Rates(1.0, 0.1, 1.0, 1.0, 5.0, "input tokens")
-"""Usual multiples where cache writes have no fee."""
+"""Usual multiples if cache writes have no fee."""
 
 
 def find_rates(model: str | None) -> Rates | None:
     """Return the rates of *model* in USD, or None. Its name may have a gateway prefix and a date."""
     name = normalize_model_name(model or "")
     table = _load_price_table()
-    prefix = max((each for each in table if name.startswith(each)), key=len, default=None)
+    prefix = max(filter(name.startswith, table), key=len, default=None)
     if prefix is None or not _MODEL_VERSION_SUFFIX.fullmatch(name, len(prefix)):
         return None
     return table[prefix]
@@ -77,10 +77,7 @@ def find_rates(model: str | None) -> Rates | None:
 
 @dataclass(frozen=True)
 class RateTable:
-    """Rates of a session's models, all in one ``unit``; ``unpriced_models`` have no price in USD.
-
-    One such model makes all costs input tokens, because sums need one unit.
-    """
+    """Rates of a session's models in one ``unit``: input tokens if any of the models has no price in USD."""
 
     unit: CostUnit
     unpriced_models: tuple[str, ...]
@@ -93,7 +90,7 @@ class RateTable:
 
     @property
     def note(self) -> str:
-        """Unit of the costs, and the reason for it, in words."""
+        """Text of the unit of the costs, and of the reason for it."""
         if self.unit == "USD":
             return f"USD, at prices as of {min((rates.date for rates in self.by_model.values()), default='')}"
         names = ", ".join(self.unpriced_models) or "a model without a name"
@@ -101,7 +98,7 @@ class RateTable:
 
 
 def build_rate_table(models: Iterable[str | None], *, has_write_fee: bool) -> RateTable:
-    """Build the rates of *models*; if one is unknown, usual multiples, with or without a fee for cache writes."""
+    """Build the rates of *models*; if one has no price, usual multiples, with or without a fee for cache writes."""
     names = list(dict.fromkeys(model or "" for model in models))
     by_name = {name: find_rates(name) for name in names}
     known_rates = {name: rates for name, rates in by_name.items() if rates is not None}

@@ -1,4 +1,4 @@
-"""Sweeps: many settings over many recordings, with savings, regret and the Pareto front.
+"""Sweeps of many settings over many recordings, with savings, regret and the Pareto front.
 
 >>> result = context_tui.lab.sweep.sweep(sessions, {"defect-microcompact": {"keep_recent_turns": "1..8"}})
 >>> result.dominance.frontier, result.dominance.dominated_by

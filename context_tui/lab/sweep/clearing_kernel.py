@@ -1,13 +1,12 @@
 """Totals of a replay under thousands of clearing rules at once.
 
-Within one turn the results that may be cleared stay the same, so a rule clears at most once in it: at the first
-checkpoint at which the believed size reaches its threshold. The believed size is the recorded one plus a number that
-changes only when the rule clears. A run of checkpoints is therefore two vector operations over all rules: which of them
-reach the largest size of the run, and which of these have something new to clear. What they clear are sums over the
-results of all turns but the last ones that are larger than the minimum.
+Within one turn the results that may be cleared stay the same. A rule therefore clears at most once per turn, at the
+first checkpoint at which the believed size reaches its threshold. The believed size is the recorded one plus a number
+that changes only when the rule clears. A run of checkpoints takes two vector operations over all rules: select those
+whose threshold the largest size of the run reaches, and of these, those with new results to clear. The cleared tokens
+are sums over the results that are larger than the minimum, in all turns but the last ones.
 
-This holds only while the history that a rule leaves has that form. Where a recorded compaction keeps or clears
-something that a rule has cleared before, the outcome of that rule is unknown here.
+The outcome of a rule is unknown if a recorded compaction keeps or clears a result that the rule cleared before.
 """
 
 from __future__ import annotations
@@ -32,16 +31,13 @@ from context_tui.tokens.estimators import bytes4
 
 Ints = NDArray[np.int64]
 MAX_TABLE_CELLS = 1_000_000
-"""Cells of a table of sums, by turn and minimum; rules with more distinct minimums are computed in parts."""
+"""Maximum cells of a table of sums by turn and minimum; rules with more distinct minimums are computed in parts."""
 _MAX_PENDING_RANGES = 1 << 20
-"""Ranges of calls over the window that are counted together."""
+"""Maximum number of ranges of calls whose overflows are counted together."""
 
 
 class RuleOutcomes(NamedTuple):
-    """Totals of a replay in tokens by rule, and the cleared blocks with their tokens.
-
-    Where ``is_known`` is false, the numbers are meaningless.
-    """
+    """Totals of a replay by rule; meaningless unless ``is_known``."""
 
     is_known: NDArray[np.bool_]
     sent: Ints
@@ -55,18 +51,18 @@ class RuleOutcomes(NamedTuple):
 def compute_outcomes(track: SweepTrack, rules: Sequence[ClearingRule]) -> RuleOutcomes:
     """Compute the outcome of each rule along a track; the rules must have its placeholder and assumed window.
 
-    Takes time linear in the checkpoints and in the rules, plus the number of clearings.
+    Takes time linear in the checkpoints, the rules, and the number of clearings.
     """
-    keep = np.array([each.keep_recent_turns for each in rules], np.int64)
-    minimum = np.array([each.min_clear_tokens for each in rules], np.int64)
-    share = np.array([each.window_share for each in rules], np.float64)
+    keep = np.array([rule.keep_recent_turns for rule in rules], np.int64)
+    minimum = np.array([rule.min_clear_tokens for rule in rules], np.int64)
+    share = np.array([rule.window_share for rule in rules], np.float64)
     distinct = np.unique(minimum)
     columns = max(MAX_TABLE_CELLS // (track.max_turns + 2), 1)
     numbers = (np.zeros(len(rules), np.int64) for _ in range(6))
     outcomes = RuleOutcomes(np.ones(len(rules), np.bool_), *numbers)
     for first in range(0, len(distinct), columns):
-        part = distinct[first : first + columns]
-        chosen = np.flatnonzero((minimum >= part[0]) & (minimum <= part[-1]))
+        minimums = distinct[first : first + columns]
+        chosen = np.flatnonzero((minimum >= minimums[0]) & (minimum <= minimums[-1]))
         computed = _KernelRun(track, keep[chosen], minimum[chosen], share[chosen]).run()
         for column, values in zip(outcomes, computed, strict=True):
             column[chosen] = values
@@ -74,14 +70,14 @@ def compute_outcomes(track: SweepTrack, rules: Sequence[ClearingRule]) -> RuleOu
 
 
 class _Segment(NamedTuple):
-    """Checkpoints between two events of the recording, from ``begin`` up to ``end``, and the results of their context.
+    """Checkpoints between two recorded events, from ``begin`` up to ``end``, and the results of their context.
 
     Attributes:
-        is_reset: whether the context is another one than before.
+        is_reset: whether a new context begins.
         floor: the message before which reported sizes are forgotten.
         estimate_offset: tokens to add to the running sum of messages.
-        turns_at_checkpoint: by checkpoint, turns started so far.
-        turn_of_result: by result, turns started up to and including its message.
+        turns_at_checkpoint: by checkpoint, number of turns started so far.
+        turn_of_result: by result, number of turns started up to and including its message.
         original_tokens: by result, tokens of the content as it was first recorded.
     """
 
@@ -99,21 +95,20 @@ class _Segment(NamedTuple):
 
 
 class SweepTrack:
-    """Part of a recording that is the same for all rules with one placeholder and assumed window.
+    """Data of a recording that all rules with one placeholder and assumed window share.
 
     Attributes:
         is_known: whether its contexts are as recorded, so that their sizes are known.
-        checkpoints: messages before which the policy may act; ``calls_before`` the calls made before each.
-        recorded_sizes: by call, tokens of its context; ``call_windows`` its context window.
-        believed_sizes: by checkpoint, the size that the runtime believes as long as nothing was cleared.
-        has_report: by checkpoint, whether the believed size starts from a reported one; ``reported_reply`` is the reply
-            that reported it, or -1.
+        checkpoints, calls_before: messages before which the policy may act, and the number of calls before each.
+        recorded_sizes, call_windows: by call, tokens of its context, and its context window.
+        believed_sizes: by checkpoint, the believed size if nothing was cleared.
+        has_report, reported_reply: by checkpoint, whether a reported size is part of the believed size, and the reply
+            that reported it (or -1).
         checkpoint_windows: by checkpoint, the window as the runtime sees it.
-        weights: by weight class, tokens per unit of results and of images; ``call_weight_class`` and
-            ``reply_weight_class`` are the classes of the call at a checkpoint and of the reply that reported.
+        weights: by weight class, tokens per unit of results and of images.
+        call_weight_class, reply_weight_class: by checkpoint, the weight class of its call, and of the reported reply.
         max_turns: largest number of turns of a context.
-        is_unpredictable: by checkpoint, whether a rule that clears there starts the next turn from an estimate, unlike
-            the recording, until a size is reported.
+        is_unpredictable: by checkpoint, whether a rule that clears there begins the next turn without a reported size.
         lowest_sizes: by call, the smallest size from there up to the next event.
     """
 
@@ -124,22 +119,22 @@ class SweepTrack:
         call_messages = np.array([call.message for call in recording.calls], np.int64)
         self.calls_before = np.searchsorted(call_messages, self.checkpoints)
         self.recorded_sizes = np.array(get_baseline(recording, recorded).sizes, np.int64)
-        self.call_windows = np.array([each.tokens for each in recording.windows], np.int64)
+        self.call_windows = np.array([window.tokens for window in recording.windows], np.int64)
         history = History(recording, recorded)
         sums = np.array(history.tokens_before, np.int64)
         self.is_known, self.recorded = True, recorded
         self.segments = list(self._iter_segments(history))
-        self.max_turns = max((int(each.turns_at_checkpoint.max(initial=0)) for each in self.segments), default=0)
+        self.max_turns = max((int(segment.turns_at_checkpoint.max(initial=0)) for segment in self.segments), default=0)
         self._compute_believed_sizes(call_messages, sums)
         self._assign_weight_classes(call_messages)
         windows = map(recording.window_at, checkpoints, self.calls_before.tolist())
         self.checkpoint_windows = np.array(
-            [each.tokens if each.is_known else rule.assumed_window for each in windows], np.int64
+            [window.tokens if window.is_known else rule.assumed_window for window in windows], np.int64
         )
         self.is_unpredictable = np.zeros(len(checkpoints), np.bool_)
         self.lowest_sizes = np.zeros(len(self.recorded_sizes) + 1, np.int64)
-        for each in self.segments:
-            self._find_unpredictable(each)
+        for segment in self.segments:
+            self._find_unpredictable(segment)
         self.has_unpredictable = bool(self.is_unpredictable.any())
 
     def _iter_segments(self, history: History) -> Iterator[_Segment]:
@@ -152,28 +147,28 @@ class SweepTrack:
                 is_reset |= event.order is not None and (self.recorded == "keep" or not event.compaction)
                 event = next(events, None)
             self.is_known &= self.recorded == "ignore" or history.excess == ZERO_AMOUNT
-            before = len(history.order)
-            sums_at = history.estimate - history.tokens_before[history.end_message]
+            length_before = len(history.order)
+            offset = history.estimate - history.tokens_before[history.end_message]
             end = len(checkpoints) if event is None else int(np.searchsorted(self.checkpoints, event.at))
             history.append_until(checkpoints[end - 1])
-            yield self._build_segment(history, begin, end, is_reset, sums_at, before)
+            yield self._build_segment(history, begin, end, is_reset, offset, length_before)
             begin = end
 
     def _build_segment(
-        self, history: History, begin: int, end: int, is_reset: bool, sums_at: int, before: int
+        self, history: History, begin: int, end: int, is_reset: bool, offset: int, length_before: int
     ) -> _Segment:
         order, replaced = tuple(history.order), history.replaced
         context = Context(self.recording.facts, history.end_message, order, replacements=dict(replaced))
-        sums, facts = index_context(context), self.recording.facts
+        index, facts = index_context(context), self.recording.facts
         placeholder = self.placeholder.text or ""
         is_uncleared = np.array(
-            [not context.has_exact_text(row, placeholder, in_blocks=False) for row in sums.results.block], np.bool_
+            [not context.has_exact_text(row, placeholder, in_blocks=False) for row in index.results.block], np.bool_
         )
-        columns = (sums.results.block, sums.results.tokens, sums.results.position)
-        block, tokens, at = (np.array(each, np.int64)[is_uncleared] for each in columns)
-        starts = np.array(sums.turn_starts, np.int64)
-        appended = np.array(order[before:], np.int64)
-        position = before + np.searchsorted(appended, self.checkpoints[begin:end])
+        columns = (index.results.block, index.results.tokens, index.results.position)
+        block, tokens, position = (np.array(column, np.int64)[is_uncleared] for column in columns)
+        starts = np.array(index.turn_starts, np.int64)
+        appended = np.array(order[length_before:], np.int64)
+        checkpoint_position = length_before + np.searchsorted(appended, self.checkpoints[begin:end])
         rows, flags = block.tolist(), facts.block_flags
         images = [bool(flags[row] & BlockFlag.HAS_IMAGE) and row not in replaced for row in rows]
         return _Segment(
@@ -181,10 +176,10 @@ class SweepTrack:
             end,
             is_reset,
             history.floor,
-            sums_at,
-            np.searchsorted(starts, position),
+            offset,
+            np.searchsorted(starts, checkpoint_position),
             block,
-            np.searchsorted(starts, at, side="right"),
+            np.searchsorted(starts, position, side="right"),
             tokens,
             np.array([bytes4(facts, row) for row in rows], np.int64) if replaced else tokens,
             np.array(images, np.bool_),
@@ -192,16 +187,16 @@ class SweepTrack:
 
     def _compute_believed_sizes(self, call_messages: Ints, sums: Ints) -> None:
         recorded = np.array([size is not None for size in self.recording.recorded_sizes], np.bool_)
-        last = np.maximum.accumulate(np.where(recorded, np.arange(len(call_messages)), -1))
-        self.reported_call = np.where(self.calls_before > 0, last[self.calls_before - 1], -1)
+        last_recorded = np.maximum.accumulate(np.where(recorded, np.arange(len(call_messages)), -1))
+        self.reported_call = np.where(self.calls_before > 0, last_recorded[self.calls_before - 1], -1)
         self.reported_reply = np.where(self.reported_call >= 0, call_messages[self.reported_call], -1)
         floor, estimate = np.zeros_like(self.checkpoints), np.zeros_like(self.checkpoints)
-        for each in self.segments:
-            floor[each.begin : each.end], estimate[each.begin : each.end] = each.floor, each.estimate_offset
+        for segment in self.segments:
+            rows = slice(segment.begin, segment.end)
+            floor[rows], estimate[rows] = segment.floor, segment.estimate_offset
         self.has_report = (self.reported_reply >= floor) & (self.reported_reply >= 0)
-        guess = estimate + sums[self.checkpoints]
-        measured = self.recorded_sizes[self.reported_call] + sums[self.checkpoints] - sums[self.reported_reply]
-        self.believed_sizes = np.where(self.has_report, measured, guess)
+        reported = self.recorded_sizes[self.reported_call] + sums[self.checkpoints] - sums[self.reported_reply]
+        self.believed_sizes = np.where(self.has_report, reported, estimate + sums[self.checkpoints])
 
     def _find_unpredictable(self, segment: _Segment) -> None:
         """Fill ``is_unpredictable`` and ``lowest_sizes`` for a segment."""
@@ -221,15 +216,15 @@ class SweepTrack:
             [classes.setdefault(recording.get_weights(call.request), len(classes)) for call in recording.calls],
             np.int64,
         )
-        self.weights = [(each[RESULT], each[IMAGES]) for each in classes]
+        self.weights = [(weights[RESULT], weights[IMAGES]) for weights in classes]
         self.call_weight_class = by_call[np.minimum(self.calls_before, len(call_messages) - 1)]
         self.reply_weight_class = np.where(self.has_report, by_call[self.reported_call], -1)
 
 
 class _ResultSums(NamedTuple):
-    """Sums over the results of the turns up to each one that are larger than each minimum: flat tables by turn.
+    """Sums over the results larger than a minimum up to a turn: flat tables by turn (rows) and minimum (columns).
 
-    The first row is empty; the second one covers what stands before the first turn.
+    The first row is empty; the second row covers the results before the first turn.
     """
 
     column_count: int
@@ -242,7 +237,7 @@ class _ResultSums(NamedTuple):
 
 
 class _KernelRun:
-    """One walk along a track with all rules."""
+    """Walk along a track with all rules."""
 
     def __init__(self, track: SweepTrack, keep: Ints, minimum: Ints, share: NDArray[np.float64]) -> None:
         self.track, self.keep, self.minimum, self.share = track, keep, minimum, share
@@ -254,10 +249,10 @@ class _KernelRun:
             np.zeros(count, np.int64) for _ in range(5)
         )
         self.settled_until = np.zeros(count, np.int64)
-        # In the current context: results cleared, and the tokens that this adds (negative).
+        # In the current context, the number of cleared results and the tokens that clearing adds (negative).
         self.count, self.estimate, self.original_tokens = (np.zeros(count, np.int64) for _ in range(3))
         self.last_cell, self.last_checkpoint = (np.full(count, -1, np.int64) for _ in range(2))  # of its last clearing
-        # Turns covered by the last clearing, and its message.
+        # Number of turns covered by the last clearing, and its message.
         self.cleared_turns, self.fired_at = (np.full(count, -1, np.int64) for _ in range(2))
         self.added_by_class = [np.zeros(count, np.int64) for _ in track.weights]  # tokens added to each call
         self.range_max = _RangeMax(track.recorded_sizes)
@@ -268,13 +263,13 @@ class _KernelRun:
     def run(self) -> RuleOutcomes:
         track = self.track
         if len(track.recorded_sizes) and track.is_known:
-            before: _Segment | None = None
+            previous: _Segment | None = None
             for segment in track.segments:
-                self._enter_segment(segment, before)
+                self._enter_segment(segment, previous)
                 self._walk_segment(segment)
                 self._leave_segment()
-                before = segment
-            self._count_cleared()
+                previous = segment
+            self._add_cleared_to_totals()
             self._settle_all_calls(len(track.recorded_sizes))
         tokens_sent = int(track.recorded_sizes.sum()) + self.added_tokens
         return RuleOutcomes(
@@ -289,25 +284,25 @@ class _KernelRun:
 
     weight_class = 0
 
-    def _enter_segment(self, segment: _Segment, before: _Segment | None) -> None:
-        """Carry over to the context that the recording has after an event."""
-        if before is not None:
+    def _enter_segment(self, segment: _Segment, previous: _Segment | None) -> None:
+        """Update the state of all rules for the context after a recorded event."""
+        if previous is not None:
             track = self.track
             self._settle_all_calls(int(track.calls_before[segment.begin]))
-            self._mark_unknown(segment, before)
+            self._mark_unknown(segment, previous)
             if segment.is_reset:
-                self._count_cleared()
-                for each in (self.count, self.estimate, self.original_tokens, *self.added_by_class):
-                    each[:] = 0
+                self._add_cleared_to_totals()
+                for column in (self.count, self.estimate, self.original_tokens, *self.added_by_class):
+                    column[:] = 0
                 self.cleared_turns[:] = self.fired_at[:] = -1
             elif track.has_report[segment.begin]:
                 self.is_known &= self.fired_at <= track.reported_reply[segment.begin]
-            for more in self.added_by_class:  # more could be removed than the file accounts for
-                self.is_known &= track.lowest_sizes[track.calls_before[segment.begin]] + more >= 0
+            for added_tokens in self.added_by_class:  # unknown if more would be removed than the file accounts for
+                self.is_known &= track.lowest_sizes[track.calls_before[segment.begin]] + added_tokens >= 0
         self.sums = _build_result_sums(segment, self.mins, self.track.placeholder.tokens)
 
     def _leave_segment(self) -> None:
-        """Look up in the sums of a segment what only the last cell says."""
+        """Store the totals of the last clearing in a segment."""
         cleared = np.flatnonzero(self.last_cell >= 0)
         cell = self.last_cell[cleared]
         self.original_tokens[cleared] = self.sums.original_tokens[cell]
@@ -315,22 +310,20 @@ class _KernelRun:
         self.fired_at[cleared] = self.track.checkpoints[self.last_checkpoint[cleared]]
         self.last_cell[:] = -1
 
-    def _count_cleared(self) -> None:
-        """Add what was cleared in a context that ends here to the totals."""
+    def _add_cleared_to_totals(self) -> None:
+        """Add the cleared results of the context that ends here to the totals."""
         self.dropped += self.count
         self.removed_tokens += self.original_tokens
 
-    def _mark_unknown(self, segment: _Segment, before: _Segment) -> None:
-        """Mark the rules that cleared something which the recording now keeps or clears itself."""
-        same = np.isin(before.result_rows, segment.result_rows, kind="table")
+    def _mark_unknown(self, segment: _Segment, previous: _Segment) -> None:
+        """Mark the rules that cleared a result which a recorded event now keeps or clears."""
+        is_affected = np.isin(previous.result_rows, segment.result_rows, kind="table")
         if not segment.is_reset:
             tokens = dict(zip(segment.result_rows.tolist(), segment.tokens.tolist(), strict=True))
-            is_unchanged = [
-                tokens.get(row) == size
-                for row, size in zip(before.result_rows.tolist(), before.tokens.tolist(), strict=True)
-            ]
-            same = ~np.array(is_unchanged, np.bool_)
-        for turn, size in set(zip(before.turn_of_result[same].tolist(), before.tokens[same].tolist(), strict=True)):
+            previous_results = zip(previous.result_rows.tolist(), previous.tokens.tolist(), strict=True)
+            is_affected = np.array([tokens.get(row) != size for row, size in previous_results], np.bool_)
+        turns, sizes = previous.turn_of_result[is_affected].tolist(), previous.tokens[is_affected].tolist()
+        for turn, size in set(zip(turns, sizes, strict=True)):
             self.is_known &= ~((self.cleared_turns >= turn) & (self.minimum < size))
         if segment.is_reset and self.track.has_report[segment.begin]:
             self.is_known &= self.count == 0
@@ -347,29 +340,29 @@ class _KernelRun:
         for key in keys:
             changes[1:] |= key[1:] != key[:-1]
         ends = [0, *np.flatnonzero(changes).tolist(), segment.end - segment.begin]
-        last_way: tuple[int, int] | None = None
-        threshold = more = need = np.empty(0, np.int64)
-        for first, last in pairwise(ends):
+        last_key: tuple[int, int] | None = None
+        threshold = added_tokens = need = np.empty(0, np.int64)
+        for first, end in pairwise(ends):
             checkpoint = segment.begin + first
             if track.call_weight_class[checkpoint] != self.weight_class:
                 self._settle_all_calls(int(track.calls_before[checkpoint]))
                 self.weight_class = int(track.call_weight_class[checkpoint])
-            way = int(track.checkpoint_windows[checkpoint]), int(track.reply_weight_class[checkpoint])
-            if way != last_way:
-                threshold, last_way = (self.share * way[0]).astype(np.int64), way
-                more = self.estimate if way[1] < 0 else self.added_by_class[way[1]]
-                need = threshold - more  # the believed size of the recording at which each rule fires
-            maxima = np.maximum.accumulate(track.believed_sizes[checkpoint : segment.begin + last])
+            window, weight_class = int(track.checkpoint_windows[checkpoint]), int(track.reply_weight_class[checkpoint])
+            if (window, weight_class) != last_key:
+                threshold, last_key = (self.share * window).astype(np.int64), (window, weight_class)
+                added_tokens = self.estimate if weight_class < 0 else self.added_by_class[weight_class]
+                need = threshold - added_tokens  # the believed size of the recording at which each rule fires
+            maxima = np.maximum.accumulate(track.believed_sizes[checkpoint : segment.begin + end])
             chosen = (need <= maxima[-1]).nonzero()[0]
             if len(chosen):
                 chosen = self._clear_results(segment, chosen, need, maxima, checkpoint)
-                need[chosen] = threshold[chosen] - more[chosen]
+                need[chosen] = threshold[chosen] - added_tokens[chosen]
 
     def _clear_results(self, segment: _Segment, chosen: Ints, need: Ints, maxima: Ints, first: int) -> Ints:
-        """Clear what can be cleared in a run of checkpoints; return the rules that do."""
+        """Clear results by the chosen rules in a run of checkpoints; return the rules that clear any."""
         track, sums = self.track, self.sums
         turns = int(segment.turns_at_checkpoint[first - segment.begin])
-        cell = np.maximum(turns * sums.column_count + self.cells[chosen], 0)  # the empty row where all turns are kept
+        cell = np.maximum(turns * sums.column_count + self.cells[chosen], 0)  # the empty row if all turns are kept
         count = sums.results[cell]
         new = (count > self.count[chosen]).nonzero()[0]
         chosen, cell, count = chosen[new], cell[new], count[new]
@@ -389,11 +382,11 @@ class _KernelRun:
         images: Any = 0
         if sums.has_images:
             result, images = result + sums.image_tokens[cell], -sums.image_count[cell]
-        for more, (by_result, by_image) in zip(self.added_by_class, track.weights, strict=True):
-            now = np.rint(by_result * result + by_image * images).astype(np.int64)
-            more[chosen] = now
-            if track.lowest_sizes[track.calls_before[first]] + now.min() < 0:
-                self.is_known[chosen] &= track.lowest_sizes[call] + now >= 0
+        for added_tokens, (result_weight, image_weight) in zip(self.added_by_class, track.weights, strict=True):
+            tokens = np.rint(result_weight * result + image_weight * images).astype(np.int64)
+            added_tokens[chosen] = tokens
+            if track.lowest_sizes[track.calls_before[first]] + tokens.min() < 0:
+                self.is_known[chosen] &= track.lowest_sizes[call] + tokens >= 0
         if track.has_unpredictable:
             self.is_known[chosen] &= ~track.is_unpredictable[checkpoints]
         return chosen
@@ -402,67 +395,67 @@ class _KernelRun:
         """Add the calls up to *until* to the totals of all rules."""
         self._settle_calls(slice(None), np.full(len(self.keep), until), self.weight_class)
 
-    def _settle_calls(self, chosen: Ints | slice, until: Ints, by_call: int) -> None:
-        """Add the calls up to *until* to the totals, with the context in its current state."""
+    def _settle_calls(self, chosen: Ints | slice, until: Ints, weight_class: int) -> None:
+        """Add the calls up to *until* to the totals, with the current context of each rule."""
         begin = self.settled_until[chosen]
-        some = (until > begin).nonzero()[0]
-        if not len(some):
+        unsettled = (until > begin).nonzero()[0]
+        if not len(unsettled):
             return
-        if len(some) < len(begin):
-            chosen, begin, until = np.arange(len(self.keep))[chosen][some], begin[some], until[some]
-        self._add_calls(chosen, begin, until, by_call)
+        if len(unsettled) < len(begin):
+            chosen, begin, until = np.arange(len(self.keep))[chosen][unsettled], begin[unsettled], until[unsettled]
+        self._add_calls(chosen, begin, until, weight_class)
         self.settled_until[chosen] = until
 
-    def _add_calls(self, chosen: Ints | slice, begin: Ints, end: Ints, by_call: int) -> None:
+    def _add_calls(self, chosen: Ints | slice, begin: Ints, end: Ints, weight_class: int) -> None:
         """Add the calls from *begin* up to *end*, at least one for each rule."""
-        more = self.added_by_class[by_call][chosen]
-        self.added_tokens[chosen] += more * (end - begin)
+        added_tokens = self.added_by_class[weight_class][chosen]
+        self.added_tokens[chosen] += added_tokens * (end - begin)
         if begin[0] == begin[-1] and end[0] == end[-1] and (begin == begin[0]).all() and (end == end[0]).all():
             calls = slice(int(begin[0]), int(end[0]))
-            self.peak[chosen] = np.maximum(self.peak[chosen], self.track.recorded_sizes[calls].max() + more)
-            self.overflow_counter.add_shared(chosen, calls, -more)
+            self.peak[chosen] = np.maximum(self.peak[chosen], self.track.recorded_sizes[calls].max() + added_tokens)
+            self.overflow_counter.add_shared(chosen, calls, -added_tokens)
             return
-        self.peak[chosen] = np.maximum(self.peak[chosen], self.range_max.find_max(begin, end) + more)
-        if self.excess.largest + more.max() <= 0:
+        self.peak[chosen] = np.maximum(self.peak[chosen], self.range_max.find_max(begin, end) + added_tokens)
+        if self.excess.largest + added_tokens.max() <= 0:
             return
-        over = self.excess.find_max(begin, end) + more > 0
+        overflows = self.excess.find_max(begin, end) + added_tokens > 0
         chosen = np.arange(len(self.keep))[chosen]
-        if over.any():
-            throughout = over & (self.room.find_max(begin, end) - more < 0)
+        if overflows.any():
+            throughout = overflows & (self.room.find_max(begin, end) - added_tokens < 0)
             self.overflow_counter.counts[chosen[throughout]] += (end - begin)[throughout]
-            over &= ~throughout
-        self.overflow_counter.add(chosen[over], begin[over], end[over], -more[over])
+            overflows &= ~throughout
+        self.overflow_counter.add(chosen[overflows], begin[overflows], end[overflows], -added_tokens[overflows])
 
 
 def _build_result_sums(segment: _Segment, mins: Ints, placeholder_tokens: int) -> _ResultSums:
-    wide = len(mins)
-    tall = int(max(segment.turns_at_checkpoint.max(initial=0), segment.turn_of_result.max(initial=0))) + 2
-    below = wide - np.searchsorted(mins, segment.tokens)  # columns in order of falling minimum
-    some = below < wide
-    cell = (segment.turn_of_result[some] + 1) * wide + below[some]
-    tokens, image = segment.tokens[some], segment.has_image[some]
+    width = len(mins)
+    height = int(max(segment.turns_at_checkpoint.max(initial=0), segment.turn_of_result.max(initial=0))) + 2
+    column = width - np.searchsorted(mins, segment.tokens)  # columns in order of falling minimum
+    large = column < width
+    cell = (segment.turn_of_result[large] + 1) * width + column[large]
+    tokens, image = segment.tokens[large], segment.has_image[large]
 
-    def table(values: Any) -> Any:
-        sums = np.zeros(tall * wide, np.int64)
+    def build_table(values: Any) -> Any:
+        sums = np.zeros(height * width, np.int64)
         np.add.at(sums, cell, values)
-        shaped = sums.reshape(tall, wide)
+        shaped = sums.reshape(height, width)
         shaped.cumsum(axis=1, out=shaped).cumsum(axis=0, out=shaped)
         return sums
 
-    results, sizes, has_images = table(1), table(tokens), bool(image.any())
+    results, sizes, has_images = build_table(1), build_table(tokens), bool(image.any())
     return _ResultSums(
-        wide,
+        width,
         results,
         placeholder_tokens * results - sizes,
-        sizes if segment.original_tokens is segment.tokens else table(segment.original_tokens[some]),
-        table(image.astype(np.int64)) if has_images else results,
-        table(np.where(image, tokens, 0)) if has_images else results,
+        sizes if segment.original_tokens is segment.tokens else build_table(segment.original_tokens[large]),
+        build_table(image.astype(np.int64)) if has_images else results,
+        build_table(np.where(image, tokens, 0)) if has_images else results,
         has_images,
     )
 
 
 class _RangeMax:
-    """Maximum of numbers between two positions, for many pairs of positions at once (a sparse table)."""
+    """Maximum of the numbers between two positions, for many pairs of positions at once (a sparse table)."""
 
     def __init__(self, numbers: Ints) -> None:
         count = len(numbers)
@@ -481,8 +474,8 @@ class _RangeMax:
             self._last[1 << level :] = level * count - (1 << level)
 
     def find_max(self, begin: Ints, end: Ints) -> Ints:
-        """Return the maximum from *begin* up to *end*, which are at least one apart."""
-        # Contexts mostly grow; then the last number is the maximum.
+        """Return the maximum from *begin* up to *end*, which must differ."""
+        # Contexts mostly grow, so that the last number is the maximum.
         if len(begin) and self._decreases[begin.min()] == self._decreases[end.max() - 1]:
             last: Ints = self._numbers[end - 1]
             return last
@@ -499,7 +492,7 @@ class _OverflowCounter:
         self._numbers, self._pending, self._pending_size = numbers, list[tuple[Ints, Ints, Ints, Ints]](), 0
 
     def add(self, chosen: Ints, begin: Ints, end: Ints, limit: Ints) -> None:
-        """Count the numbers from *begin* up to *end* that are larger than *limit*, for each of these rules."""
+        """Count the numbers from *begin* up to *end* that are larger than *limit*, for each chosen rule."""
         if len(chosen):
             self._pending.append((chosen, begin, end, limit))
             self._pending_size += len(chosen)
@@ -507,7 +500,7 @@ class _OverflowCounter:
                 self.count_pending()
 
     def add_shared(self, chosen: Ints | slice, positions: slice, limit: Ints) -> None:
-        """Count them for one range that all these rules share."""
+        """Count the numbers of one range that are larger than *limit*, for each chosen rule."""
         numbers = np.sort(self._numbers[positions])
         if numbers[-1] > limit.min():
             self.counts[chosen] += len(numbers) - np.searchsorted(numbers, limit, side="right")
@@ -528,17 +521,14 @@ class _OverflowCounter:
         filled = np.zeros(length, np.int64)
         filled[: len(self._numbers)] = self._numbers - low + 1
         limit = np.clip(limit - low + 1, 0, span)
-        wide = 1
-        while len(begin) and wide <= length:
-            blocks = np.sort(filled.reshape(-1, wide), axis=1) + np.arange(length // wide)[:, None] * (span + 1)
+        width = 1
+        while len(begin) and width <= length:
+            blocks = np.sort(filled.reshape(-1, width), axis=1) + np.arange(length // width)[:, None] * (span + 1)
             keys = blocks.ravel()
-
-            def larger(block: Ints, limits: Ints, keys: Ints = keys, wide: int = wide) -> Ints:
-                return (block + 1) * wide - np.searchsorted(keys, block * (span + 1) + limits, side="right")
-
-            for odd, at in ((begin & 1 == 1, begin), (end & 1 == 1, end - 1)):
-                use = odd & (begin < end)
-                counts[use] += larger(at[use], limit[use])
+            for is_odd, block in ((begin & 1 == 1, begin), (end & 1 == 1, end - 1)):
+                chosen = is_odd & (begin < end)
+                positions = np.searchsorted(keys, block[chosen] * (span + 1) + limit[chosen], side="right")
+                counts[chosen] += (block[chosen] + 1) * width - positions
             begin, end = (begin + 1) >> 1, end >> 1
-            wide *= 2
+            width *= 2
         return counts

@@ -1,8 +1,8 @@
-"""Decision trails: settings that make the same decisions throughout a recording are replayed once.
+"""Decision trails: of the settings that make the same decisions throughout a recording, only one is replayed.
 
-A replay is determined by the answers of its policy: whether it fires at a checkpoint, whether it writes in the
-background, and what its plan changes. The trail of a replay is these questions with their answers. Another setting is
-asked the same questions without a walk: if it gives all answers of a trail, its result is that of the trail.
+The answers of a policy determine a replay: whether it fires at a checkpoint, whether it summarises in the background,
+and what its plan changes. The trail of a replay is the list of these questions with the answers. A setting that gives
+the same answers to the questions of a trail has the same result, and needs no replay.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from context_tui.session.context import Context
 
 T = TypeVar("T")
 MAX_TRAILS = 16
-"""Trails stored per policy, the newest first: neighbours in a grid are the most likely to decide the same."""
+"""Trails stored per policy, the newest first, because neighbours in a grid often make the same decisions."""
 MIN_TRIES, MIN_HIT_DIVISOR = 12, 4
-"""Settings of a policy after which trails are given up, unless one in this many reused another's replay."""
+"""After this many settings of a policy, its trails are only used if at least one in four reused a replay."""
 
 
 class _Question(NamedTuple):
-    """Question to one of the policies that run in order; with a context it asks for a plan."""
+    """Question to a policy: with a context for its plan, else whether it fires or summarises in the background."""
 
     step_number: int
     is_background: bool
@@ -41,11 +41,11 @@ class _Question(NamedTuple):
 
 
 _Log = list[tuple[_Question, Hashable]]
-"""Questions to a policy, with its answers."""
+"""Questions to a policy with their answers."""
 
 
 class DecisionTrails(Generic[T]):
-    """Trails along one recording with one set of options; ``replay_count`` counts the walks."""
+    """Trails along one recording with one set of options; ``replay_count`` is the number of replays."""
 
     def __init__(self) -> None:
         self.replay_count = 0
@@ -53,9 +53,9 @@ class DecisionTrails(Generic[T]):
         self._hit_counts: dict[Hashable, tuple[int, int]] = {}
 
     def replay_or_reuse(self, policy: Policy, params: Params, replay: Callable[[Policy], T]) -> T:
-        """Return the result of *replay* for these parameters, or for others that decide the same."""
+        """Return the result of *replay*, or of an earlier replay with the same decisions."""
         steps = list(policy.steps(params)) or [(policy, params)]
-        key = (policy.name, *(each.name for each, _ in steps))
+        key = (policy.name, *(step_policy.name for step_policy, _ in steps))
         tries, hits = self._hit_counts.get(key, (0, 0))
         if tries >= MIN_TRIES and hits * MIN_HIT_DIVISOR < tries:
             self.replay_count += 1
@@ -77,13 +77,13 @@ class _RecordedPolicy:
 
     def __init__(self, policy: Policy, steps: list[tuple[Policy, Params]], log: _Log) -> None:
         self._policy, self._log, self._step_number = policy, log, 0
-        if [each for each, _ in steps] != [policy]:
-            self.steps = lambda params: [(self._wrap_step(*each), each[1][1]) for each in enumerate(steps)]
-
-    def _wrap_step(self, number: int, step: tuple[Policy, Params]) -> _RecordedPolicy:
-        wrapped = _RecordedPolicy(step[0], [step], self._log)
-        wrapped._step_number = number
-        return wrapped
+        if [step_policy for step_policy, _ in steps] != [policy]:
+            wrapped_steps = []
+            for number, (step_policy, step_params) in enumerate(steps):
+                wrapped = _RecordedPolicy(step_policy, [(step_policy, step_params)], log)
+                wrapped._step_number = number
+                wrapped_steps.append((wrapped, step_params))
+            self.steps = lambda params: wrapped_steps
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
@@ -105,14 +105,13 @@ class _RecordedPolicy:
 
 
 def _describe_plan(plan: Plan) -> Hashable:
-    """Describe the effect of a plan; truncations are identified by the parameters, as their output is unknown."""
+    """Describe the effect of a plan; if text is rendered later, by the parameters, too."""
     changes: Hashable
     if isinstance(plan.changes, UniformChanges):
         change = plan.changes.change
-        changes, rendered = (tuple(plan.changes.rows), change.action, change.body), change.render
+        changes, is_rendered = (tuple(plan.changes.rows), change.action, change.body), change.render is not None
     else:
-        each = [(row, change.action, change.body) for row, change in plan.changes.items()]
-        changes = tuple(each)
-        rendered = next((change.render for change in plan.changes.values() if change.render), None)
-    params = plan.params.model_dump_json() if rendered else ""
+        changes = tuple((row, change.action, change.body) for row, change in plan.changes.items())
+        is_rendered = any(change.render for change in plan.changes.values())
+    params = plan.params.model_dump_json() if is_rendered else ""
     return changes, plan.dropped_ranges, plan.inserts, plan.summarised_ranges, params

@@ -1,4 +1,4 @@
-"""Pareto front of settings by saving and regret, and for each other setting the one that dominates it."""
+"""Pareto front of settings by saving and regret, and the settings that it dominates."""
 
 from __future__ import annotations
 
@@ -16,40 +16,39 @@ class ParetoPoint(NamedTuple):
     regret: float
 
     def dominates(self, other: ParetoPoint) -> bool:
-        """Return whether this point is no worse in both and better in one."""
+        """Return whether this point is at least as good in both values and better in one."""
         return self.saved >= other.saved and self.regret <= other.regret and self != other
 
 
 def find_dominated(points: Mapping[K, ParetoPoint]) -> dict[K, K]:
-    """Map each dominated point to the one that dominates it, has no more regret and saves the most.
+    """Map each dominated point to the point on the Pareto front that saves the most at no more regret.
 
-    That one is itself on the Pareto front. Equal points do not dominate each other.
+    Equal points do not dominate each other.
     """
-    ordered = sorted(points, key=lambda each: (points[each].regret, -points[each].saved))
     dominated_by: dict[K, K] = {}
     best: K | None = None
-    for each in ordered:
-        if best is None or points[each].saved > points[best].saved:
-            best = each
-        elif points[best].dominates(points[each]):
-            dominated_by[each] = best
+    for key, point in sorted(points.items(), key=lambda item: (item[1].regret, -item[1].saved)):
+        if best is None or point.saved > points[best].saved:
+            best = key
+        elif points[best].dominates(point):
+            dominated_by[key] = best
     return dominated_by
 
 
 def find_frontier(points: Mapping[K, ParetoPoint]) -> list[K]:
-    """Return the points that no other dominates, by rising regret; of equal ones only the first."""
+    """Return the points that no other point dominates, by rising regret; of equal points only the first."""
     dominated = find_dominated(points)
     by_point: dict[ParetoPoint, K] = {}
-    for each, point in points.items():
-        if each not in dominated:
-            by_point.setdefault(point, each)
+    for key, point in points.items():
+        if key not in dominated:
+            by_point.setdefault(point, key)
     return [by_point[point] for point in sorted(by_point, key=lambda point: (point.regret, point.saved))]
 
 
 def find_best(points: Mapping[K, ParetoPoint], max_regret: float) -> K | None:
-    """Return the point that saves most at no more regret than *max_regret*, or None."""
-    within = [each for each in find_frontier(points) if points[each].regret <= max_regret]
-    return within[-1] if within else None
+    """Return the point that saves the most at no more regret than *max_regret*, or None."""
+    allowed = [key for key in find_frontier(points) if points[key].regret <= max_regret]
+    return allowed[-1] if allowed else None
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,9 @@ class Dominance:
 
     Attributes:
         points: result of each setting.
-        dominated_by: dominated settings, each with the one that dominates it.
+        dominated_by: by dominated setting, a setting on the front that dominates it.
         frontier: the Pareto front, by rising regret.
-        best: the setting that saves most at no more regret than the current one; None without a current one.
+        best: the setting that saves the most at no more regret than the current one; None without a current one.
     """
 
     points: Mapping[str, ParetoPoint]
@@ -71,7 +70,6 @@ class Dominance:
 
 def compute_dominance(points: Mapping[str, ParetoPoint], current: str | None = None) -> Dominance:
     """Compute the dominance among settings, and the best one compared with *current*."""
-    now = points.get(current) if current is not None else None
-    return Dominance(
-        points, find_dominated(points), find_frontier(points), find_best(points, now.regret) if now else None
-    )
+    point = points.get(current) if current is not None else None
+    best = find_best(points, point.regret) if point else None
+    return Dominance(points, find_dominated(points), find_frontier(points), best)

@@ -1,4 +1,4 @@
-"""CI gate: limits on what a change of settings may add in cost, tokens sent and regret on given sessions."""
+"""CI gate: limits on the cost, tokens sent and regret that a change of settings may add on given sessions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from context_tui.lab.sweep.results import Sweep, Totals, compute_totals
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a change; None: unlimited.
+    """Limits of a change of settings; None if unlimited.
 
-    ``sent``, ``cost`` and ``peak`` are relative to the old setting: 0.02 allows two percent more. ``regret`` (tokens
-    needed later) and ``overflows`` (calls over the window) are additions to those of the old setting. ``saved`` is the
-    least share to be saved of what is sent without a policy.
+    ``sent``, ``cost`` and ``peak`` are increases relative to the old setting: 0.02 allows two percent more. ``regret``
+    (tokens needed later) and ``overflows`` (calls over the window) are absolute increases. ``saved`` is the minimum
+    share saved of the tokens sent without a policy.
     """
 
     sent: float | None = None
@@ -29,7 +29,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Gate:
-    """Two settings by name, and the limits of the change from one to the other: in total and per session."""
+    """Names of an old and a new setting, and the limits of the change in total (``all``) and per session (``each``)."""
 
     old_setting: str
     new_setting: str
@@ -56,7 +56,7 @@ class GateViolation:
 
 
 class WorseSession(NamedTuple):
-    """Session that contributes to a violation of the total, with its own numbers."""
+    """Session that contributes to a violation of the total, with its old and new value."""
 
     session: str
     old: float
@@ -84,7 +84,7 @@ def parse_gate(tables: Mapping[str, Any]) -> Gate:
     """Parse the gate in the tables of a TOML file: ``old``, ``new``, ``[limits]`` and ``[limits.session]``.
 
     Raises:
-        PlanError: a value is missing, unknown or not a number; the message says which.
+        PlanError: a value is missing, unknown or not a number.
     """
     unknown = set(tables) - {"old", "new", "limits"}
     if unknown:
@@ -95,14 +95,9 @@ def parse_gate(tables: Mapping[str, Any]) -> Gate:
     limits = tables.get("limits", {})
     if not isinstance(limits, Mapping) or not limits:
         raise PlanError("limits are missing; write [limits], and one such as regret = 0 below it")
-    own_limits = dict(limits)
-    session_limits = own_limits.pop("session", {})
-    return Gate(
-        tables["old"],
-        tables["new"],
-        _parse_limits("limits", own_limits),
-        _parse_limits("limits.session", session_limits),
-    )
+    session_limits = _parse_limits("limits.session", limits.get("session", {}))
+    total_limits = {name: value for name, value in limits.items() if name != "session"}
+    return Gate(tables["old"], tables["new"], _parse_limits("limits", total_limits), session_limits)
 
 
 def _parse_limits(name: str, table: Any) -> Limits:
@@ -121,7 +116,7 @@ def find_violations(gate: Gate, sweep: Sweep) -> list[GateViolation]:
     """Return the limits that the change exceeds.
 
     Raises:
-        PlanError: a limit refers to an unknown value: a cost without a price, or regret that was not computed.
+        PlanError: the value of a limit is unknown: the cost has no price, or regret was not computed.
     """
     violations = _check_limits("", gate.all, sweep.totals[gate.old_setting], sweep.totals[gate.new_setting])
     for session, rows in sorted(sweep.rows_by_session.items()):
@@ -131,7 +126,7 @@ def find_violations(gate: Gate, sweep: Sweep) -> list[GateViolation]:
 
 
 def find_worse_sessions(case: GateViolation, gate: Gate, sweep: Sweep) -> list[WorseSession]:
-    """Return the sessions on which the change does worse in the limit of *case*, by falling difference."""
+    """Return the sessions on which the new setting is worse by the limit of *case*, the largest difference first."""
     worse = list[WorseSession]()
     for session, rows in sweep.rows_by_session.items():
         by_name = {row.setting: compute_totals([row], sweep.cost_unit) for row in rows}
@@ -139,7 +134,7 @@ def find_worse_sessions(case: GateViolation, gate: Gate, sweep: Sweep) -> list[W
         new = _find_limit_value(case.limit, by_name[gate.new_setting])
         if old is not None and new is not None and (new < old if case.limit == "saved" else new > old):
             worse.append(WorseSession(session, old, new))
-    return sorted(worse, key=lambda each: (-abs(each.new - each.old), each.session))
+    return sorted(worse, key=lambda session: (-abs(session.new - session.old), session.session))
 
 
 def _check_limits(session: str, limits: Limits, old: Totals, new: Totals) -> list[GateViolation]:
@@ -160,20 +155,15 @@ def _check_limits(session: str, limits: Limits, old: Totals, new: Totals) -> lis
     return violations
 
 
-def _get_limit_value(limit: str, each: Totals) -> float:
-    value = _find_limit_value(limit, each)
+def _get_limit_value(limit: str, totals: Totals) -> float:
+    value = _find_limit_value(limit, totals)
     if value is None:
-        raise PlanError(f"{LIMIT_LABELS[limit]} of {each.setting} are unknown; omit the limit or --quick")
+        raise PlanError(f"{LIMIT_LABELS[limit]} of {totals.setting} are unknown; omit the limit or --quick")
     return value
 
 
-def _find_limit_value(limit: str, each: Totals) -> float | None:
-    values: dict[str, float | None] = {
-        "sent": each.sent,
-        "cost": None if each.cost is None else each.cost.cost,
-        "peak": each.peak,
-        "regret": each.drops.tokens_used_later,
-        "overflows": each.overflows,
-        "saved": each.saved,
-    }
-    return values[limit]
+def _find_limit_value(limit: str, totals: Totals) -> float | None:
+    if limit == "cost":
+        return None if totals.cost is None else totals.cost.cost
+    value: float | None = totals.drops.tokens_used_later if limit == "regret" else getattr(totals, limit)
+    return value

@@ -1,4 +1,4 @@
-"""Result of a sweep: rows of all sessions, with the totals of each setting over all sessions and per project."""
+"""Results of a sweep: rows, totals of each setting, and dominance among the settings, also per project."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class UnreadSession(NamedTuple):
 class Totals:
     """Totals of a setting over several sessions in tokens: sums, except ``peak``, which is the maximum.
 
-    ``cost`` covers the ``priced_sessions`` sessions priced in the unit of the sweep; None where there are none.
+    ``cost`` is the sum over the ``priced_sessions``, which are priced in the unit of the sweep; None if there are none.
     """
 
     setting: str
@@ -45,7 +45,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Settings along sessions.
+    """Result of many settings on many sessions.
 
     Attributes:
         settings: all settings, in order.
@@ -74,7 +74,7 @@ class Sweep:
 
     @cached_property
     def cost_unit(self) -> str:
-        """Unit in which most sessions are priced, empty where none is; costs in other units are not added."""
+        """Unit in which most sessions are priced, or empty; costs in other units are not added."""
         units = Counter(row.cost.unit for row in self.rows if row.cost is not None)
         return max(units, key=lambda unit: units[unit], default="")
 
@@ -86,15 +86,13 @@ class Sweep:
     @cached_property
     def dominance_by_project(self) -> Mapping[str, Dominance]:
         """Dominance among the settings, by project."""
-        return {
-            name: self._compute_dominance(rows)
-            for name, rows in sorted(_group_rows(self.rows, lambda r: r.project).items())
-        }
+        by_project = sorted(_group_rows(self.rows, lambda row: row.project).items())
+        return {name: self._compute_dominance(rows) for name, rows in by_project}
 
     @cached_property
     def sorted_rows(self) -> list[SweepRow]:
-        """Rows ordered by session and setting, each with the setting that dominates it on its session."""
-        order = {each.name: number for number, each in enumerate(self.settings)}
+        """Rows by session and setting, each with the setting that dominates it on its session."""
+        order = {setting.name: number for number, setting in enumerate(self.settings)}
         sorted_rows = list[SweepRow]()
         for _, rows in sorted(self.rows_by_session.items()):
             dominated_by = self._compute_dominance(rows).dominated_by
@@ -120,11 +118,16 @@ def sweep(
     by: SavingUnit = "tokens",
     checkpoint: Callable[[], object] = lambda: None,
 ) -> Sweep:
-    """Sweep every combination of parameter values of each policy, by name, over every session.
+    """Sweep every combination of parameter values over every session.
 
-    The values of a parameter are a list, or a text such as ``1..8``
-    (:func:`context_tui.lab.sweep.settings.build_grid`). The defaults of each policy are always among the settings;
-    those of the first policy are the current ones.
+    The defaults of each policy are always among the settings; those of the first policy are the current setting.
+
+    Args:
+        policies: by name of the policy, the values of its parameters: a list, or a text such as ``1..8``
+            (:func:`context_tui.lab.sweep.settings.build_grid`).
+        how: options of all studies.
+        by: the unit of savings.
+        checkpoint: called at every call of a replay; it may raise to stop.
 
     Raises:
         PlanError: an unknown policy or parameter, a value that is not allowed, or a policy that cannot be replayed.
@@ -132,7 +135,7 @@ def sweep(
     grids = []
     for name, values in policies.items():
         policy = find_policy(name)
-        texts = [f"{key}={_format_values(each)}" for key, each in values.items()]
+        texts = [f"{key}={_format_values(parameter_values)}" for key, parameter_values in values.items()]
         grids += [build_grid(policy), build_grid(policy, texts)]
     settings = merge_grids(grids)
     rows = [row for session in sessions for row in sweep_session(session, settings, how, checkpoint=checkpoint)]
@@ -151,7 +154,7 @@ def _group_rows(rows: Iterable[SweepRow], key: Callable[[SweepRow], str]) -> dic
 
 
 def compute_totals(rows: Sequence[SweepRow], unit: str) -> Totals:
-    """Total one setting over several sessions, with the cost of those priced in *unit*."""
+    """Compute the totals of one setting over several sessions; costs in units other than *unit* are left out."""
     costs = [row.cost for row in rows if row.cost is not None and row.cost.unit == unit]
     return Totals(
         rows[0].setting,
@@ -163,7 +166,7 @@ def compute_totals(rows: Sequence[SweepRow], unit: str) -> Totals:
         sum(row.overflows for row in rows),
         sum(row.without for row in rows),
         _sum_drops([row.drops for row in rows]),
-        SettingCost(sum(each.cost for each in costs), sum(each.without for each in costs), unit) if costs else None,
+        SettingCost(sum(cost.cost for cost in costs), sum(cost.without for cost in costs), unit) if costs else None,
         len(costs),
     )
 
@@ -172,12 +175,13 @@ def _sum_drops(all_drops: Sequence[SettingDrops]) -> SettingDrops:
     dropped, tokens = sum(drops.dropped for drops in all_drops), sum(drops.tokens_dropped for drops in all_drops)
     if any(drops.tokens_used_later is None for drops in all_drops):
         return SettingDrops(dropped, tokens)
-    tiers: dict[str, int] = {}
+    tiers = Counter[str]()
     for drops in all_drops:
-        for tier, count in (drops.by_tier or {}).items():
-            tiers[tier] = tiers.get(tier, 0) + count
+        tiers.update(drops.by_tier or {})
     used_later = sum(drops.used_later or 0 for drops in all_drops)
-    return SettingDrops(dropped, tokens, used_later, sum(drops.tokens_used_later or 0 for drops in all_drops), tiers)
+    return SettingDrops(
+        dropped, tokens, used_later, sum(drops.tokens_used_later or 0 for drops in all_drops), dict(tiers)
+    )
 
 
 def build_sweep_report(sweep: Sweep) -> dict[str, Any]:
@@ -188,27 +192,27 @@ def build_sweep_report(sweep: Sweep) -> dict[str, Any]:
         "current": sweep.current,
         "settings": [
             {
-                "setting": each.name,
-                "policy": each.policy.name,
-                "params": each.param_values,
-                **(_build_totals_report(sweep.totals[each.name]) if each.name in sweep.totals else {}),
-                "dominated_by": sweep.dominance.dominated_by.get(each.name),
+                "setting": setting.name,
+                "policy": setting.policy.name,
+                "params": setting.param_values,
+                **(_build_totals_report(sweep.totals[setting.name]) if setting.name in sweep.totals else {}),
+                "dominated_by": sweep.dominance.dominated_by.get(setting.name),
             }
-            for each in sweep.settings
+            for setting in sweep.settings
         ],
         "frontier": list(sweep.dominance.frontier),
         "best": sweep.dominance.best,
         "projects": [
             {
                 "project": name,
-                "frontier": list(each.frontier),
-                "best": each.best,
-                "dominated_by": dict(each.dominated_by),
+                "frontier": list(dominance.frontier),
+                "best": dominance.best,
+                "dominated_by": dict(dominance.dominated_by),
             }
-            for name, each in sweep.dominance_by_project.items()
+            for name, dominance in sweep.dominance_by_project.items()
         ],
         "rows": [build_row_report(row) for row in sweep.sorted_rows],
-        "unread": [each._asdict() for each in sweep.unread],
+        "unread": [session._asdict() for session in sweep.unread],
     }
 
 

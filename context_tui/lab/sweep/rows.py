@@ -15,7 +15,7 @@ SavingUnit = Literal["tokens", "money"]
 
 @dataclass(frozen=True)
 class SettingCost:
-    """Cost of the prompts and summarizers of a setting, and ``without`` any policy, in ``unit``."""
+    """Cost of the prompts and summarizers with a setting, and ``without`` a policy, in ``unit``."""
 
     cost: float
     without: float
@@ -24,10 +24,9 @@ class SettingCost:
 
 @dataclass(frozen=True)
 class SettingDrops:
-    """Content that a setting removed from the context, and how much of it the recorded run needed later.
+    """Blocks and estimated tokens (``bytes/4``) that a setting dropped, and those that were needed later, also by tier.
 
-    ``dropped`` counts blocks, ``tokens_dropped`` their estimated tokens (``bytes/4``). The other members are None
-    where regret was not computed; ``by_tier`` counts blocks needed later by the tier of their use.
+    The latter are None if regret was not computed.
     """
 
     dropped: int
@@ -39,16 +38,18 @@ class SettingDrops:
 
 @dataclass(frozen=True)
 class SweepRow:
-    """Setting on a session. All sizes are tokens.
+    """Result of a setting on a session; sizes are in tokens.
 
     Attributes:
-        session: its path, with ``#ID`` where the file holds several.
+        session: path of the session, with ``#ID`` if the file contains several.
         project: working folder of the agent, else folder of the file.
         setting: name of the setting (:class:`context_tui.lab.sweep.settings.SweepSetting`).
         policy, params: the setting as data.
-        calls: calls to the model; ``firings`` counts the changes by the policy.
-        sent, saved, peak, overflows: totals of the replay; ``without`` is what is sent without a policy.
-        drops: removed content; ``cost`` is None where it was not priced.
+        calls, firings: number of calls to the model, and of changes by the policy.
+        sent, saved, peak, overflows: totals of the replay.
+        without: tokens sent without a policy.
+        drops: dropped content.
+        cost: None if the replay was not priced.
         dominated_by: setting that dominates this one on this session, if any.
     """
 
@@ -69,11 +70,11 @@ class SweepRow:
     dominated_by: str | None = None
 
     def copy_for(self, setting: SweepSetting) -> SweepRow:
-        """Copy the row for another setting that decides the same."""
+        """Copy the row for another setting that makes the same decisions."""
         return replace(self, setting=setting.name, policy=setting.policy.name, params=setting.param_values)
 
     def compute_point(self, saving_unit: SavingUnit) -> ParetoPoint:
-        """Return saving and regret: tokens needed later or, where regret was not computed, all dropped tokens."""
+        """Return the saving and the regret: tokens needed later or, if regret was not computed, all dropped tokens."""
         used_tokens = self.drops.tokens_used_later
         saved = self.saved if saving_unit == "tokens" else self.cost.without - self.cost.cost if self.cost else 0.0
         return ParetoPoint(saved, self.drops.tokens_dropped if used_tokens is None else used_tokens)
@@ -131,9 +132,8 @@ def flatten_row(row: SweepRow) -> dict[str, Any]:
         **{f"cost.{name}": cost.get(name) for name in ("cost", "without", "unit")},
         **{f"regret.{name}": value for name, value in regret.items()},
         **{f"regret.{name}": value for name, value in tiers.items()},
-        **{f"params.{name}": value if _is_scalar(value) else str(value) for name, value in params.items()},
+        **{
+            f"params.{name}": value if isinstance(value, str | int | float | None) else str(value)
+            for name, value in params.items()
+        },
     }
-
-
-def _is_scalar(value: object) -> bool:
-    return value is None or isinstance(value, str | int | float | bool)

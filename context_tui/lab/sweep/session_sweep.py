@@ -1,4 +1,4 @@
-"""Sweep one session under many settings: shared work is done once, equal decisions are replayed once."""
+"""Sweep of one session under many settings, with shared work and shared replays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from context_tui.session.session import Session
 from context_tui.tokens.estimators import bytes4
 
 MIN_VECTORIZED_SETTINGS = 16
-"""Settings from which on clearing rules are computed together: fewer do not repay the load of numpy."""
+"""Minimum number of settings for which loading numpy and computing clearing rules together pays."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class SweepOptions(StudySettings):
     """Settings of all studies of a sweep.
 
     Attributes:
-        window: the context window in tokens, to override those of the files.
-        quick: leave out regret and prices, which take most of the time.
+        window: the context window in tokens (None: those of the files).
+        quick: whether to omit regret and prices, which take most of the time.
     """
 
     window: int | None = None
@@ -38,7 +38,7 @@ class SweepOptions(StudySettings):
 
 
 class SessionSweep:
-    """A session to measure settings on, with the work that all of them share."""
+    """Session on which settings are measured, with the data that all of them share."""
 
     def __init__(self, session: Session, name: str, options: SweepOptions) -> None:
         self.name, self.options = name, options
@@ -48,20 +48,20 @@ class SessionSweep:
         self.decision_trails = DecisionTrails[SweepRow]()
 
     def build_use_index(self, checkpoint: Callable[[], object] = lambda: None) -> None:
-        """Build the index that regret is found by, the longest part of the shared work, before it is needed."""
+        """Build the index for regret, which takes the most time of the shared work; *checkpoint* may raise to stop."""
         if not self.options.quick and "uses" not in vars(self.lab):
             self.lab.uses = build_use_index(self.recording, checkpoint)
 
     def replay_setting(
         self, setting: SweepSetting, policy: Policy | None = None, checkpoint: Callable[[], object] = lambda: None
     ) -> SweepRow:
-        """Replay a setting along the session and return its row; *policy* stands in for the setting's own."""
+        """Replay a setting along the session and return its row; *policy* replaces the setting's own, to record it."""
         replay = self.lab.replay(policy or setting.policy, setting.params, self.options, checkpoint)
         drops, cost = self._measure_drops(replay), self._compute_cost(replay)
         return self.build_row(setting, len(replay.firings), replay.totals, drops, cost)
 
     def replay_or_reuse(self, setting: SweepSetting, checkpoint: Callable[[], object] = lambda: None) -> SweepRow:
-        """Return the row of a setting, copied from another one that decides the same where there is one."""
+        """Return the row of a setting, copied from a setting with the same decisions if there is one."""
         replay = partial(self.replay_setting, setting, checkpoint=checkpoint)
         return self.decision_trails.replay_or_reuse(setting.policy, setting.params, replay).copy_for(setting)
 
@@ -117,7 +117,7 @@ def sweep_session(
 
     Args:
         name: name of the session in the rows (default: its path and id).
-        checkpoint: called at every call of a replay; may raise to stop.
+        checkpoint: called at every call of a replay; it may raise to stop.
 
     Raises:
         PlanError: a policy cannot be replayed.
@@ -130,7 +130,7 @@ def sweep_session(
 def sweep_settings(
     session_sweep: SessionSweep, settings: Sequence[SweepSetting], checkpoint: Callable[[], object] = lambda: None
 ) -> Iterator[SweepRow]:
-    """Yield the row of each setting, on a session that may have been swept before."""
+    """Yield the row of each setting; the session may have been swept before."""
     session_sweep.build_use_index(checkpoint)
     computed = _compute_rows_by_rules(session_sweep, settings) if session_sweep.options.quick else {}
     for setting in settings:
@@ -139,9 +139,9 @@ def sweep_settings(
 
 
 def _compute_rows_by_rules(session_sweep: SessionSweep, settings: Sequence[SweepSetting]) -> dict[str, SweepRow]:
-    """Return the rows, by name, of settings that clearing rules describe; some outcomes stay unknown.
+    """Return the rows, by name, of settings that are clearing rules and whose outcomes are known.
 
-    A rule yields sizes only, no replay to price or to search for regret.
+    These rows have neither price nor regret.
     """
     groups: dict[tuple[int, str], list[tuple[SweepSetting, ClearingRule]]] = {}
     for setting in settings:

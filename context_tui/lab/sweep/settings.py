@@ -18,7 +18,7 @@ MAX_SETTINGS = 20_000
 
 
 class SweepSetting(NamedTuple):
-    """Policy with all its parameters; ``name`` lists those that differ from the defaults, as they are typed."""
+    """Policy with its parameters; ``name`` is the policy with the parameters that differ from the defaults."""
 
     policy: Policy
     params: Params
@@ -45,9 +45,9 @@ def parse_grid_values(policy: Policy, texts: Sequence[str]) -> dict[str, list[An
     """
     texts_by_name = parse_assignments(texts)
     top_level = {name: text for name, text in texts_by_name.items() if "." not in name}
-    listed = {each.name: each for each in list_parameters(policy)}
-    lists = {name: text for name, text in top_level.items() if name in listed and listed[name].kind == "list"}
-    parameters = {each.name: each for each in list_parameters(policy, build_params(policy, lists))}
+    list_names = {parameter.name for parameter in list_parameters(policy) if parameter.kind == "list"}
+    lists = {name: text for name, text in top_level.items() if name in list_names}
+    parameters = {parameter.name: parameter for parameter in list_parameters(policy, build_params(policy, lists))}
     return {
         name: parse_values(parameters[name], text)
         if name in parameters and parameters[name].kind in ("number", "switch")
@@ -68,13 +68,13 @@ def build_grid(policy: Policy, texts: Sequence[str] = ()) -> list[SweepSetting]:
     values = parse_grid_values(policy, texts)
     count = prod(map(len, values.values()))
     if count > MAX_SETTINGS:
-        by = " × ".join(f"{len(each):,}" for each in values.values())
+        factors = " × ".join(f"{len(parameter_values):,}" for parameter_values in values.values())
         raise PlanError(
-            f"{policy.name}: {by} = {count:,} settings; at most {MAX_SETTINGS:,} are allowed: give fewer values"
+            f"{policy.name}: {factors} = {count:,} settings; at most {MAX_SETTINGS:,} are allowed: give fewer values"
         )
     return [
-        build_setting(policy, build_params(policy, dict(zip(values, each, strict=True))))
-        for each in product(*values.values())
+        build_setting(policy, build_params(policy, dict(zip(values, combination, strict=True))))
+        for combination in product(*values.values())
     ]
 
 
@@ -84,7 +84,7 @@ def merge_grids(grids: Iterable[Sequence[SweepSetting]]) -> list[SweepSetting]:
     Raises:
         PlanError: there are no settings, or more than :data:`MAX_SETTINGS`.
     """
-    by_name = {each.name: each for settings in grids for each in settings}
+    by_name = {setting.name: setting for settings in grids for setting in settings}
     if not by_name:
         raise PlanError("no policy; name one with -P")
     if len(by_name) > MAX_SETTINGS:

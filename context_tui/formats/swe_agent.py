@@ -7,9 +7,9 @@ which observations were elided from requests.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from context_tui.formats.base import Claim, SessionFile
 from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape, copy_document, read_document_title
@@ -47,12 +47,11 @@ class Elision:
     removes: frozenset[str] = frozenset({"remove_output"})
 
 
-@dataclass
-class _Observation:
+class _Observation(NamedTuple):
     """Observation that can be elided: the key of its record, and its tags."""
 
     key: str
-    tags: frozenset[str] = field(default_factory=frozenset)
+    tags: frozenset[str]
 
 
 def format_totals(info: Any) -> str:

@@ -293,12 +293,9 @@ def _list_standalone_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
 
 def _list_session_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
     files, suffixes = [], list_session_suffixes()
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.endswith(suffixes) and os.path.isfile(entry.path):
-                    with suppress(OSError):  # deleted meanwhile
-                        files.append((Path(entry.path), entry.stat()))
-    except OSError:
-        pass
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(suffixes) and os.path.isfile(entry.path):
+                with suppress(OSError):  # deleted meanwhile
+                    files.append((Path(entry.path), entry.stat()))
     return files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -93,13 +94,11 @@ class OverviewReader:
         cached = self._cache.get(info.path, info.id, "place")
         if not (isinstance(cached, list) and len(cached) == 2 and all(isinstance(each, str) for each in cached)):
             cached = [entry.agent, info.cwd]
-            try:
+            with suppress(Error, OSError):
                 form, stamp = self._find_format_and_stamps(replace(info, format=entry.agent))
                 main = _find_main(self._list_sessions(form, Path(info.path)), info)
                 cached = [form.name, main.cwd if main else info.cwd]
                 self._cache.put(info.path, info.id, "place", cached, stamp)
-            except (Error, OSError):
-                pass
         agent, cwd = cached
         return replace(
             entry, info=replace(info, cwd=cwd), agent=agent, place=entry.place or os.path.basename(cwd.rstrip("/\\"))

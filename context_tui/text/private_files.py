@@ -157,17 +157,13 @@ def remove_leftover(leftover: Path) -> bool:
 @contextmanager
 def _lock_abandoned(folder: Path) -> Iterator[bool]:
     """Yield whether a folder was left by a run of this program that has ended; it is locked meanwhile."""
-    lock = -1
-    try:
+    lock, is_leftover = -1, False
+    with suppress(OSError):
         status = os.lstat(folder)
         if _NAME.fullmatch(folder.name) and stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
             lock = os.open(folder / MARKER, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             is_leftover = os.read(lock, len(_MARKER_TEXT) + 1) == _MARKER_TEXT
-        else:
-            is_leftover = False
-    except OSError:
-        is_leftover = False
     try:
         yield is_leftover
     finally:

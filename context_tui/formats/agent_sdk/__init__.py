@@ -237,12 +237,6 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
                 yield Subagent(agent_id, title or agent_id)
 
 
-def is_compacted(path: Path) -> bool:
-    """Return whether a file records a compaction."""
-    with closing(LineFile(path)) as file:
-        return file.data.find(b'"compact_boundary"', 0, MAX_SEARCHED_BYTES) >= 0
-
-
 class AgentSdkFormat(Format):
     """Format of agent-sdk's sessions, and of streams of events of the same types."""
 
@@ -292,9 +286,14 @@ class AgentSdkFormat(Format):
     def _read_main_info(self, path: Path) -> SessionInfo:
         [main] = list_only_session(path, self.name, self.read_title(path))
         records = read_first_objects(path)
-        note = MISSING_SUMMARY_NOTE if is_agent_sdk(records) and is_compacted(path) else ""
+        note = MISSING_SUMMARY_NOTE if is_agent_sdk(records) and _is_compacted(path) else ""
         init = next((each for each in records if each.get("subtype") == "init"), {})
         return replace(main, cwd=as_text(init.get("cwd")), note=note)
+
+
+def _is_compacted(path: Path) -> bool:
+    with closing(LineFile(path)) as file:
+        return file.data.find(b'"compact_boundary"', 0, MAX_SEARCHED_BYTES) >= 0
 
 
 def _build_subagent_info(main: SessionInfo, agent: Subagent) -> SessionInfo:

@@ -13,7 +13,15 @@ from typing import Annotated, Any
 
 import msgspec
 
-from context_tui.formats.kit.values import Block, as_object, as_text, parse_blocks, parse_tokens, parse_version
+from context_tui.formats.kit.values import (
+    Block,
+    as_object,
+    as_text,
+    build_text,
+    parse_blocks,
+    parse_tokens,
+    parse_version,
+)
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.validation import MAX_DEPTH, MAX_TOKENS
@@ -228,20 +236,17 @@ _MESSAGE_FIELD_TYPES: dict[str, type] = dict.fromkeys(("id", "role", "model", "s
 def extract_blocks(record: Record) -> list[Block]:
     """Return the blocks of a record that the model sees, Anthropic-shaped. An attachment becomes text and images."""
     if record.attachment is not None and record.type == "attachment":
-        if record.rendered and not is_typed_attachment(record.attachment):
-            texts = map(_extract_text, record.rendered)
-            return [*({"type": "text", "text": text} for text in texts), *extract_attachment_images(record.attachment)]
-        text, images = extract_attachment_text(record.attachment), extract_attachment_images(record.attachment)
-        return [*([{"type": "text", "text": text}] if text else []), *images]
+        attachment = record.attachment
+        if record.rendered and not is_typed_attachment(attachment):
+            texts = [*map(_extract_text, record.rendered)]  # as sent; seen with 2.1.330
+        elif _is_screen_only(attachment):
+            texts = []
+        else:
+            content = _find_attachment_content(attachment)
+            text = _extract_text(content) if content else str(attachment.get("filename") or "")
+            texts = [text] if text else []
+        return [*map(build_text, texts), *_extract_attachment_images(attachment)]
     return parse_blocks(remove_deep_members(loads(memoryview(record.message.content)))) if record.message else []
-
-
-def extract_attachment_text(attachment: dict[str, Any]) -> str:
-    """Return the text of an attachment that the model sees; empty if only the user sees it."""
-    if _is_screen_only(attachment):
-        return ""
-    value = _find_attachment_content(attachment)
-    return _extract_text(value) if value else str(attachment.get("filename") or "")
 
 
 def _is_screen_only(attachment: dict[str, Any]) -> bool:
@@ -249,8 +254,7 @@ def _is_screen_only(attachment: dict[str, Any]) -> bool:
     return isinstance(kind, str) and kind in UNSENT_ATTACHMENTS
 
 
-def extract_attachment_images(attachment: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the images of an attachment, which holds blocks or a file, as blocks."""
+def _extract_attachment_images(attachment: dict[str, Any]) -> list[dict[str, Any]]:
     value = None if _is_screen_only(attachment) else _find_attachment_content(attachment)
     images = []
     for item in value if isinstance(value, list) else [value]:

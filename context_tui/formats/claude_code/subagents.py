@@ -80,15 +80,12 @@ def _build_agent_info(path: Path, record: Record, parent: str) -> SessionInfo:
 
 def _read_first_message(path: Path) -> Record | None:
     """Return the first message record in the head of a file; very long lines are skipped."""
-    try:
-        with open_regular(path) as file:
-            for line in islice(iter(lambda: file.readline(STEP_BYTES), b""), HEAD_LINES):
-                with suppress(ValueError):
-                    record = parse_line(line)
-                    if record.type in MESSAGE_TYPES:
-                        return record
-    except (OSError, UnreadableSession):
-        pass
+    with suppress(OSError, UnreadableSession), open_regular(path) as file:
+        for line in islice(iter(lambda: file.readline(STEP_BYTES), b""), HEAD_LINES):
+            with suppress(ValueError):
+                record = parse_line(line)
+                if record.type in MESSAGE_TYPES:
+                    return record
     return None
 
 

@@ -22,11 +22,6 @@ def find_data_folder(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("CLINE_DIR") or find_home_folder(environ) / ".cline") / "data"
 
 
-def find_session_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder where Cline's SDK keeps sessions."""
-    return Path(environ.get("CLINE_SESSION_DATA_DIR") or find_data_folder(environ) / "sessions")
-
-
 def find_extension_storages(environ: Mapping[str, str]) -> Iterator[Path]:
     """Yield the folders in which editors keep the data of extensions, on Linux, macOS and Windows."""
     home = find_home_folder(environ)
@@ -50,6 +45,6 @@ def find_tasks(environ: Mapping[str, str]) -> Iterator[SessionFile]:
 
 def find_sdk_sessions(environ: Mapping[str, str]) -> Iterator[SessionFile]:
     """Yield the sessions of the SDK."""
-    for folder in list_entries(find_session_folder(environ)):
+    for folder in list_entries(environ.get("CLINE_SESSION_DATA_DIR") or find_data_folder(environ) / "sessions"):
         for path in list_files(folder.path, ".messages.json"):
             yield SessionFile(path, "", False)

@@ -7,15 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.base import Claim, SessionFile
 from context_tui.formats.cline.paths import find_sdk_sessions
-from context_tui.formats.kit.document_scanner import (
-    DocumentScanner,
-    DocumentShape,
-    copy_document,
-    list_document_sessions,
-    read_document_title,
-)
+from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape, copy_document, read_document_title
 from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.files import parse_first_values, read_json
 from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageBuilder, MessageRecord, ParsedRecord
@@ -44,47 +38,6 @@ def _list_description_files(path: Path) -> list[Path]:
     """List the files that can describe a session, existing or not."""
     names = (path.name.replace(".messages.json", ".json"), "session.json")
     return [path.with_name(name) for name in names if name != path.name]
-
-
-class ClineSdkFormat(Format):
-    """Format of the sessions of Cline's SDK."""
-
-    name: ClassVar[str] = "cline-sdk"
-    about: ClassVar[str] = "Cline SDK and command line sessions (.messages.json)"
-    suffixes: ClassVar[tuple[str, ...]] = (".json",)
-
-    copy = staticmethod(copy_document)
-    related_files = staticmethod(_list_description_files)
-
-    def sniff(self, head: bytes, path: Path) -> Claim | None:
-        values = parse_first_values(head)
-        value = values[0] if len(values) == 1 else None
-        if not isinstance(value, dict) or not isinstance(value.get("version"), int):
-            return None
-        if isinstance(value.get("sessionId"), str) and "agent" in value and isinstance(value.get("messages", []), list):
-            return Claim(93, "a version, an agent and a sessionId")
-        return None
-
-    def list_sessions(self, path: Path) -> list[SessionInfo]:
-        description = _read_description(path)
-        origin = as_object(as_object(description.get("metadata")).get("fork")).get("forkedFromSessionId")
-        return [
-            replace(
-                info,
-                cwd=as_text(description.get("cwd")),
-                note=f"forked from session {truncate_name(origin)}" if isinstance(origin, str) else info.note,
-            )
-            for info in list_document_sessions(path, self.name, ClineSdkShape)
-        ]
-
-    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        return DocumentScanner(path, info, ClineSdkShape)
-
-    def read_title(self, path: Path) -> str:
-        return read_document_title(path, ClineSdkShape())
-
-    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        return find_sdk_sessions(environ)
 
 
 class ClineSdkShape(DocumentShape):
@@ -144,3 +97,43 @@ def _is_injected(block: dict[str, Any]) -> bool:
 def _read_description(path: Path) -> dict[str, Any]:
     """Read the description of a session; empty if there is none."""
     return next((value for value in map(read_json, _list_description_files(path)) if isinstance(value, dict)), {})
+
+
+class ClineSdkFormat(DocumentFormat):
+    """Format of the sessions of Cline's SDK."""
+
+    name: ClassVar[str] = "cline-sdk"
+    about: ClassVar[str] = "Cline SDK and command line sessions (.messages.json)"
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+
+    shape = ClineSdkShape
+
+    copy = staticmethod(copy_document)
+    related_files = staticmethod(_list_description_files)
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        values = parse_first_values(head)
+        value = values[0] if len(values) == 1 else None
+        if not isinstance(value, dict) or not isinstance(value.get("version"), int):
+            return None
+        if isinstance(value.get("sessionId"), str) and "agent" in value and isinstance(value.get("messages", []), list):
+            return Claim(93, "a version, an agent and a sessionId")
+        return None
+
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
+        description = _read_description(path)
+        origin = as_object(as_object(description.get("metadata")).get("fork")).get("forkedFromSessionId")
+        return [
+            replace(
+                info,
+                cwd=as_text(description.get("cwd")),
+                note=f"forked from session {truncate_name(origin)}" if isinstance(origin, str) else info.note,
+            )
+            for info in super().list_sessions(path)
+        ]
+
+    def read_title(self, path: Path) -> str:
+        return read_document_title(path, ClineSdkShape())
+
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
+        return find_sdk_sessions(environ)

@@ -102,9 +102,13 @@ def mark_injected(record: MessageRecord) -> MessageRecord:
     """Mark a user message that Codex wrote, either as injected text or as the summary of a compaction."""
     if record.role != Role.USER or record.has_results:
         return record
-    if is_summary_message(record.blocks):
+    if not record.blocks:
+        return record
+    are_texts = [block.get("type") == "text" for block in record.blocks]
+    if are_texts[0] and _get_text(record.blocks[0]).startswith(SUMMARY_PREFIX):
         return replace(record, flags=record.flags | MessageFlag.SUMMARY)
-    return replace(record, is_injected=record.is_injected or is_injected_message(record.blocks))
+    is_only_scaffolding = all(are_texts) and all(is_scaffolding(_get_text(block)) for block in record.blocks)
+    return replace(record, is_injected=record.is_injected or is_only_scaffolding)
 
 
 class ItemReference(NamedTuple):
@@ -273,16 +277,6 @@ def is_scaffolding(text: str) -> bool:
         (name in _SINGLE_WORD_ELEMENTS or _ELEMENT_NAME.fullmatch(name)) and text.endswith(f"</{name}>")
         for name in names
     )
-
-
-def is_injected_message(blocks: list[dict[str, Any]]) -> bool:
-    """Return whether a user message consists of scaffolding only."""
-    return bool(blocks) and all(block.get("type") == "text" and is_scaffolding(_get_text(block)) for block in blocks)
-
-
-def is_summary_message(blocks: list[dict[str, Any]]) -> bool:
-    """Return whether a user message is the summary of a compaction."""
-    return bool(blocks) and blocks[0].get("type") == "text" and _get_text(blocks[0]).startswith(SUMMARY_PREFIX)
 
 
 def _get_text(block: dict[str, Any]) -> str:

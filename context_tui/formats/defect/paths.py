@@ -91,7 +91,9 @@ def read_journal_base(journal: Path) -> Record | None:
     first_seq = first_line.get("seq") if first_line else None
     if journal.name != JOURNAL_FILE or first_seq == 0 or (first_line is not None and type(first_seq) is not int):
         return None
-    snapshot = _read_object(journal.with_name(SNAPSHOT_FILE))
+    snapshot = as_object(read_json(journal.with_name(SNAPSHOT_FILE), MAX_RECORD_BYTES))
+    if is_nested_deeper(snapshot):
+        return None
     state, next_seq = snapshot.get("state"), snapshot.get("next_seq")
     history = as_object(state).get("history")
     if not is_snapshot(snapshot) or not isinstance(history, list) or type(next_seq) is not int:
@@ -128,8 +130,3 @@ def _read_added_messages(journal: Path, before: int) -> list[Any] | None:
                 case "snapshot":
                     return None
     return messages
-
-
-def _read_object(path: Path) -> Record:
-    value = as_object(read_json(path, MAX_RECORD_BYTES))
-    return {} if is_nested_deeper(value) else value

@@ -339,33 +339,12 @@ def format_placeholders(ids: Sequence[str]) -> str:
     return ", ".join("?" * len(ids))
 
 
-def query_sessions_with_messages(
-    database: Database, table: str, messages: str, names: Sequence[str]
-) -> list[tuple[Any, ...]]:
-    """Query columns of the sessions that have messages.
-
-    Args:
-        names: The columns, the id first. A missing column, or a session without a row, gives None.
-
-    Raises:
-        UnreadableSession: no session has messages.
-    """
-    columns = database.list_columns(table)
-    selected = ", ".join(name if name in columns else "NULL" for name in names)
-    rows = database.query(f"SELECT {selected} FROM {table}") if names[0] in columns else []
-    session_ids = {row[0] for row in database.query(f"SELECT DISTINCT session_id FROM {messages}")}
-    matches = [row for row in rows if row[0] in session_ids]
-    listed_ids = {row[0] for row in matches}
-    matches += [(name, *[None] * (len(names) - 1)) for name in sorted(session_ids - listed_ids, key=decode_text)]
-    if not matches:
-        raise UnreadableSession(f"{database.path}: holds no session with messages")
-    return matches
-
-
 def list_table_sessions(
     database: Database, format_name: str, tables: tuple[str, str], columns: Sequence[str], sizes_sql: str, cwd: str = ""
 ) -> list[SessionInfo]:
     """List the sessions with messages of a database, in the order in which they began.
+
+    A session without a row in its table has only its id.
 
     Args:
         tables: The tables of sessions and of messages.
@@ -374,8 +353,16 @@ def list_table_sessions(
         sizes_sql: The statement for :func:`query_session_sizes`.
         cwd: The folder of the sessions if there is no column for it.
     """
-    rows, path = query_sessions_with_messages(database, *tables, columns), str(database.path)
-    ids, sizes = {row[0] for row in rows}, query_session_sizes(database, sizes_sql)
+    path, sizes = str(database.path), query_session_sizes(database, sizes_sql)
+    existing = database.list_columns(tables[0])
+    selected = ", ".join(name if name in existing else "NULL" for name in columns)
+    all_rows = database.query(f"SELECT {selected} FROM {tables[0]}") if columns[0] in existing else []
+    ids = {row[0] for row in database.query(f"SELECT DISTINCT session_id FROM {tables[1]}")}
+    if not ids:
+        raise UnreadableSession(f"{path}: holds no session with messages")
+    rows = [row for row in all_rows if row[0] in ids]
+    missing_ids = sorted(ids - {row[0] for row in rows}, key=decode_text)
+    rows += [(session_id, *[None] * (len(columns) - 1)) for session_id in missing_ids]
     sessions = []
     for session_id, parent, title, second_title, folder, updated, created in rows:
         created_ms = _parse_column_time(created)

@@ -31,12 +31,6 @@ from context_tui.session.values import Kind, MessageFlag, Role, Spans
 Stamp = tuple[int, str]
 
 
-def update_compactions(facts: Facts, archived: Sequence[str | None]) -> None:
-    """Replace the compactions of a session by those that the archiving times of its messages imply."""
-    replace_compactions(facts, find_compactions(facts, archived))
-    mark_archived_unsent(facts, archived)
-
-
 def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compaction]:
     """Return the compactions of a session. ``archived`` holds the archiving time of each message, or None."""
     archive_stamps = [None if time is None else (parse_time_ms(time), time) for time in archived]
@@ -104,13 +98,6 @@ class _RemainingRows:
         self._stops[position : position + 1] = [stop for _, stop in parts]
 
 
-def mark_archived_unsent(facts: Facts, archived: Sequence[str | None]) -> None:
-    """Mark archived rows in the last context as not sent: their summary was deleted."""
-    for message in order_at(facts, len(facts))[1]:
-        if archived[message] is not None:
-            facts.flags[message] |= MessageFlag.NOT_SENT
-
-
 def _is_hint_next(facts: Facts, summary: int) -> bool:
     """Return whether a hint follows a summary: a text of the assistant that records no usage of a model."""
     hint = summary + 1
@@ -131,7 +118,8 @@ class KodaShape:
     def __init__(self, database: Database) -> None:
         self._database, columns = database, database.list_columns("messages")
         self._columns = columns.intersection(KodaRow._fields)
-        self.select_sql = f"SELECT {format_column_list(columns)} FROM messages"
+        names = (name if name in columns else f"NULL AS {name}" for name in KodaRow._fields)
+        self.select_sql = f"SELECT {', '.join(names)} FROM messages"
         self._has_completion = "completed_at" in columns
         self._archive_times: list[str | None] = []  # by message
 
@@ -157,7 +145,11 @@ class KodaShape:
             self._archive_times.append(None if row.compacted_at is None else decode_text(row.compacted_at))
 
     def finish(self, builder: MessageBuilder) -> None:
-        update_compactions(builder.facts, self._archive_times)
+        facts = builder.facts
+        replace_compactions(facts, find_compactions(facts, self._archive_times))
+        for message in order_at(facts, len(facts))[1]:
+            if self._archive_times[message] is not None:  # archived for a summary that was deleted
+                facts.flags[message] |= MessageFlag.NOT_SENT
 
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "tool": Role.USER}
@@ -188,11 +180,6 @@ class KodaRow(NamedTuple):
     @property
     def texts(self) -> list[Any]:
         return [value for value in (self.content, self.tool_calls) if value is not None]
-
-
-def format_column_list(columns: frozenset[str]) -> str:
-    """Format the columns of :class:`KodaRow` for a SELECT from a table that may lack some."""
-    return ", ".join(name if name in columns else f"NULL AS {name}" for name in KodaRow._fields)
 
 
 def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:

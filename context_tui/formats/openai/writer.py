@@ -99,22 +99,18 @@ def _build_tool_message(result: Block, losses: Losses) -> tuple[Message, list[Bl
     content: Any = body or ""
     images: list[Block] = []
     if is_block_list(body):
-        images = [block for block in body if block["type"] == "image"]
         texts = [block for block in body if block["type"] == "text"]
         content = [{"type": "text", "text": str(block.get("text") or "")} for block in texts]
-        if images:
-            losses.add(
-                "images of results moved to a user message after them", sum(map(bool, map(_format_image_url, images)))
-            )
-            losses.add(
-                "images left out that Chat Completions cannot hold", sum(not _format_image_url(each) for each in images)
-            )
+        if all_images := [block for block in body if block["type"] == "image"]:
+            images = [image for image in all_images if _format_image_url(image)]
+            losses.add("images of results moved to a user message after them", len(images))
+            losses.add("images left out that Chat Completions cannot hold", len(all_images) - len(images))
             losses.replace(result, {**result, "content": texts})
     elif body is not None and not isinstance(body, str):
         content = compact_text(body)
         losses.add("JSON results turned into text")
     message = {"role": "tool", "tool_call_id": str(result.get("tool_use_id") or ""), "content": content}
-    return message, [image for image in images if _format_image_url(image)]
+    return message, images
 
 
 def _build_content(blocks: list[Block]) -> str | list[Block]:

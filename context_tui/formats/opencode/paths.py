@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -15,18 +16,14 @@ def find_opencode_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[Se
     folder = find_data_home(environ) / "opencode"
     configured = environ.get("OPENCODE_DB") or ""
     configured_paths = [folder / configured] if configured and configured != ":memory:" else []
-    databases = [Path(entry.path) for entry in list_entries(folder) if is_database_name(entry.name)]
+    names = re.compile(r"opencode(-.*)?\.db")  # of the release, or of a channel
+    databases = [Path(entry.path) for entry in list_entries(folder) if names.fullmatch(entry.name)]
     paths = [path for path in dict.fromkeys([*configured_paths, *databases]) if os.path.isfile(path)]
     for path in paths:
         yield SessionFile(path, ALL_PROJECTS, False)
     if not paths:
         for path in list_session_files(folder / "storage"):
             yield SessionFile(path, path.parent.name[:8], False)
-
-
-def is_database_name(name: str) -> bool:
-    """Return whether a file name is that of a database (of the release, or of a channel)."""
-    return name == "opencode.db" or (name.startswith("opencode-") and name.endswith(".db"))
 
 
 def list_session_files(storage: Path) -> Iterator[Path]:

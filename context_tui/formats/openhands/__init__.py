@@ -79,11 +79,6 @@ EVENTS_FOLDER = "events"
 _raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
-def is_state(value: dict[str, Any]) -> bool:
-    """Return whether an object is the state of a conversation, with its agent, workspace and progress."""
-    return "agent" in value and "workspace" in value and ("execution_status" in value or "agent_status" in value)
-
-
 def find_conversation_file(path: Path) -> Path | None:
     """Return the main file of the conversation to which a file belongs: its state, or first event; None for others."""
     if path.parent.name == EVENTS_FOLDER:
@@ -188,7 +183,7 @@ class OpenHandsFormat(Format):
                 return Claim(91, "a history of events")
         if not isinstance(first, dict) or len(values) != 1:
             return None
-        if is_state(first):
+        if {"agent", "workspace"} <= first.keys() and ("execution_status" in first or "agent_status" in first):
             return Claim(93, "the state of a conversation")
         alone = _is_sdk_event(first) or ("id" in first and _is_legacy_event(first))
         return Claim(89, "an event of a conversation") if alone else None

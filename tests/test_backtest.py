@@ -26,6 +26,8 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.session.session import Session
+from context_tui.session.values import Kind
+from context_tui.tokens.estimators import count_result_by_characters
 from tests.formats import recordings
 from tests.formats.recordings import call, result, text, usage
 
@@ -184,28 +186,50 @@ def test_the_own_policy_is_that_of_the_version(tmp_path: Path, version: str, tok
 
 
 @pytest.mark.parametrize(
-    ("tokens", "version", "policy", "off_by", "why"),
+    ("tokens", "version", "policy", "off_by", "why", "line"),
     [
-        (130_000, "2.1.20", "claude-code-micro-by-size", 0, "it fires there"),
-        (124_000, "2.1.20", "claude-code-micro-by-size", None, "it does not fire there"),
-        (130_000, "2.1.21", "claude-code-micro", None, "it does not fire there"),
+        (130_000, "2.1.20", "claude-code-micro-by-size", 0, "it fires there", "{}" * 2),
+        (130_000, "2.1.20", "claude-code-micro-by-size", 0, "it fires there", "{}→"),  # as many characters, more bytes
+        (124_000, "2.1.20", "claude-code-micro-by-size", None, "it does not fire there", "{}" * 2),
+        (130_000, "2.1.21", "claude-code-micro", None, "it does not fire there", "{}" * 2),
     ],
 )
 def test_a_clearing_is_held_against_what_would_be_cleared(
-    tmp_path: Path, tokens: int, version: str, policy: str, off_by: int | None, why: str
+    tmp_path: Path, tokens: int, version: str, policy: str, off_by: int | None, why: str, line: str
 ) -> None:
     """The trigger holds from the second call on (results of 10,000 tokens are new), but only the sixth makes enough."""
     made = recordings.Recording()
     made.user("do it")
     for number in range(6):
         made.assistant(call(f"c{number}", "Read", file_path="a.py"), use=usage(tokens, output=0))
-        made.results(result(f"c{number}", f"{number}" * 40_000))
+        made.results(result(f"c{number}", line.format(number, number) * 20_000))
     made.microcompact("c0", "c1")
     made.assistant(text("done"), use=usage(100_000))
     made.lines = [line.replace(b"2.1.100", version.encode()) for line in made.lines]
     (found,) = run_backtests(Recording(made.open(tmp_path)))
     (tested,) = found.results
     assert (found.policy, tested.off_by) == (policy, off_by) and tested.why.startswith(why)
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
+@pytest.mark.parametrize(
+    ("name", "redacted"), [("cli__compact2_micro1", [0]), ("cli__compact4_micro2", [38_535 - 35_564, 27_012 - 26_863])]
+)
+def test_recorded_clearings_tell_their_own_estimate(name: str, redacted: list[int]) -> None:
+    """To the token, but for secrets that a recorder took out of results cleared later: what stays is always exact."""
+    session = ct.open_session(CORPUS / f"{name}.jsonl")
+    facts, cleared, missing = session.facts, set[int](), list[int]()
+    tools = POLICIES["claude-code-micro-by-size"].Params().tools  # type: ignore[attr-defined]
+    for each in (compaction for compaction in facts.compactions if compaction.kind == "micro"):
+        assert each.pre_tokens and each.saved_tokens
+        rows = [row for message in session.context_at(each.message).order for row in facts.blocks_of(message)]
+        rows = [row for row in rows if facts.kind[row] == Kind.TOOL_RESULT and facts.tool_name(row) in tools]
+        kept = [row for row in rows if row not in each.cleared_blocks and row not in cleared]
+        assert sum(count_result_by_characters(facts, row) for row in kept) == each.pre_tokens - each.saved_tokens
+        saved = sum(count_result_by_characters(facts, row) for row in each.cleared_blocks)
+        missing.append(each.saved_tokens - saved)
+        cleared |= each.cleared_blocks
+    assert missing == redacted
 
 
 def test_every_policy_that_an_agent_has_or_had_is_there() -> None:

@@ -187,7 +187,8 @@ class RulePolicy(BasePolicy):
         rule: Rule = self._cached_rule(params)
         window = rule.trigger.compute_window(state)
         size, limit = rule.size, rule.trigger.compute_limit(state) or window
-        limits = SizeLimits(window, limit, state.window.is_known, size.bytes_per_token, size.per_message, size.as_json)
+        counting = size.bytes_per_token, size.per_message, size.as_json, size.by_character
+        limits = SizeLimits(window, limit, state.window.is_known, *counting)
         plan_rule = plan_message_removal if rule.removes_messages else plan_body_changes
         return plan_rule(self.name, rule, params, context, rule.trigger.check(size, state), limits)
 

@@ -19,8 +19,9 @@ def bytes_to_tokens(size: int) -> int:
     return size // BYTES_PER_TOKEN
 
 
-BodySize = tuple[int, int, int, int, int, str]
-"""Sizes of a tool_result body: estimator bytes, text bytes, JSON bytes, boundary shifts, flags, bracket start."""
+BodySize = tuple[int, int, int, int, int, str, int]
+"""Sizes of a tool_result body: estimator bytes, text bytes, JSON bytes, boundary shifts, flags, bracket start, and the
+bytes of its text beyond one per UTF-16 unit."""
 
 HEAD_BYTES, TAIL_BYTES = 500, 200
 """Offsets from the start and the end of a body's compact JSON whose character boundaries facts record."""
@@ -111,22 +112,23 @@ def measure_raw_body(raw: bytes) -> BodySize:
         return measure_body(loads(raw))
     size = len(raw) - 2 - raw.count(b"\\")
     if raw.isascii():
-        return size, size, len(raw), 0, 0, ""
+        return size, size, len(raw), 0, 0, "", 0
     try:
-        str(raw, "utf-8")  # msgspec does not validate undecoded bytes
+        wide = _count_wide_bytes(str(raw, "utf-8"))  # msgspec does not validate undecoded bytes
     except UnicodeDecodeError:
         return measure_body(loads(raw))
-    return size, size, len(raw), compute_boundary_shifts(raw), 0, ""
+    return size, size, len(raw), compute_boundary_shifts(raw), 0, "", wide
 
 
 def measure_body(content: object) -> BodySize:
     """Measure a decoded body."""
-    flags, start = 0, ""
+    flags, start, wide = 0, "", 0
     if content is None:
         content = ""
     if isinstance(content, str):
         encoded = compact_json(content)
         size = text = len(content) if content.isascii() else utf8_len(content)
+        wide = _count_wide_bytes(content)
         start = get_bracket_start(content)
     else:
         encoded = compact_json(content, sort_keys=True)
@@ -134,7 +136,7 @@ def measure_body(content: object) -> BodySize:
             flags |= BlockFlag.BODY_LIST
             texts = [str(part.get("text") or "") for part in content if part["type"] == "text"]
             images = [count_image_bytes(part) for part in content if part["type"] == "image"]
-            text = sum(map(utf8_len, texts))
+            text, wide = sum(map(utf8_len, texts)), sum(map(_count_wide_bytes, texts))
             size = text + sum(images)
             if images:
                 flags |= BlockFlag.HAS_IMAGE | BlockFlag.UNKNOWN_SIZE
@@ -143,7 +145,13 @@ def measure_body(content: object) -> BodySize:
         else:
             flags |= BlockFlag.BODY_JSON
             size = text = len(encoded)
-    return size, text, len(encoded), 0 if encoded.isascii() else compute_boundary_shifts(encoded), flags, start
+    shifts = 0 if encoded.isascii() else compute_boundary_shifts(encoded)
+    return size, text, len(encoded), shifts, flags, start, wide
+
+
+def _count_wide_bytes(text: str) -> int:
+    """Count the UTF-8 bytes of a text beyond one per UTF-16 unit, which is a character of JavaScript."""
+    return 0 if text.isascii() else utf8_len(text) - len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def get_bracket_start(text: str) -> str:

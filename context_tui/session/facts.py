@@ -231,6 +231,7 @@ class Facts:
         self.text_bytes = array("Q")  # bytes of text, without images
         self.json_bytes = array("Q")  # tool_result: bytes of its content as compact JSON
         self.boundary_shifts = array("I")  # tool_result: see `blocks.compute_boundary_shifts`
+        self.wide_bytes: dict[int, int] = {}  # tool_result: bytes of its text beyond one per UTF-16 unit
         self.tool = array("l")  # call and result: row of `tools`
         self.call = array("l")  # call and result: row of `calls`
         self.path = array("l")  # call that reads a file: row of `paths`
@@ -440,12 +441,14 @@ class Facts:
             call = self._intern_call(call_id)
         use = self.call_use[call]
         tool = self.tool[use] if use >= 0 else -1
-        size, text, json_size, shifts, body_flags, start = body
+        size, text, json_size, shifts, body_flags, start, wide = body
         flags |= body_flags | BlockFlag.ERROR if is_error else body_flags
         earlier = self.call_result[call]
         self.call_result[call] = row = self._append_block(
             message, _TOOL_RESULT, flags, size, text, json_size, shifts, tool, call, -1
         )
+        if wide:
+            self.wide_bytes[row] = wide
         if earlier >= 0:
             self.repeated_results.setdefault(call, [earlier]).append(row)
         if start:
@@ -464,16 +467,17 @@ class Facts:
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:
         """Append a block of other facts to *message* as it is; returns its row."""
-        sizes = (*source.block_size(row), source.block_flags[row], source.bracket_starts.get(row, ""))
+        start, wide = source.bracket_starts.get(row, ""), source.wide_bytes.get(row, 0)
+        sizes = (*source.block_size(row), source.block_flags[row], start, wide)
         return self._append_copy(message, source, row, sizes)
 
     def copy_block_with_text(self, message: int, source: Facts, row: int, body: str) -> int:
         """Append a block of other facts to *message* with another text; returns its row."""
         kind, flags = source.kind[row], source.block_flags[row] & BlockFlag.INJECTED
         if kind == _TOOL_RESULT:
-            size, text, json_size, shifts, body_flags, start = measure_body(body)
+            size, text, json_size, shifts, body_flags, start, wide = measure_body(body)
             flags |= body_flags | source.block_flags[row] & BlockFlag.ERROR
-            return self._append_copy(message, source, row, (size, text, json_size, shifts, flags, start))
+            return self._append_copy(message, source, row, (size, text, json_size, shifts, flags, start, wide))
         if kind == _TOOL_USE:
             return self.add_call(message, source.call_id(row), source.tool_name(row), loads(body), flags)
         if kind == _THINKING:
@@ -481,7 +485,7 @@ class Facts:
         return self.add_text(message, body, flags)
 
     def _append_copy(self, message: int, source: Facts, row: int, body: BodySize) -> int:
-        size, text, json_size, shifts, flags, start = body
+        size, text, json_size, shifts, flags, start, wide = body
         tool = call = path = -1
         kind = source.kind[row]
         if source.call[row] >= 0:
@@ -501,6 +505,8 @@ class Facts:
             self.read_range[new] = source.read_range[row]
         if start:
             self.bracket_starts[new] = start
+        if wide:
+            self.wide_bytes[new] = wide
         return new
 
     def block_size(self, row: int) -> BlockSize:

@@ -9,7 +9,7 @@ from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import utf8_len
-from context_tui.session.values import Kind
+from context_tui.session.values import BlockFlag, Kind
 
 Estimator = Callable[[Facts, int], int]
 
@@ -42,6 +42,15 @@ def bytes35(facts: Facts, block: int) -> int:
     kind = facts.kind[block]
     size = facts.size[block] if kind in _FULL_SIZE_KINDS else facts.text_bytes[block]
     return bytes_to_tokens35(size)
+
+
+def count_result_by_characters(facts: Facts, block: int) -> int:
+    """Return the tokens of a result by Claude Code's rule: characters of JavaScript / 4, rounded; an image 2,000.
+
+    Its own ``preTokens`` and ``tokensSaved`` of a recorded clearing are the sums of these, to the token.
+    """
+    characters = facts.text_bytes[block] - facts.wide_bytes.get(block, 0)
+    return (characters + 2) // 4 + (IMAGE_TOKENS if facts.block_flags[block] & BlockFlag.HAS_IMAGE else 0)
 
 
 ESTIMATORS: dict[str, Estimator] = {"bytes/4": bytes4, "bytes/3.5": bytes35}

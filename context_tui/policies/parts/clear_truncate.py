@@ -67,7 +67,7 @@ def plan_body_changes(
         body_changes = _build_truncated(name, rule.truncate, selection.rows, before)
     else:
         body_changes = _build_cleared(name, context, selection.rows, before, of, marker)
-    if too_little := _explain_too_little(rule.only_if, before, of) if selection.rows else "":
+    if too_little := _explain_too_little(rule.only_if, selection.sum_by_rule, of) if selection.rows else "":
         return build_empty_plan(name, params, context, trigger, f"nothing to {rule.action}: {too_little}")
     if rule.clear and rule.clear.inputs:
         body_changes = _add_call_inputs(name, context, body_changes)

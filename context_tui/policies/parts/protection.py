@@ -33,8 +33,8 @@ class ProtectedEnd(NamedTuple):
 
 class SizeLimits(NamedTuple):
     """Sizes at the moment of planning, in tokens: the window and whether it is known, and the limit of the trigger (the
-    window where it has none); and how the rule counts: bytes per token, extra tokens per message, and whether results
-    count as JSON text.
+    window where it has none); and how the rule counts: bytes per token, extra tokens per message, whether results count
+    as JSON text in the tail, and whether they count by characters.
     """
 
     window: int
@@ -43,6 +43,7 @@ class SizeLimits(NamedTuple):
     bytes_per_token: float = BYTES_PER_TOKEN
     per_message: int = 0
     as_json: bool = False
+    by_character: bool = False
 
 
 class Keep(Part):

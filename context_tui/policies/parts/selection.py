@@ -21,7 +21,7 @@ from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import START_LENGTH
 from context_tui.session.values import Kind
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimators import count_block_tokens
+from context_tui.tokens.estimators import count_block_tokens, count_result_by_characters
 
 BodyKind = Literal["results", "inputs", "thinking"]
 """What is changed: bodies of tool results, inputs of calls, thinking."""
@@ -60,7 +60,7 @@ class Select(Part):
 
 
 class Selection(NamedTuple):
-    """Blocks that a rule changes (``rows``, in prompt order), and their current ``tokens``.
+    """Blocks that a rule changes (``rows``, in prompt order), their ``tokens``, and their sum as the rule counts.
 
     ``has_older`` states whether any block precedes the protected end; ``keep_reason`` explains why a block is not
     selected.
@@ -68,6 +68,7 @@ class Selection(NamedTuple):
 
     rows: list[int]
     tokens: list[int]
+    sum_by_rule: int
     has_older: bool
     keep_reason: KeepReasonFinder
 
@@ -117,7 +118,7 @@ def select_blocks(
     low = _find_walk_stop(context, rule, of, marker, blocks, high)
     first = max(bisect_left(blocks.position, keep.first), low) if keep.first else low
     chosen = _filter_by_age_and_pairing(context, rule, blocks, candidates, first, high)
-    tokens = _build_token_counter(context, of, blocks)
+    tokens = _build_token_counter(context, of, blocks, by_character=limits.by_character)
     beyond = len(chosen) if keep.result_tokens is None else _count_beyond_budget(chosen, tokens, keep.result_tokens)
     if keep.results is not None:
         if keep.count == "eligible":
@@ -135,9 +136,9 @@ def select_blocks(
     older = bool(blocks.position) and blocks.position[0] < end
     truncates = longer_than is not None
     keep_reason = KeepReasons(context, rule, keep, of, marker, limits, marker_tokens, low, enough, truncates)
-    return Selection(
-        [blocks.block[number] for number in chosen], [tokens(number) for number in chosen], older, keep_reason
-    )
+    sizes = [*map(_build_token_counter(context, of, blocks), chosen)]
+    sum_by_rule = sum(map(tokens, chosen) if limits.by_character else sizes)
+    return Selection([blocks.block[number] for number in chosen], sizes, sum_by_rule, older, keep_reason)
 
 
 def _find_candidates(
@@ -207,8 +208,13 @@ def _filter_by_age_and_pairing(
     return chosen
 
 
-def _build_token_counter(context: Context, of: BodyKind, blocks: BlockColumns) -> Callable[[int], int]:
+def _build_token_counter(
+    context: Context, of: BodyKind, blocks: BlockColumns, *, by_character: bool = False
+) -> Callable[[int], int]:
     """Return a function that counts the tokens of a block as it stands in the context, by its number."""
+    if of == "results" and by_character:
+        facts = context.facts
+        return lambda number: count_result_by_characters(facts, blocks.block[number])
     if of == "results":
         return index_context(context).results.tokens.__getitem__
     return lambda number: count_block_tokens(context, blocks.block[number])

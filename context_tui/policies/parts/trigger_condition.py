@@ -25,7 +25,7 @@ class Size(Part):
     ``recorded+new``, which with ``reasoning`` counts the hidden reasoning of ended turns once more, by what its runtime
     takes it to be. An estimate takes ``bytes_per_token`` for one token, and ``per_message`` tokens more for each
     message where everything is estimated, and in the tail that is kept; with ``as_json``, results count in that tail as
-    JSON text.
+    JSON text. With ``by_character``, the results to clear and to keep count by characters / 4, an image as 2,000.
     """
 
     count: Literal["recorded+new", "recorded", "uncached", "estimate"] = "recorded+new"
@@ -34,6 +34,7 @@ class Size(Part):
     bytes_per_token: float = Field(default=4.0, ge=0.5, le=100)
     per_message: int = Field(default=0, ge=0, le=1_000)
     as_json: bool = False
+    by_character: bool = False
 
     def compute_belief(self, state: RuntimeState) -> Belief:
         """Return the size at a moment, and by what it is known."""

@@ -1,4 +1,4 @@
-"""Results computed off the paint path: context sizes, runtime sizes and trigger firings, with their cache."""
+"""Results that are computed in threads: context sizes, runtime sizes and trigger firings, with their cache."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from context_tui.tui.view import View
 
 @dataclass(frozen=True)
 class ContextSizes:
-    """Sizes of a context: its parts, the sizes that the recording suggests, and the check of the estimate.
+    """Sizes of a context: its breakdown, the sizes that the recording suggests, and the check of the estimate.
 
-    With a ``token_table``, for a measure other than ``bytes/4``, only the parts are computed.
+    With a ``token_table`` (a measure other than ``bytes/4``), only the breakdown and the parts of the prompt are given.
     """
 
     breakdown: Breakdown
@@ -85,14 +85,14 @@ class RuntimeSizeSeries:
     def append(self, policy: Policy, state: RuntimeState) -> None:
         """Store the size that the runtime assumes in a state."""
         try:
-            belief = policy.believed_size(state)
+            size = policy.believed_size(state)
         except PlanError:
             return
-        if belief is not None:
-            if belief.source not in self._sources:
-                self._sources.append(belief.source)
-            self._source_index[state.at] = self._sources.index(belief.source)
-            self.tokens[state.at] = -1 if belief.tokens is None else belief.tokens
+        if size is not None:
+            if size.source not in self._sources:
+                self._sources.append(size.source)
+            self._source_index[state.at] = self._sources.index(size.source)
+            self.tokens[state.at] = -1 if size.tokens is None else size.tokens
 
     def format_size(self, runtime: str, message: int) -> str:
         """Format the size that the runtime assumes before a message; empty if it was never computed."""
@@ -111,7 +111,7 @@ class RuntimeSizes:
     by_runtime: dict[str, RuntimeSizeSeries] = field(default_factory=dict)
 
     def covers(self, session: Session, message: int) -> bool:
-        """Return whether the sizes of a message are known; a session that has grown since has the same beginning."""
+        """Return whether the sizes at a message are known, also if the session has grown since."""
         return self.facts is session.facts and message < self.length
 
     def format_sizes(self, message: int) -> str:
@@ -135,15 +135,15 @@ def compute_runtime_sizes(session: Session, checkpoint: Callable[[], object] = l
 
 
 MAX_MEASURED_ROWS = 4
-"""Measured sessions that are cached, so that neither undo nor an earlier measure computes them again."""
+"""Number of measured sessions in the cache, so that undo or another measure need not compute them again."""
 
 
 @dataclass(frozen=True)
 class TriggerFirings:
     """Points at which a trigger begins to fire.
 
-    ``first_effect`` is the first point at which the plan changes something, if that is not the first of ``points``;
-    None if it was not found or not searched.
+    ``first_effect`` is the first point at which the plan changes something. It is None if that is the first of
+    ``points``, and if it was not found or not searched.
     """
 
     points: list[int]
@@ -161,20 +161,20 @@ class AnalysisCache:
     """Cache of measured sessions, context sizes, trigger firings and runtime sizes; each is None until computed."""
 
     def __init__(self) -> None:
-        self._measured_rows: list[tuple[object, MeasuredRows]] = []  # of the latest sessions and measures
+        self._measured_rows: list[tuple[object, MeasuredRows]] = []  # by session and measure, the newest last
         self._context_sizes: tuple[object, ContextSizes] | None = None
         self._firings: tuple[object, TriggerFirings] | None = None
-        self._runtime_sizes: RuntimeSizes | None = None
+        self.runtime_sizes: RuntimeSizes | None = None
 
     def get_measured_rows(self, view: View) -> MeasuredRows | None:
-        """Return a view's session measured by its token measure; None also for ``bytes/4``, which needs no table."""
+        """Return a view's session, measured by the view's token measure; None if not measured, and for ``bytes/4``."""
         if view.measure is TokenMeasure.OWN:
             return None
         key = _get_measure_key(view)
-        return next((sized for stored_key, sized in self._measured_rows if stored_key == key), None)
+        return next((rows for stored_key, rows in self._measured_rows if stored_key == key), None)
 
     def store_measured_rows(self, view: View, measured_rows: MeasuredRows) -> None:
-        """Store a measured session; the oldest one is dropped where there are too many."""
+        """Store a measured session; beyond ``MAX_MEASURED_ROWS``, the oldest one is dropped."""
         self._measured_rows = [*self._measured_rows, (_get_measure_key(view), measured_rows)][-MAX_MEASURED_ROWS:]
 
     def get_context_sizes(self, view: View) -> ContextSizes | None:
@@ -194,21 +194,12 @@ class AnalysisCache:
         """Store the firings of the trigger of a view's policy."""
         self._firings = _get_trigger_key(view), firings
 
-    def get_runtime_sizes(self, session: Session, message: int) -> RuntimeSizes | None:
-        """Return the sizes that runtimes assume, if they cover a message of a session."""
-        sizes = self._runtime_sizes
-        return sizes if sizes is not None and sizes.covers(session, message) else None
-
-    def store_runtime_sizes(self, sizes: RuntimeSizes) -> None:
-        """Store the sizes that runtimes assume."""
-        self._runtime_sizes = sizes
-
 
 def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Callable[[], object]) -> int | None:
-    """Find the first of the *states* in which the trigger fires whose plan changes something; None if none is found.
+    """Find the first message of *states* at which the plan changes something; None if there is none.
 
-    The search is exponential, then binary: as a larger context has more to clear, every state after the first effect is
-    assumed to have one.
+    In all *states* the trigger fires. The search is exponential, then binary: it assumes that the plan also changes
+    something in every later state.
     """
     policy = POLICIES[view.policy]
     try:
@@ -216,9 +207,9 @@ def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Ca
     except PlanError:
         return None
 
-    def changes(row: int) -> bool:
+    def has_changes(row: int) -> bool:
         checkpoint()
-        # Not session.context_at: its small cache would lose the contexts on screen.
+        # session.context_at would drop the contexts on screen from its small cache.
         context = context_at(view.session.facts, states[row].at)
         try:
             return policy.plan(context, params, replace(states[row], firing_only=True)).has_changes
@@ -226,13 +217,13 @@ def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Ca
             return False
 
     low, high = -1, 0
-    while not changes(high):
+    while not has_changes(high):
         if high == len(states) - 1:
             return None
         low, high = high, min(2 * high + 1, len(states) - 1)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if changes(middle) else (middle, high)
+        low, high = (low, middle) if has_changes(middle) else (middle, high)
     return states[high].at
 
 

@@ -54,24 +54,24 @@ if TYPE_CHECKING:
     from context_tui.tui.sweep.sessions import SessionsScreen
 
 JOIN_TIMEOUT_S = 0.05
-"""Seconds for work in threads to stop before the program exits without it."""
+"""Seconds to wait at exit for threads to stop."""
 
 DEFAULT_CONFIG = Config()
 
 EXIT_TIMEOUT_S = 2.0
-"""Seconds for an orderly exit after the process was told to end."""
+"""Seconds for an orderly exit after a signal."""
 
 
 @runtime_checkable
 class CommandProvider(Protocol):
-    """Screen with commands that have no key."""
+    """Screen that has commands without a key."""
 
     def commands(self) -> Iterable[SystemCommand]:
-        """Return these commands."""
+        """Return the commands without a key."""
 
 
 class SweepToOpen(NamedTuple):
-    """Sweep over sessions to show, with the path of each session by name and the command that made it."""
+    """Sweep over sessions to show, with its sessions by name and the command line that made it."""
 
     sweep: Sweep
     infos: Mapping[str, SessionInfo]
@@ -82,7 +82,7 @@ class ContextTuiApp(App[None]):
     """Application that opens one session, a picker of several, or a sweep over them."""
 
     class Imported(Message):
-        """All modules that the first screen needs are imported."""
+        """Posted when all modules that the first screen needs are imported."""
 
     TITLE = "context-tui"
     CSS_PATH = "app.tcss"
@@ -124,7 +124,7 @@ class ContextTuiApp(App[None]):
         self._output_filter: OutputFilter | None = None
         self._copy_process: Popen[bytes] | None = None
         self._key_queue = KeyQueue(self, super().on_event)
-        self.exit_signal: int | None = None  # the number of the signal
+        self.exit_signal: int | None = None
         self._running_loop: asyncio.AbstractEventLoop | None = None
         self.register_theme(DARK)
         self.register_theme(LIGHT)
@@ -193,7 +193,7 @@ class ContextTuiApp(App[None]):
         await self._key_queue.handle_barrier(event)
 
     def get_key_display(self, binding: Binding) -> str:
-        """Return the key as shown to people, in words if it has no sign."""
+        """Return the name of a key for the footer and the help; with ``--ascii``, without signs."""
         key = super().get_key_display(binding)
         return key.translate(ASCII_KEY_NAMES) if self.options.ascii else key
 
@@ -205,19 +205,17 @@ class ContextTuiApp(App[None]):
         return ANSI_DARK if theme.dark else ANSI_LIGHT
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return Textual's filters and ours as one; without Textual's for NO_COLOR, which sends greys, or black on
-        black.
-        """
-        before = tuple(each for each in super().get_line_filters() if not isinstance(each, Monochrome | NoColor))
-        dark, last = self.current_theme.dark, self._output_filter
-        if last is None or before != last.inner_filters or dark != last.contrast.dark:
+        """Return the output filter; it includes Textual's filters, except those for NO_COLOR, which draw in greys."""
+        inner = tuple(each for each in super().get_line_filters() if not isinstance(each, Monochrome | NoColor))
+        dark, current = self.current_theme.dark, self._output_filter
+        if current is None or inner != current.inner_filters or dark != current.contrast.dark:
             system = None if self.no_color else COLOR_SYSTEMS[self.console.color_system or "truecolor"]
             contrast = ContrastAdjuster(system, dark=dark)
-            last = self._output_filter = OutputFilter(contrast, before, ascii=self.options.ascii)
-        return [last]
+            current = self._output_filter = OutputFilter(contrast, inner, ascii=self.options.ascii)
+        return [current]
 
     def watch_theme(self, theme: str) -> None:
-        """Save a theme that was chosen here."""
+        """Save the chosen theme, but not the one set at startup."""
         if self._has_begun:
             try:
                 save_theme(theme)
@@ -225,9 +223,9 @@ class ContextTuiApp(App[None]):
                 self.notify(make_visible(str(error)), severity="warning", markup=False)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy to the system's clipboard, or else through the terminal (OSC 52); a notification names which.
+        """Copy to the system's clipboard, or else through the terminal (OSC 52), and notify.
 
-        A lone surrogate, which UTF-8 cannot encode, becomes a question mark.
+        Lone surrogates, which UTF-8 cannot encode, become question marks.
         """
         self._clipboard = text = text.encode("utf-8", "replace").decode("utf-8")
         if self._copy_process is not None:
@@ -243,26 +241,34 @@ class ContextTuiApp(App[None]):
             self.notify("Sent to the clipboard (OSC 52)", markup=False, timeout=4)
 
     def exit_on_signal(self, signum: int, _frame: object = None) -> None:
-        """Exit because of a signal: the terminal is restored, and the exit code is that of the signal.
+        """Exit because of a signal, with its exit code, and restore the terminal.
 
         Textual may wait forever to write to a terminal that was closed; a timer then ends the process.
         """
         self.exit_signal = signum
-        last = Timer(EXIT_TIMEOUT_S, _exit_process, [exit_code_of(signum)])
-        last.daemon = True
-        last.start()
+        timer = Timer(EXIT_TIMEOUT_S, _exit_process, [exit_code_of(signum)])
+        timer.daemon = True
+        timer.start()
         if self._running_loop is not None:  # otherwise ``on_mount`` exits
             with suppress(RuntimeError):  # the loop is closed
                 self._running_loop.call_soon_threadsafe(self.exit)
 
     def exit(self, result: None = None, return_code: int = 0, message: Any = None) -> None:
-        """Exit, and save the choices unless a policy was named on the command line."""
+        """Exit, and save the last policy and settings, unless a policy was named on the command line."""
         if self._has_imported_inspector and not self.options.policy and self.sweep is None:
-            from context_tui.tui.inspector.screen import InspectorScreen
-
-            inspectors = [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]
-            self.last_state = inspectors[0].saved_state if inspectors else self.last_state
+            self.last_state = next((each.saved_state for each in self._list_inspectors()), self.last_state)
         super().exit(result, return_code, message)
+
+    def _list_inspectors(self) -> list[InspectorScreen]:
+        """List the open inspectors, in the order in which they were opened."""
+        from context_tui.tui.inspector.screen import InspectorScreen
+
+        return [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]
+
+    def _build_inspector(self, target: Session | SessionInfo, options: InspectorOptions) -> InspectorScreen:
+        from context_tui.tui.inspector.screen import InspectorScreen
+
+        return InspectorScreen(target, options, self.drafts)
 
     def action_help_quit(self) -> None:
         """Explain that ctrl+c does not quit."""
@@ -291,7 +297,6 @@ class ContextTuiApp(App[None]):
     def on_sessions_screen_opened(self, event: SessionsScreen.Opened) -> None:
         """Open a session of a sweep in the inspector, with the chosen setting."""
         from context_tui.policies.parameter_space import find_changed_values
-        from context_tui.tui.inspector.screen import InspectorScreen
 
         info = self.sweep.infos.get(event.name) if self.sweep else None
         if info is None:
@@ -299,12 +304,11 @@ class ContextTuiApp(App[None]):
             return
         policy = event.setting.policy
         settings = find_changed_values(policy, event.setting.params)
-        options = replace(self.options, policy=policy.name, settings=settings)
-        self.push_screen(InspectorScreen(info, options, self.drafts))
+        self.push_screen(self._build_inspector(info, replace(self.options, policy=policy.name, settings=settings)))
         self.notify(f"{make_visible(event.setting.name)}; ctrl+o goes back to the sweep", markup=False, timeout=6)
 
     def open_picker(self, infos: Sequence[SessionInfo]) -> None:
-        """Open the picker with these sessions, or else with those on this machine."""
+        """Open the picker with these sessions; if there are none, with those on this machine."""
         from context_tui.library.discovery import find_choices
         from context_tui.tui.picker.screen import PickerScreen
 
@@ -318,14 +322,13 @@ class ContextTuiApp(App[None]):
             self.exit()
 
     def action_sessions(self) -> None:
-        """Choose another session while this one stays open; from a subagent return to its call."""
+        """Choose another session while this one stays open; in a subagent, return to its call."""
         from context_tui.library.discovery import find_choices
         from context_tui.library.overview import build_overview
-        from context_tui.tui.inspector.screen import InspectorScreen
         from context_tui.tui.picker.screen import PickerScreen
 
-        inspector = self.screen
-        if not isinstance(inspector, InspectorScreen):
+        inspector = next((each for each in self._list_inspectors() if each is self.screen), None)
+        if inspector is None:
             return
         if self._find_caller_screen() is not None:
             self._replace_session(None)
@@ -340,26 +343,23 @@ class ContextTuiApp(App[None]):
 
     def _handle_other_picked(self, answer: object) -> None:
         from context_tui.library.discovery import build_session_key
-        from context_tui.tui.inspector.screen import InspectorScreen
         from context_tui.tui.picker.screen import PickerExit
 
-        inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
+        inspector = self._list_inspectors()[-1]
+        current_key = build_session_key(inspector.controller.recorded_session.info)
         if answer is PickerExit.QUIT:
             inspector.action_dialog("leave")
-        elif isinstance(answer, SessionInfo) and build_session_key(answer) != build_session_key(
-            inspector.controller.recorded_session.info
-        ):
+        elif isinstance(answer, SessionInfo) and build_session_key(answer) != current_key:
             self._replace_session(answer)
 
     @work
     async def _replace_session(self, info: SessionInfo | None) -> None:
-        """Replace the open session by another, or close it for None; ask first if a result would be lost."""
+        """Replace the open session, or close it if *info* is None; ask first if a result would be lost."""
         from context_tui.tui.inspector.dialogs import confirm_close
-        from context_tui.tui.inspector.screen import InspectorScreen
         from context_tui.tui.view import clear_plan_cache
         from context_tui.tui.widgets.dialogs import build_replace_prompt
 
-        inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
+        inspector = self._list_inspectors()[-1]
         if inspector.view.is_unexported and not await confirm_close(inspector, build_replace_prompt()):
             return
         if self.screen is not inspector:
@@ -368,7 +368,7 @@ class ContextTuiApp(App[None]):
         if info is None:
             await self.pop_screen()
         else:
-            await self.switch_screen(InspectorScreen(info, self._derive_options(inspector), self.drafts))
+            await self.switch_screen(self._build_inspector(info, self._derive_options(inspector)))
         clear_plan_cache()
 
     def _derive_options(self, inspector: InspectorScreen) -> InspectorOptions:
@@ -376,13 +376,11 @@ class ContextTuiApp(App[None]):
 
     def _find_caller_screen(self) -> Screen[Any] | None:
         """Return the screen to go back to: the calling session of a subagent, or the list of a sweep."""
-        from context_tui.tui.inspector.screen import InspectorScreen
-
         below = self.screen_stack[-2] if len(self.screen_stack) > 1 else None
-        return below if isinstance(below, InspectorScreen) or (below and self.sweep) else None
+        return below if below in self._list_inspectors() or self.sweep else None
 
     def on_inspector_screen_subagents_requested(self, event: InspectorScreen.SubagentsRequested) -> None:
-        """Open a subagent above the session that called it; let the user choose from several."""
+        """Open a subagent above the session that called it; if there are several, let the user choose."""
         from context_tui.library.discovery import IN_THIS_FILE, SessionEntry
         from context_tui.library.overview import SUB_AGENT
         from context_tui.tui.picker.screen import PickerScreen
@@ -396,11 +394,9 @@ class ContextTuiApp(App[None]):
         self.push_screen(PickerScreen(entries, heading="Open a sub-agent", current=event.infos[0]), self._open_subagent)
 
     def _open_subagent(self, answer: object) -> None:
-        from context_tui.tui.inspector.screen import InspectorScreen
-
-        below = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
         if isinstance(answer, SessionInfo):
-            self.push_screen(InspectorScreen(answer, self._derive_options(below), self.drafts))
+            options = self._derive_options(self._list_inspectors()[-1])
+            self.push_screen(self._build_inspector(answer, options))
             self.notify(f"Sub-agent {make_visible(answer.id)}; esc goes back to its call", markup=False, timeout=6)
 
     def on_inspector_screen_back_requested(self) -> None:
@@ -410,29 +406,27 @@ class ContextTuiApp(App[None]):
 
     def open_inspector(self, target: Session | SessionInfo) -> None:
         """Open a session in the inspector."""
-        from context_tui.tui.inspector.screen import InspectorScreen
-
         self._freeze_imported()
-        self.push_screen(InspectorScreen(target, self.options, self.drafts))
+        self.push_screen(self._build_inspector(target, self.options))
 
     def _fatal_error(self) -> None:
         """Exit without Textual's traceback, which prints local variables and so session text."""
         self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
-        """Release the sessions, if the inspector was imported: an import here would wait for that of the thread."""
+        """Release the sessions; without the inspector there are none, and an import here would delay the exit."""
         if self._has_imported_inspector:
             from context_tui.tui.view import clear_plan_cache
 
             clear_plan_cache()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Yield every action with a key on this screen, and of Textual's own commands the themes."""
+        """Yield a command for each key of the screen, those of the screen without a key, and Textual's themes."""
         bindings: dict[str, list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
-            if active.binding.id and active.enabled and not active.binding.system:  # ours; Textual's own have no id
+            if active.binding.id and active.enabled and not active.binding.system:  # Textual's bindings have no id
                 bindings.setdefault(active.binding.id, []).append(active)
-        for same_bindings in bindings.values():  # before Textual's: of equal hits the first is on top
+        for same_bindings in bindings.values():  # first, as the palette lists equal matches in this order
             binding, node = same_bindings[0].binding, same_bindings[0].node
             name = binding.description[:1].upper() + binding.description[1:]
             keys = ", ".join(self.get_key_display(replace(each.binding, key_display=None)) for each in same_bindings)
@@ -454,19 +448,19 @@ def _exit_process(code: int) -> None:
 
 
 def run(app: ContextTuiApp, *, mouse: bool = True) -> int:
-    """Run an application until the user leaves it, with the state of the last run, and return the exit code.
+    """Run an application with the state of the last run, and return its exit code.
 
     Raises:
-        Exception: The program crashed; the terminal is restored before.
+        Exception: The program crashed; the terminal has been restored.
     """
-    place = None if app.options.demo else state_path()
-    last = read_state(place)
-    app.options, app.last_state = replace(app.options, last_state=last), last
-    sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
+    path = None if app.options.demo else state_path()
+    last_state = read_state(path)
+    app.options, app.last_state = replace(app.options, last_state=last_state), last_state
+    sys.setswitchinterval(0.001)  # so that threads that read give way to the screen sooner
     with handle_termination(app.exit_on_signal):
         app.run(mouse=mouse)
-    if app.last_state != last:
-        write_state(app.last_state, place)
+    if app.last_state != last_state:
+        write_state(app.last_state, path)
     join_threads(JOIN_TIMEOUT_S)
     gc.freeze()  # no collection as the process ends
     if app._exception is not None:

@@ -51,7 +51,10 @@ def format_sweep_command(
     options: StudySettings,
     measure: SavingUnit,
 ) -> str:
-    """Format ``context-tui sweep SESSION -P POLICY -p KEY=VALUES …`` for grids of policies, compared with *current*."""
+    """Format ``context-tui sweep SESSION -P POLICY -p KEY=VALUES …`` for grids of policies.
+
+    *current* is the setting that the others are compared with.
+    """
     parts = ["context-tui", "sweep", _format_session_spec(session)]
     for policy, texts in grids:
         parts += ["-P", policy]
@@ -99,5 +102,6 @@ def _waits_for_trigger(view: View) -> bool:
     """Return whether the command needs ``--ignore-trigger``: the screen plans even if the trigger does not fire."""
     plan, policy = view.plan, POLICIES[view.policy]
     steps = (plan.steps or (plan,)) if plan else ()
-    needing = {each.name for each, _ in policy.steps(view.policy_params) or [(policy, None)] if each.needs_trigger}
-    return any(step.policy in needing and not step.trigger.fires for step in steps)
+    policies = [step for step, _ in policy.steps(view.policy_params) or [(policy, None)]]
+    waiting_names = {policy.name for policy in policies if policy.needs_trigger}
+    return any(step.policy in waiting_names and not step.trigger.fires for step in steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from context_tui.compaction.plan import Trigger
 from context_tui.errors import PlanError
-from context_tui.lab.price.cache_requests import RecordedCalls as RecordedCalls
-from context_tui.lab.price.cache_requests import reconstruct_recorded_calls
+from context_tui.lab.price.cache_requests import RecordedCalls, reconstruct_recorded_calls
 from context_tui.lab.price.pricing import price_replay
 from context_tui.lab.regret.bound import compute_regret_bound
 from context_tui.lab.regret.cases import compute_regret
@@ -36,15 +35,13 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.session.session import Session
+from context_tui.tui.jump_points import find_next
 from context_tui.tui.terminal.cells import choose_form, shorten_at_word
-from context_tui.tui.timeline.context_events import (
-    ContextEvent,
-    find_context_events,
-)
+from context_tui.tui.timeline.context_events import ContextEvent, find_context_events
 from context_tui.tui.view import View
 
 InspectorCommand = Callable[[], str]
-"""Command for the screen below a closed one; it returns a message to show."""
+"""Command that a closed screen hands to the inspector; it returns a message for the user."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +49,10 @@ class LaneResult:
     """Replay of a policy, with its totals, price and regret.
 
     Attributes:
-        replay: the replay.
-        totals: its totals, in tokens.
         baseline_tokens: tokens sent without the policy.
-        thresholds: sizes in tokens, by the runtime's count, at which the policy acted, or if it never did, at which it
-            would act at the end of the session; empty if its trigger is no size.
-        study: price and regret; None until they are computed.
+        thresholds: sizes in tokens, as the runtime counts, at which the policy fired; if it never fired, those at which
+            it would fire at the end of the session. Empty if the size is not what triggers it.
+        study: price and regret; None until computed.
     """
 
     replay: Replay
@@ -68,7 +63,7 @@ class LaneResult:
 
 
 class RecordingIndex(NamedTuple):
-    """Index of a recording: its cache reads, uses of content, and backtests of the agent's own policies."""
+    """Index of a recording: its cached calls, uses of content, and back-tests of the agent's own policies."""
 
     calls: RecordedCalls
     uses: UseIndex
@@ -76,7 +71,7 @@ class RecordingIndex(NamedTuple):
 
 
 def build_recording_index(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> RecordingIndex:
-    """Build the index of recorded calls, later uses and back-tests; *checkpoint* may raise to stop."""
+    """Build the index of a recording; *checkpoint* may raise to stop."""
     return RecordingIndex(
         reconstruct_recorded_calls(recording.session),
         build_use_index(recording, checkpoint),
@@ -85,7 +80,7 @@ def build_recording_index(recording: Recording, checkpoint: Callable[[], object]
 
 
 def add_study(result: LaneResult, index: RecordingIndex, settings: StudySettings) -> LaneResult:
-    """Add the price and the regret to a result."""
+    """Return a result with its price and regret."""
     replay = result.replay
     priced = price_replay(replay, recorded=index.calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse)
     regret, bound = compute_regret(replay, index.uses), compute_regret_bound(replay, index.uses)
@@ -103,9 +98,8 @@ def run_replay(
     """Replay a policy and compute its totals and thresholds.
 
     Args:
-        settings: treatment of recorded compactions, size and delay of summaries.
         state: runtime state at the end of the session.
-        checkpoint: called at every call; it may raise to stop.
+        checkpoint: called at every call of the recording; it may raise to stop.
 
     Raises:
         PlanError: the policy cannot be replayed.
@@ -119,25 +113,27 @@ def run_replay(
         delay=settings.delay,
         checkpoint=checkpoint,
     )
-    thresholds = {_get_token_threshold(firing.plan.trigger) for firing in replay.firings}
-    limits = tuple(sorted(limit for limit in thresholds if limit is not None))
-    limits = limits or compute_thresholds(policy, params, state)
-    return LaneResult(replay, replay.totals, sum(replay.baseline), limits)
+    thresholds = _sort_thresholds(_get_token_threshold(firing.plan.trigger) for firing in replay.firings)
+    thresholds = thresholds or compute_thresholds(policy, params, state)
+    return LaneResult(replay, replay.totals, sum(replay.baseline), thresholds)
 
 
 def compute_thresholds(policy: Policy, params: Params, state: RuntimeState) -> tuple[int, ...]:
-    """Compute the sizes in tokens at which a policy or one of its steps acts: unique, ascending."""
-    limits = compute_step_thresholds(policy, params, state)
-    return tuple(sorted({limit for limit in limits if limit is not None}))
+    """Compute the sizes in tokens at which a policy or one of its steps fires: unique, ascending."""
+    return _sort_thresholds(compute_step_thresholds(policy, params, state))
+
+
+def _sort_thresholds(thresholds: Iterable[int | None]) -> tuple[int, ...]:
+    return tuple(sorted({threshold for threshold in thresholds if threshold is not None}))
 
 
 def compute_step_thresholds(policy: Policy, params: Params, state: RuntimeState) -> list[int | None]:
-    """Compute the size in tokens at which each step of a policy acts; None where the size does not decide."""
+    """Compute the size in tokens at which each step of a policy fires; None for a step with another trigger."""
     try:
-        triggers = [step.trigger(state, its) for step, its in policy.steps(params) or [(policy, params)]]
+        steps = policy.steps(params) or [(policy, params)]
+        return [_get_token_threshold(step.trigger(state, step_params)) for step, step_params in steps]
     except PlanError:
         return []
-    return [_get_token_threshold(each) for each in triggers]
 
 
 def _get_token_threshold(trigger: Trigger) -> int | None:
@@ -148,7 +144,7 @@ MAX_POLICIES = 12
 
 
 class ReplayKey(NamedTuple):
-    """Everything that a replay depends on: a policy, its settings as JSON, and those of every replay."""
+    """Everything that a replay depends on: a policy, its settings as JSON, and the settings of all replays."""
 
     policy: str
     values: str
@@ -157,10 +153,13 @@ class ReplayKey(NamedTuple):
 
 @dataclass(eq=False)
 class Lane:
-    """Compared policy: ``view`` holds its name and settings, ``result`` the last result.
+    """Compared policy.
 
-    ``result_key`` is the key of the result, which differs from that of the settings until they are replayed; ``error``
-    is the reason why there is no result.
+    Attributes:
+        view: holds the policy's name and settings.
+        result: last result.
+        error: reason why the settings could not be replayed.
+        result_key: key of the settings that ``result`` or ``error`` belongs to; they may have changed since.
     """
 
     view: View
@@ -183,7 +182,7 @@ class Lane:
         """The policy's parameters.
 
         Raises:
-            PlanError: there are none for these values.
+            PlanError: the values are not valid.
         """
         return build_params(POLICIES[self.policy], self.values)
 
@@ -197,12 +196,12 @@ class Lane:
 
     @property
     def replay(self) -> Replay | None:
-        """Last replay of the policy; None until known."""
+        """Last replay of the policy; None until computed."""
         return self.result.replay if self.result else None
 
 
 class ReplayTask(NamedTuple):
-    """Replay to compute for a lane or, where ``result`` is set, its price and regret."""
+    """Replay to compute for a lane, or if ``result`` is set, its price and regret."""
 
     lane: Lane
     key: ReplayKey
@@ -214,16 +213,16 @@ class Comparison:
     """State of the replay screen.
 
     Attributes:
-        lanes: the compared policies, at least one; ``selected_number`` is the index of the selected one.
-        settings: options for all policies: treatment of recorded compactions, size and delay of summaries.
-        recording: the data shared by all replays; None until it is prepared.
-        call: the number of the call that the cursor is on.
-        recording_index: the data shared by prices and regrets; None until known.
-        replay_lock: held while replaying, as replays of one recording add their summaries to the same facts.
+        lanes: compared policies, at least one; ``selected_number`` is the index of the selected one.
+        settings: settings of all replays.
+        recording: data that all replays share; None until prepared.
+        call: number of the call under the cursor.
+        recording_index: data that prices and regrets share; None until computed.
+        replay_lock: held while replaying, because replays of a recording add their summaries to the same facts.
     """
 
     def __init__(self, view: View, previous: Comparison | None = None) -> None:
-        """Start with the policy of *view*, beside those of the *previous* comparison, of this session or of another."""
+        """Compare the policy of *view* with those of a *previous* comparison, of any session."""
         view = replace(view, at=None, applied=None)
         self.session: Session = view.session
         self.lanes, self.selected_number, self.call = [Lane(view)], 0, 0
@@ -238,20 +237,17 @@ class Comparison:
             self._adopt(previous, view)
 
     def _adopt(self, previous: Comparison, view: View) -> None:
-        """Compare the policies of the *previous* comparison; the one of *view* is selected."""
-        here, same = _serialize_values(view), previous.session is view.session
-        self.settings = previous.settings
-        self.selected_number = next(
-            (n for n, lane in enumerate(previous.lanes) if _serialize_values(lane.view) == here),
-            previous.selected_number,
-        )
-        self.lanes = previous.lanes
-        if not same:
-            self.lanes = [Lane(replace(lane.view, session=view.session)) for lane in previous.lanes]
-        self.selected_lane.view = view
-        if same:
+        """Adopt the policies of a comparison, and select that of *view*; if it is missing, it replaces a policy."""
+        values = _serialize_values(view)
+        self.settings, self.lanes = previous.settings, previous.lanes
+        same_values = (n for n, lane in enumerate(self.lanes) if _serialize_values(lane.view) == values)
+        self.selected_number = next(same_values, previous.selected_number)
+        if previous.session is view.session:
             self.recording, self.replay_lock, self.call = previous.recording, previous.replay_lock, previous.call
             self.recording_index = previous.recording_index
+        else:
+            self.lanes = [Lane(replace(lane.view, session=view.session)) for lane in previous.lanes]
+        self.selected_lane.view = view
 
     # State
 
@@ -262,12 +258,12 @@ class Comparison:
 
     @property
     def replay(self) -> Replay | None:
-        """Last replay of the selected policy; None until known."""
+        """Last replay of the selected policy; None until computed."""
         return self.selected_lane.replay
 
     @property
     def call_count(self) -> int:
-        """Number of calls; 0 until known."""
+        """Number of calls of the recording; 0 until it is prepared."""
         return len(self.recording.calls) if self.recording else 0
 
     @property
@@ -277,12 +273,12 @@ class Comparison:
 
     @property
     def backtests(self) -> Sequence[PolicyBacktest]:
-        """Results of the agent's own policies against its compactions; none until known."""
+        """Back-tests of the agent's own policies; empty until computed."""
         return self.recording_index.backtests if self.recording_index else ()
 
     @property
     def is_estimated(self) -> bool:
-        """Whether the session has no recorded size at all."""
+        """Whether the recording has no recorded sizes, so that all sizes are estimates."""
         return self.recording is not None and not any(self.recording.recorded_sizes)
 
     @property
@@ -290,12 +286,8 @@ class Comparison:
         """Whether the selected policy is still being computed."""
         return self._is_outdated(self.selected_lane)
 
-    def set_recording(self, recording: Recording) -> None:
-        """Set the recording that all replays share."""
-        self.recording = recording
-
     def move_to_message(self, message: int) -> None:
-        """Move the cursor to the first call from a message on, or to the last one there is."""
+        """Move the cursor to the first call at or after a message; to the last call if there is none."""
         if self.recording is not None:
             self.move_to_call(bisect_left(self.recording.calls, message, key=lambda call: call.message))
 
@@ -307,38 +299,38 @@ class Comparison:
         return lane.result_key != self.build_key(lane)
 
     def choose_replay_task(self) -> ReplayTask | None:
-        """Choose the next replay, the selected policy first; None where all are known."""
+        """Choose the next replay to compute, that of the selected policy first; None if all are up to date."""
         for lane in (self.selected_lane, *self.lanes):
             if not self._is_outdated(lane):
                 continue
-            setting = self.build_key(lane)
-            twin = next((each for each in self.lanes if each.result_key == setting), None)
-            if twin is not None:
-                lane.result, lane.error, lane.result_key = twin.result, twin.error, setting
+            key = self.build_key(lane)
+            equal_lane = next((other for other in self.lanes if other.result_key == key), None)
+            if equal_lane is not None:
+                lane.result, lane.error, lane.result_key = equal_lane.result, equal_lane.error, key
                 continue
             try:
-                return ReplayTask(lane, setting, lane.params)
+                return ReplayTask(lane, key, lane.params)
             except PlanError as error:
-                lane.result, lane.error, lane.result_key = None, str(error), setting
+                lane.result, lane.error, lane.result_key = None, str(error), key
         return None
 
     def choose_study_task(self) -> ReplayTask | None:
-        """Choose the next price and regret to compute, once no replay is wanted; None where none is left."""
+        """Choose the next price and regret to compute; None if all replays have theirs."""
         for lane in (self.selected_lane, *self.lanes):
             result = lane.result
             if self.recording_index is None or result is None or result.study is not None or self._is_outdated(lane):
                 continue
-            same = (each.result for each in self.lanes if each.result_key == lane.result_key)
-            twin = next((each for each in same if each is not None and each.study is not None), None)
-            if twin is None:
+            equal_results = (other.result for other in self.lanes if other.result_key == lane.result_key)
+            priced_result = next((equal for equal in equal_results if equal is not None and equal.study), None)
+            if priced_result is None:
                 return ReplayTask(lane, self.build_key(lane), result.replay.params, result)
-            lane.result = twin
+            lane.result = priced_result
         return None
 
     def update(self, task: ReplayTask, result: LaneResult | str) -> bool:
-        """Store a result, or the error of a task; False where it is no longer needed.
+        """Store the result of a task, or its error; return False if it is no longer needed.
 
-        A result for earlier settings is shown until the next one, so that charts move while a value is dragged.
+        A result for earlier settings of the policy is stored, too, so that charts move while a value is dragged.
         """
         lane, key = task.lane, self.build_key(task.lane)
         if task.result is not None and task.result is not lane.result:
@@ -351,7 +343,7 @@ class Comparison:
 
     @property
     def full_context(self) -> Context:
-        """All messages as one context, which shows the range of settings anywhere in the recording."""
+        """All messages that were sent, as one context: ranges of settings then cover the whole recording."""
         if self.recording is None:
             return self.selected_lane.view.context
         if self._full_context is None:
@@ -364,7 +356,7 @@ class Comparison:
 
     @property
     def firing_calls(self) -> list[int]:
-        """The calls of the selected policy's firings, each once, in order."""
+        """Calls before which the selected policy fires, in order."""
         replay = self.replay
         if replay is None:
             return []
@@ -378,7 +370,7 @@ class Comparison:
 
     @property
     def context_events(self) -> Mapping[int, Sequence[ContextEvent]]:
-        """Recorded events of the context by call, since the call before."""
+        """Recorded events of the context since the previous call, by call."""
         if self.recording is None:
             return {}
         if self._context_events is None:
@@ -391,20 +383,19 @@ class Comparison:
         return self._context_events
 
     def move_cursor(self, steps: int) -> None:
-        """Move the cursor by so many calls."""
+        """Move the cursor by a number of calls."""
         self.move_to_call(self.call + steps)
 
     def move_to_call(self, call: int) -> None:
-        """Move the cursor to a call, or to the nearest there is."""
+        """Move the cursor to a call, or to the nearest existing one."""
         self.call = min(max(call, 0), max(self.call_count - 1, 0))
 
     def move_to_firing(self, step: int) -> bool:
-        """Move the cursor to the next (+1) or the previous (-1) firing, around the ends; False where there is none."""
-        calls = self.firing_calls
-        later = [call for call in calls if (call > self.call if step > 0 else call < self.call)]
-        if candidates := later or calls:
-            self.call = candidates[0 if step > 0 else -1]
-        return bool(calls)
+        """Move the cursor to the next (+1) or previous (-1) firing, wrapping around; return False without firings."""
+        call = find_next(self.firing_calls, self.call, step)
+        if call is not None:
+            self.call = call
+        return call is not None
 
     # Compared policies
 
@@ -413,16 +404,16 @@ class Comparison:
         self.selected_number = min(max(number, 0), len(self.lanes) - 1)
 
     def choose_policy(self, policy: str) -> None:
-        """Put another policy in place of the selected one."""
+        """Replace the selected policy."""
         if policy != self.selected_lane.policy:
             self.lanes[self.selected_number] = Lane(self.selected_lane.view.with_policy(policy))
 
     def set_param(self, policy: str, name: str, value: Any) -> None:
-        """Give a setting of the selected policy another value."""
+        """Set a setting of the selected policy."""
         self.selected_lane.view = self.selected_lane.view.with_param(policy, name, value)
 
     def add_policy(self, policy: str) -> bool:
-        """Add a policy after the selected one and select it; False where the comparison is full."""
+        """Add a policy after the selected one and select it; return False if there are ``MAX_POLICIES`` already."""
         if len(self.lanes) >= MAX_POLICIES:
             return False
         self.lanes.insert(self.selected_number + 1, Lane(self.selected_lane.view.with_policy(policy)))
@@ -430,7 +421,7 @@ class Comparison:
         return True
 
     def remove_selected(self) -> bool:
-        """Remove the selected policy; False where it is the only one."""
+        """Remove the selected policy; return False if it is the only one."""
         if len(self.lanes) == 1:
             return False
         del self.lanes[self.selected_number]
@@ -445,8 +436,9 @@ class Comparison:
 
     @property
     def inspector_point(self) -> int | None:
-        """Message before which the inspector plans for the call under the cursor: where a firing there was decided,
-        else before its reply.
+        """Message before which the inspector plans for the call under the cursor; None without calls.
+
+        At a firing it is the message before which the firing was decided, else the reply to the call.
         """
         if self.recording is None or not self.call_count:
             return None
@@ -455,7 +447,7 @@ class Comparison:
 
     @property
     def policy_params(self) -> dict[str, Mapping[str, Any]]:
-        """Settings of all compared policies; of two of one policy those of the selected one."""
+        """Settings of all compared policies, by policy; the selected lane takes precedence."""
         params: dict[str, Mapping[str, Any]] = {}
         for lane in (*self.lanes, self.selected_lane):
             policy = POLICIES[lane.policy]
@@ -470,8 +462,9 @@ def _serialize_values(view: View) -> tuple[str, str]:
     return view.policy, json.dumps(view.get_settings(view.policy), sort_keys=True)
 
 
-def _get_drag_key(setting: ReplayKey) -> tuple[str, CompactionHandling]:
-    return setting.policy, setting.settings.recorded
+def _get_drag_key(key: ReplayKey) -> tuple[str, CompactionHandling]:
+    """Return what two keys share if the result of one may be shown until that of the other is known."""
+    return key.policy, key.settings.recorded
 
 
 SHORT_LIMITS = "It shows what would have been dropped, not what the agent would have done."

@@ -1,7 +1,6 @@
 """Controller of the session on screen: its state and every command, independent of widgets and the event loop.
 
-A command replaces the view, or raises :class:`CommandRefused` with a message for the user. The screen is drawn from the
-view, the rows with their marks, and the results of threads.
+A command replaces the view, or raises :class:`CommandRefused` with a message for the user.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class CommandRefused(Exception):
-    """Refusal of a command, with the reason and the alternative."""
+    """Refusal of a command, with the reason and a remedy."""
 
     def __init__(self, text: str, *, warn: bool = False) -> None:
         super().__init__(text)
@@ -52,24 +51,24 @@ class Controller:
     """View of one session, and everything derived from it.
 
     Attributes:
-        view: state of the screen; ``view.cursor`` is the selected row, which is always a listed one.
-        revision: number of views that had to be drawn again; a moved cursor alone does not count.
-        estimated_rows: all rows of the timeline, by ``bytes/4``; ``rows`` are by the view's token measure.
-        listed_rows: rows that are listed.
-        reader, marker: texts of rows, and their marks.
+        view: state of the screen; ``view.cursor`` is the selected row, which is always listed.
+        revision: number of changes of the view, without those that only moved the cursor.
+        estimated_rows: all rows of the timeline, with tokens by ``bytes/4``.
+        reader, marker: reader of the texts of rows, and of their marks.
         search: current or last search.
         analysis: results of threads.
-        loader: pass over the file; None for a session in memory.
-        is_reading, progress: whether the file is being read, and the share of it that has been read.
+        loader: loader of the file; None for a session in memory.
+        progress: share of the file that has been read.
         has_moved_cursor: whether the user moved the cursor or folded a turn.
         is_fresh: whether the view has not changed since the session was opened.
+        comparison, sweep_results: last content of the replay screen and of the sweep screen.
     """
 
     def __init__(self, target: Session | SessionInfo, options: InspectorOptions) -> None:
         session = target if isinstance(target, Session) else replace(from_messages([]), info=target)
         if options.window:
             session = session.with_window(options.window)
-        at = None if options.at is None else max(options.at, 0)  # its message may not have been read yet
+        at = None if options.at is None else max(options.at, 0)  # no upper limit: the message may not be read yet
         self.options, self.revision = options, 0
         policy, settings = options.policy, options.settings
         if not policy and not settings:
@@ -79,16 +78,16 @@ class Controller:
         self.reader, self.marker = MessageReader(session), RowMarker(self.view.context, None)
         self.listed_rows: Sequence[int] = range(0)
         self._listing_key: object = None
-        self._unlisted_cursor: Location | None = None  # the cursor before its row was no longer listed
+        self._unlisted_cursor: Location | None = None  # selected location whose row is not listed any more
         self._jump_points: tuple[object, list[JumpPoint]] | None = None
         self.loader = None if isinstance(target, Session) else SessionLoader(target)
         self.progress = 1.0 if isinstance(target, Session) else 0.0
         self.is_reading = self.has_moved_cursor = self.is_fresh = self.is_following = False
         self._pending_snapshot: SessionSnapshot | None = None  # received while a plan was applied
-        self._end_cursor: Location | None = None  # the cursor, at the end, when the session began to grow
+        self._end_cursor: Location | None = None  # cursor at the end of the session when it began to grow
         self._seen_state: SeenState | None = None
-        self.comparison: Comparison | None = None  # what the replay screen showed last
-        self.sweep_results: SweepRowCache | None = None  # what the sweep screen measured last
+        self.comparison: Comparison | None = None
+        self.sweep_results: SweepRowCache | None = None
 
     @property
     def recorded_session(self) -> Session:
@@ -98,11 +97,11 @@ class Controller:
     @property
     def jump_points(self) -> list[JumpPoint]:
         """Points to jump between, in order."""
-        view, fires = self.view, self.analysis.get_firings(self.view)
-        key = view.session, view.policy, fires
+        view, firings = self.view, self.analysis.get_firings(self.view)
+        key = view.session, view.policy, firings
         if self._jump_points is None or self._jump_points[0] != key:
-            points, acts = (fires.points, fires.first_effect) if fires else ([], None)
-            self._jump_points = key, find_jump_points(view.session, view.policy, points, acts if points else None)
+            points, first_effect = (firings.points, firings.first_effect) if firings else ([], None)
+            self._jump_points = key, find_jump_points(view.session, view.policy, points, first_effect)
         return self._jump_points[1]
 
     # Token measures
@@ -110,28 +109,24 @@ class Controller:
     @property
     def token_table(self) -> TokenTable | None:
         """Tokens of the session by the view's token measure; None for ``bytes/4``, and until measured."""
-        sized = self.analysis.get_measured_rows(self.view)
-        return sized.token_table if sized else None
+        measured = self.analysis.get_measured_rows(self.view)
+        return measured.token_table if measured else None
 
     @property
     def rows(self) -> TimelineRows:
         """All rows of the timeline, by the view's token measure once measured."""
-        sized = self.analysis.get_measured_rows(self.view)
-        return sized.rows if sized else self.estimated_rows
+        measured = self.analysis.get_measured_rows(self.view)
+        return measured.rows if measured else self.estimated_rows
 
     def cycle_measure(self) -> None:
         """Choose the next token measure: the policies' own, calibrated, exact."""
         self._check_read()
         measures = list(TokenMeasure)
-        following = measures[(measures.index(self.view.measure) + 1) % len(measures)]
-        self.change_view(replace(self.view, measure=following))
+        next_measure = measures[(measures.index(self.view.measure) + 1) % len(measures)]
+        self.change_view(replace(self.view, measure=next_measure))
 
     def finish_measuring(self, error: str = "") -> str:
-        """Show the measured sizes; after an *error*, return to ``bytes/4``.
-
-        Returns:
-            Message for the user.
-        """
+        """Show the measured sizes, or after an *error* those by ``bytes/4``; return a message for the user."""
         self.change_view(replace(self.view, measure=TokenMeasure.OWN) if error else self.view)
         return error or (f"Token measure: {self.token_table.description}" if self.token_table else "")
 
@@ -155,10 +150,10 @@ class Controller:
             self._update_listing()
 
     def open_session(self, session: Session, *, at_end: bool = False) -> None:
-        """Show a session that has been read, with the options and with what the user chose in the meantime.
+        """Show a session that has been read, with the options and what the user has chosen since.
 
         Args:
-            at_end: whether the cursor follows the point, as the last message of a growing session was selected.
+            at_end: whether to move the cursor to the point, since the end of a growing session was selected.
         """
         self.is_reading = False
         view = self.view.with_session(session).with_point(self.view.at)
@@ -168,7 +163,7 @@ class Controller:
         self.is_fresh = True
 
     def _find_initial_cursor(self, view: View) -> Location:
-        """Find the location for a cursor not yet moved: the point, or in the demo the last cleared result."""
+        """Find the initial location of the cursor: the point, or in the demo the last cleared result."""
         if self.options.demo and view.plan and view.plan.changes:
             block = max(view.plan.changes)
             return Location(view.session.facts.block_message[block], block)
@@ -191,8 +186,8 @@ class Controller:
         if self.loader is None:
             raise CommandRefused("Only a session that was opened from a file can be followed")
         if self.is_reading or self.progress < 1:
-            remedy = "The session is still being read" if self.is_reading else "Read on first (r), then follow"
-            raise CommandRefused(remedy)
+            reason = "The session is still being read" if self.is_reading else "Read on first (r), then follow"
+            raise CommandRefused(reason)
         if self.view.session.origin:
             raise CommandRefused("Undo the applied plan first (u), then follow", warn=True)
         self.is_following, self._seen_state = True, SeenState.from_session(self.view.session)
@@ -220,8 +215,8 @@ class Controller:
         if not self.search.covers(view.session):
             self.search.start(view.session, self.search.text)
         marks = view.applied.marks if view.applied else None
-        sized = self.analysis.get_measured_rows(view)
-        self.marker = RowMarker(view.context, view.plan, marks, sized.token_table if sized else None)
+        measured = self.analysis.get_measured_rows(view)
+        self.marker = RowMarker(view.context, view.plan, marks, measured.token_table if measured else None)
         has_moved, self.view = view.cursor != self.view.cursor, view
         self._update_listing()
         target = self._unlisted_cursor if self._unlisted_cursor and not has_moved else view.cursor
@@ -251,11 +246,7 @@ class Controller:
             self.view = replace(self.view, cursor=location)
 
     def select_location(self, location: Location) -> str:
-        """Go to a location; unfold its turn, and list all rows if it is not listed.
-
-        Returns:
-            Message for the user, or empty.
-        """
+        """Go to a location; unfold its turn, and list all rows if it is not listed. Return a message for the user."""
         view = self._locate_view(self.view, location)
         if not is_listed(self.listed_rows, self.rows.find_row(*location)):
             self.change_view(replace(view, filter=NO_FILTER, by_size=False))
@@ -267,7 +258,7 @@ class Controller:
         return ""
 
     def _locate_view(self, view: View, location: Location) -> View:
-        """Move the cursor of a view to a location and unfold its turn, unless the location is the head of one."""
+        """Move the cursor of a view to a location; unfold its turn, unless the location is the turn's head."""
         folds = view.folds
         if folds and location.block != TURN_HEAD and self.rows.heads:
             folds = folds.unfold(self.rows.get_turn_number(self.rows.find_turn_of_message(location.message)))
@@ -282,14 +273,14 @@ class Controller:
             self.move_cursor(self._find_nearest_listed(Location(self.rows.message[row], self.rows.block[row])))
 
     def move_to_changed(self, step: int) -> None:
-        """Go to the next or previous row that the plan changes or, once applied, has changed."""
+        """Go to the next or previous row that the plan would change, or if it was applied, has changed."""
         location = find_next_changed(self.rows, self.marker, self.view.cursor, step, self.limited_rows)
         if location is None:
             raise CommandRefused("The plan changes no row" + (" that is listed" if self.is_limited else ""))
         self.select_location(location)
 
     def move_to_match(self, step: int) -> bool:
-        """Go to the next or previous match, and return whether there is one; if not, go to the first one once found."""
+        """Go to the next or previous match; if none is found yet, go to the first later, and return False."""
         location = self.search.find_next_match(self.rows, self.view.cursor, step, self.limited_rows)
         is_pending = location is None and bool(self.search.text) and not self.search.is_finished
         self.search.pending_step = step if is_pending else 0
@@ -299,8 +290,8 @@ class Controller:
             if locations := self.search.locations:
                 elsewhere = pluralize(len(locations), "matching row")
                 raise CommandRefused(f"No matches in the listed rows; {elsewhere} elsewhere, esc shows all")
-            remedy = "No matches; press / to search again" if self.search.text else "Press / to search first"
-            raise CommandRefused(remedy)
+            reason = "No matches; press / to search again" if self.search.text else "Press / to search first"
+            raise CommandRefused(reason)
         self.select_location(location)
         return True
 
@@ -344,24 +335,24 @@ class Controller:
         """Plan at the next or previous jump point."""
         point = find_next_jump(self.jump_points, self.view.point, step)
         if point is None:
-            only = f"No other jump points: {self.jump_points[0].reason}" if self.jump_points else ""
-            raise CommandRefused(only or "No jump points: this policy never fires here")
+            reason = f"No other jump points: {self.jump_points[0].reason}" if self.jump_points else ""
+            raise CommandRefused(reason or "No jump points: this policy never fires here")
         self.plan_before(point.at)
 
     def move_to_compaction(self, step: int) -> None:
         """Plan at the next or previous recorded compaction, announced by a record or inferred from recorded sizes."""
         events = find_context_events(self.view.session)
-        points = [JumpPoint(each.message, format_event_point(each)) for each in events if is_compaction(each)]
+        points = [JumpPoint(event.message, format_event_point(event)) for event in events if is_compaction(event)]
         point = find_next_jump(points, self.view.point, step)
         if point is None:
-            only = f"It is the only recorded compaction: {points[0].reason}" if points else ""
-            raise CommandRefused(only or "This recording holds no compaction")
+            reason = f"It is the only recorded compaction: {points[0].reason}" if points else ""
+            raise CommandRefused(reason or "This recording holds no compaction")
         self.plan_before(point.at)
 
     # Replay
 
     def build_comparison(self) -> Comparison:
-        """Build the comparison for the replay screen: the policy on screen beside those compared before."""
+        """Build the comparison for the replay screen: the policy on screen and those compared before."""
         from context_tui.tui.comparison import Comparison
 
         self._check_read()
@@ -371,16 +362,11 @@ class Controller:
         return self.comparison
 
     def adopt_settings(
-        self,
-        policy: str,
-        params: Mapping[str, Mapping[str, Any]],
-        at: int | None,
-        location: Location | None = None,
+        self, policy: str, params: Mapping[str, Mapping[str, Any]], at: int | None, location: Location | None = None
     ) -> str:
-        """Adopt a policy and settings from another screen; plan before message *at* and go to *location*, if given.
+        """Adopt a policy and settings from another screen, and return a message for the user.
 
-        Returns:
-            Message for the user, or empty.
+        Plan before message *at* and go to *location*, if given.
         """
         view = self.view
         differs = policy != view.policy or any(params.get(name, {}) != view.params.get(name, {}) for name in params)
@@ -425,7 +411,7 @@ class Controller:
 
     @property
     def is_limited(self) -> bool:
-        """Whether rows may be hidden: by a filter, or by the order by size, which lists only the context."""
+        """Whether rows may be hidden, by a filter or by the order by size, which lists only the context."""
         return bool(self.view.filter) or self.view.by_size
 
     @property
@@ -439,7 +425,7 @@ class Controller:
         return self.search.format_count(self.view.cursor, self.search.list_matches(self.rows, self.limited_rows))
 
     def build_filter_marker(self) -> RowMarker:
-        """Return the marker for filters; while a session is being read it has no plan."""
+        """Return the marker for filters, without a plan while the session is being read."""
         return RowMarker(self.view.context, None) if self.is_reading else self.marker
 
     def toggle_filter(self, kind: str, value: str | int) -> None:
@@ -448,7 +434,7 @@ class Controller:
         self.change_view(replace(self.view, filter=row_filter))
 
     def toggle_part_filter(self, kind: str, value: str) -> None:
-        """List only a part of the context: a category, a tool or a file; list all rows if it is the listed one."""
+        """List only the rows of a category, tool or file in the context, or all rows if that is so already."""
         self.change_view(replace(self.view, filter=self.view.filter.toggle_part(kind, value)))
 
     def toggle_sort(self) -> None:
@@ -468,35 +454,35 @@ class Controller:
         if view.applied:
             raise CommandRefused("A plan was just applied; choose a policy to plan again")
         if plan is None or not plan.has_changes:
-            why = view.plan_error or (plan.reason if plan else "") or "the plan changes nothing"
-            raise CommandRefused(f"Nothing to apply: {why}", warn=True)
+            reason = view.plan_error or (plan.reason if plan else "") or "the plan changes nothing"
+            raise CommandRefused(f"Nothing to apply: {reason}", warn=True)
         return plan
 
     def show_applied_copy(self, plan: Plan, copy: Session) -> None:
-        """Show the copy made by applying a plan."""
+        """Show the copy that applying a plan has made."""
         applied, cursor = describe_applied_plan(plan, copy, self.view.cursor)
         self.change_view(self.view.with_copy(copy, applied, cursor))
 
     def undo(self) -> str:
         """Return to the view before the last applied plan, and return a message for the user."""
-        before = self.view.undo_plan()
-        if before is None:
+        view = self.view.undo_plan()
+        if view is None:
             raise CommandRefused("Nothing to undo; press a to apply the plan")
-        self.change_view(before)
-        if self._pending_snapshot is not None and not before.session.origin:
-            grown, self._pending_snapshot = self._pending_snapshot, None
-            self.update_session(grown)
-        return f"Back to {pluralize(len(before.session), 'message')}; press U to redo"
+        self.change_view(view)
+        if self._pending_snapshot is not None and not view.session.origin:
+            snapshot, self._pending_snapshot = self._pending_snapshot, None
+            self.update_session(snapshot)
+        return f"Back to {pluralize(len(view.session), 'message')}; press U to redo"
 
     def redo(self) -> None:
         """Apply again the plan that was undone last."""
-        after = self.view.redo_plan()
-        if after is None:
+        view = self.view.redo_plan()
+        if view is None:
             raise CommandRefused("Nothing to redo")
-        self.change_view(after)
+        self.change_view(view)
 
     def get_exportable_session(self) -> Session:
-        """Return the session or its copy, or refuse if it has not been read to its end."""
+        """Return the session or its compacted copy, or refuse if it has not been read to its end."""
         self._check_read()
         if self.progress < 1:
             remedy = "press u to undo the applied plan, then r" if self.view.session.origin else "press r"

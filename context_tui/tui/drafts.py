@@ -1,7 +1,4 @@
-"""Drafts of summaries, complete or not, which outlive the screen that shows them.
-
-They are kept in memory until the program ends and are never written to disk.
-"""
+"""Drafts of summaries, complete or not, kept in memory until the program ends and never written to disk."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ if TYPE_CHECKING:  # this is imported before the first paint
 
 
 class DraftEnding(Enum):
-    """Ending of the writing of a draft."""
+    """Reason why the writing of a draft ended."""
 
     FINISHED = "finished"
     STOPPED = "stopped by you"
@@ -33,8 +30,8 @@ class Draft:
         author: name shown for the summarizer: a model, or ``extract``.
         summary: reply, as far as it was received.
         text: text of the reply, or the edited text.
-        ending: way in which the writing ended.
-        cause: reason why it was cut off, or empty.
+        ending: how the writing ended.
+        cause: reason if it was cut off, else empty.
     """
 
     number: int
@@ -57,10 +54,10 @@ class Draft:
 
 
 class Drafts:
-    """Drafts of every plan, by :func:`compute_plan_key`; the application owns one for all of its screens.
+    """Drafts of every plan, by :func:`compute_plan_key`.
 
-    ``requested_server`` is the model and the base URL that were named last, None for the default; it outlives the
-    screen, so that no later draft is sent to another server.
+    ``requested_server`` is the model and the base URL that the user named last, each None for the default. It is kept
+    here, so that when the apply screen is opened again, it does not send messages to another server.
     """
 
     def __init__(self) -> None:
@@ -73,14 +70,14 @@ class Drafts:
         return self._by_plan.get(plan, [])[::-1]
 
     def accept(self, plan: str) -> None:
-        """Record that one of the drafts of a plan was accepted, so that its others no longer count as unaccepted."""
+        """Record that a draft of a plan was accepted; its other drafts no longer count as unaccepted."""
         self._accepted.add(plan)
 
     @property
     def unaccepted_count(self) -> int:
         """Number of drafts that a model wrote or the user edited, of plans without an accepted draft."""
         plans = self._by_plan.keys() - self._accepted
-        return sum(1 for plan in plans for each in self._by_plan[plan] if each.summary.model or each.is_edited)
+        return sum(1 for plan in plans for draft in self._by_plan[plan] if draft.summary.model or draft.is_edited)
 
     def add(
         self,
@@ -94,26 +91,25 @@ class Drafts:
         """Add a draft and return it; if the plan already has an equal one, return that."""
         drafts = self._by_plan.setdefault(plan, [])
         new_draft = Draft(len(drafts) + 1, kind, author, summary, summary.text, ending, cause)
-        for each in drafts:
-            if (each.kind, each.author, each.text, each.ending) == (kind, author, new_draft.text, ending):
-                return each
+        for draft in drafts:
+            if (draft.kind, draft.author, draft.text, draft.ending) == (kind, author, new_draft.text, ending):
+                return draft
         drafts.append(new_draft)
         return new_draft
 
     def edit(self, plan: str, draft: Draft, text: str) -> Draft:
-        """Store the edited text of a draft; the text of the summarizer remains a separate draft."""
+        """Store an edited text and return its draft; the text of the summarizer stays a draft, too."""
         drafts = self._by_plan.setdefault(plan, [])
         if draft.is_edited:
-            edited = replace(draft, text=text)
-            drafts[draft.number - 1] = edited
+            edited_draft = drafts[draft.number - 1] = replace(draft, text=text)
         else:
-            edited = replace(draft, number=len(drafts) + 1, text=text)
-            drafts.append(edited)
-        return edited
+            edited_draft = replace(draft, number=len(drafts) + 1, text=text)
+            drafts.append(edited_draft)
+        return edited_draft
 
 
 def compute_plan_key(session: Session, plan: Plan) -> str:
-    """Return a key that equal plans share: session, point, policy, settings and dropped messages."""
+    """Compute a key that is the same for equal plans: session, point, policy, settings and dropped messages."""
     info = session.info
     place = f"{info.path}#{info.id} {session.origin}"
     effect = f"{plan.dropped_ranges} {len(plan.changes)} {plan.tokens_before}"
@@ -121,5 +117,5 @@ def compute_plan_key(session: Session, plan: Plan) -> str:
 
 
 def find_initial_draft(drafts: list[Draft]) -> Draft | None:
-    """Return the newest draft that a model wrote or the user edited; an extract is quickly written again."""
-    return next((each for each in drafts if each.summary.model or each.is_edited), None)
+    """Return the newest draft that a model wrote or the user edited; None if there are only extracts."""
+    return next((draft for draft in drafts if draft.summary.model or draft.is_edited), None)

@@ -12,7 +12,7 @@ from context_tui.tui.timeline.rows import WHOLE_MESSAGE, Location, TimelineRows
 
 
 class JumpPoint(NamedTuple):
-    """Point of a session, and the reason to go there."""
+    """Message before which a user may want to plan, and the reason."""
 
     at: int
     reason: str
@@ -21,7 +21,7 @@ class JumpPoint(NamedTuple):
 def find_jump_points(
     session: Session, policy: str, firings: Sequence[int], first_effect: int | None = None
 ) -> list[JumpPoint]:
-    """Find the points to jump to, in order and without duplicates, all after the first message.
+    """Find the points to jump to, in order and each once, except the first message.
 
     Args:
         firings: points at which the trigger begins to fire.
@@ -40,7 +40,7 @@ def find_jump_points(
         message, tokens = peak
         reason = f"peak of {tokens:,} tokens recorded by the request of message {message:,}"
         reasons.setdefault(message, []).append(reason)
-    return [JumpPoint(at, ", ".join(why)) for at, why in sorted(reasons.items()) if at > 0]
+    return [JumpPoint(at, ", ".join(texts)) for at, texts in sorted(reasons.items()) if at > 0]
 
 
 def find_peak(session: Session) -> tuple[int, int] | None:
@@ -48,8 +48,8 @@ def find_peak(session: Session) -> tuple[int, int] | None:
     facts = session.facts
     requests = zip(facts.requests, facts.request_message, strict=False)
     sizes = ((usage.context, -message) for usage, message in requests if message < session.length)
-    tokens, negative = max(sizes, default=(0, 0))
-    return (-negative, tokens) if tokens else None
+    tokens, negative_message = max(sizes, default=(0, 0))  # the first of equal sizes
+    return (-negative_message, tokens) if tokens else None
 
 
 def find_next_changed(
@@ -58,7 +58,7 @@ def find_next_changed(
     """Find the next (+1) or previous (-1) row that a plan changes, wrapping around; None if it changes none.
 
     Args:
-        listed_rows: the rows to search; None for all.
+        listed_rows: rows to search; None for all.
     """
     count, row = len(rows), rows.find_row(*cursor)
     for distance in range(1, count + 1):
@@ -75,6 +75,12 @@ def find_next_changed(
 
 def find_next_jump(points: Sequence[JumpPoint], at: int, step: int) -> JumpPoint | None:
     """Find the next (+1) or previous (-1) point from *at*, wrapping around; None if there is no other."""
-    later = [point for point in points if (point.at > at if step > 0 else point.at < at)]
-    candidates = later or [point for point in points if point.at != at]
-    return (candidates[0] if step > 0 else candidates[-1]) if candidates else None
+    by_message = {point.at: point for point in reversed(points) if point.at != at}
+    place = find_next(sorted(by_message), at, step)
+    return None if place is None else by_message[place]
+
+
+def find_next(places: Sequence[int], at: int, step: int) -> int | None:
+    """Find the first place after *at* (+1) or the last one before it (-1), wrapping around; None without places."""
+    next_places = [place for place in places if (place > at if step > 0 else place < at)] or places
+    return next_places[0 if step > 0 else -1] if next_places else None

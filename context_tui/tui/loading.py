@@ -1,4 +1,4 @@
-"""Session loader that runs in a thread: posts snapshots, yields to the screen, and can be stopped at any time."""
+"""Loader that reads a session in a thread, posts snapshots of it, and can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from context_tui.library.follow import GrowingSession
 
 READ_STEP_S = 0.01
-"""Seconds of reading between two checks for cancellation."""
+"""Seconds of reading between two checks whether to stop."""
 YIELD_S = 0.001
-"""Seconds to yield to other threads after each step, by default."""
+"""Seconds of the default pause after each step."""
 SNAPSHOT_INTERVAL_S, SLOW_SNAPSHOT_INTERVAL_S, SLOW_SNAPSHOT_MESSAGES = 0.3, 1.0, 2_000
-"""Seconds between snapshots, as each redraws the screen: at first, and from so many messages on."""
+"""Seconds between snapshots, each of which redraws the screen: at first, and from this number of messages on."""
 FOLLOWED_MESSAGES_PER_S, MAX_FOLLOW_INTERVAL_S = 5_000, 3.0
-"""Pace of the snapshots of a followed session: one second per so many messages, and the longest interval.
+"""Messages for which the interval between snapshots of a followed session grows by a second, and the longest interval.
 
-The screen needs time in proportion for each snapshot. The first change after a pause is shown at once.
+The time to draw a snapshot grows with the session. The first change after a pause is shown at once.
 """
 MAX_PARTIAL_PROGRESS = 0.999
-"""Largest share that is reported while there may be more to read."""
+"""Largest progress that is reported before the end of the file is reached."""
 
 
 @dataclass
 class SessionSnapshot:
     """Session as far as it has been read, with its rows.
 
-    ``progress`` is the share of the file that has been read. ``is_end`` is set when reading has ended; ``progress`` is
-    less than 1 then if it was stopped.
+    ``progress`` is the share of the file that has been read. ``is_end`` is set in the last snapshot, in which
+    ``progress`` is less than 1 if reading was stopped.
     """
 
     session: Session
@@ -46,13 +46,13 @@ class SessionSnapshot:
 
 @dataclass
 class ReadFailure:
-    """Report that the session cannot be read."""
+    """Reason why a session cannot be read."""
 
     reason: str
 
 
 class SessionLoader:
-    """Pass over a session that can be stopped and resumed."""
+    """Loader of one session; reading can be stopped and resumed."""
 
     def __init__(self, info: SessionInfo) -> None:
         self._info, self._rows = info, TimelineRows()
@@ -65,52 +65,51 @@ class SessionLoader:
         is_stopped: Callable[[], bool],
         yield_turn: Callable[[], object] = lambda: time.sleep(YIELD_S),
     ) -> None:
-        """Read to the end or until *is_stopped* returns true, and post snapshots.
+        """Read until the end, or until *is_stopped* returns true, and post snapshots.
 
-        The last snapshot has ``is_end`` set even if reading was stopped, so that the messages read so far can be used.
-        *yield_turn* is called after each step and returns when the next one may start.
+        *yield_turn* is called after each step, and returns when the next step may begin.
         """
         try:
             if self._growing is None:
-                from context_tui.library.follow import (
-                    GrowingSession,  # imports the readers of all formats: not before the first paint
-                )
+                # Imports the readers of all formats, and so is not imported before the first paint.
+                from context_tui.library.follow import GrowingSession
 
                 self._growing = GrowingSession(self._info)
             self._read_steps(self._growing, post, is_stopped, yield_turn)
         except Error as error:
             post(ReadFailure(str(error)))
-        except Exception as error:  # a reader's bug must not take the program down
+        except Exception as error:  # a bug in a reader must not end the program
             post(ReadFailure(f"{self._info.path}: cannot be read: {type(error).__name__}: {error}"))
 
     def follow(
         self, post: Callable[[SessionSnapshot | ReadFailure], object], stop: Event, yield_turn: Callable[[], object]
     ) -> None:
-        """Read on whenever the file has changed, until *stop* is set; post each failure once.
+        """Read on whenever the file has changed, until *stop* is set; a repeated failure is posted once.
 
         Raises:
             OSError: The folder of the file no longer exists.
         """
         from context_tui.library.follow import SessionWatch
 
-        last_failure, due = "", 0.0
+        last_failure, next_read_at = "", 0.0
 
-        def hand_on(report: SessionSnapshot | ReadFailure) -> None:
-            nonlocal last_failure, due
+        def forward(report: SessionSnapshot | ReadFailure) -> None:
+            nonlocal last_failure, next_read_at
+            reason = ""
             if isinstance(report, SessionSnapshot):
-                due = time.monotonic() + min(len(report.session) / FOLLOWED_MESSAGES_PER_S, MAX_FOLLOW_INTERVAL_S)
+                interval = min(len(report.session) / FOLLOWED_MESSAGES_PER_S, MAX_FOLLOW_INTERVAL_S)
+                next_read_at = time.monotonic() + interval
             else:
-                self._growing = None  # read from the start once the file can be read again
-                if report.reason == last_failure:
-                    return
-            last_failure = report.reason if isinstance(report, ReadFailure) else ""
-            post(report)
+                self._growing, reason = None, report.reason  # once it can be read again, read it from the start
+            if not reason or reason != last_failure:
+                post(report)
+            last_failure = reason
 
         watch = SessionWatch(self._info, stop)
-        self.read(hand_on, stop.is_set, yield_turn)  # what was written before the watch began
+        self.read(forward, stop.is_set, yield_turn)  # changes before the watch began
         for _ in watch.wait_for_changes():
-            stop.wait(max(due - time.monotonic(), 0))
-            self.read(hand_on, stop.is_set, yield_turn)
+            stop.wait(max(next_read_at - time.monotonic(), 0))
+            self.read(forward, stop.is_set, yield_turn)
 
     def _read_steps(
         self,
@@ -119,22 +118,22 @@ class SessionLoader:
         is_stopped: Callable[[], bool],
         yield_turn: Callable[[], object],
     ) -> None:
-        posted_at, appended, pace = -SNAPSHOT_INTERVAL_S, 0, SNAPSHOT_INTERVAL_S
+        posted_at, appended, interval = -SNAPSHOT_INTERVAL_S, 0, SNAPSHOT_INTERVAL_S
         while True:
             step = scanner.advance(READ_STEP_S)
             appended += step.appended
             if step.revised_from is not None:
                 old = self._revised_from
                 self._revised_from = step.revised_from if old is None else min(old, step.revised_from)
-            end, now = step.end or is_stopped(), time.monotonic()
-            if end or (appended and now - posted_at >= pace):
+            is_end, now = step.end or is_stopped(), time.monotonic()
+            if is_end or (appended and now - posted_at >= interval):
                 session = scanner.session()
                 self._rows.grow(session, self._revised_from)
                 progress = 1.0 if step.end else min(scanner.progress, MAX_PARTIAL_PROGRESS)
-                post(SessionSnapshot(session, self._rows.copy(), progress, end))
+                post(SessionSnapshot(session, self._rows.copy(), progress, is_end))
                 self._revised_from, posted_at = None, now
                 if len(session) >= SLOW_SNAPSHOT_MESSAGES:
-                    pace = SLOW_SNAPSHOT_INTERVAL_S
-            if end:
+                    interval = SLOW_SNAPSHOT_INTERVAL_S
+            if is_end:
                 return
             yield_turn()

@@ -11,9 +11,9 @@ from context_tui.app.state import EMPTY_STATE, InspectorState
 
 @dataclass(frozen=True)
 class InspectorOptions:
-    """Point, policy with settings, window in tokens, drawing options, and whether the session is followed.
+    """Options of the inspector; ``window`` is in tokens.
 
-    ``keys`` are the keys that the configuration file sets; ``last_state`` is restored if no policy is named.
+    ``keys`` are the names of keys that the configuration file sets; ``last_state`` is restored if no policy is named.
     """
 
     at: int | None = None

@@ -1,4 +1,4 @@
-"""Small files saved from a screen into the working directory, under unused names, and its brief notifications."""
+"""Files that screens save under new names in the working directory, and brief notifications."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from textual.screen import Screen
 from context_tui.text.sanitize import make_visible
 
 MAX_NUMBERED_NAMES = 1_000
-"""Numbers tried after a name that is taken."""
+"""Number of names that are tried if a name is taken."""
 
 
 def save_new_file(text: str, name: str, suffix: str) -> Path:
-    """Write *text* to a new file, ``NAME.SUFFIX`` or ``NAME-2.SUFFIX`` and so on, and return its path.
+    """Write *text* to a new file (``NAME.SUFFIX``, or if that exists, ``NAME-2.SUFFIX`` and so on); return its path.
 
     Raises:
         OSError: The file cannot be written.
@@ -29,13 +29,13 @@ def save_new_file(text: str, name: str, suffix: str) -> Path:
 
 
 def notify_briefly(screen: Screen[Any], text: str, *, warn: bool = False) -> None:
-    """Notify for a few seconds, in place of earlier notifications; the text is never markup."""
+    """Show a notification for a few seconds in place of earlier ones; its text is never markup."""
     screen.app.clear_notifications()
     screen.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
 
 def save_and_report(screen: Screen[Any], text: str, name: str, suffix: str, noun: str = "file") -> None:
-    """Save *text* as a new file, and notify of its path, or of the reason why the *noun* cannot be written."""
+    """Save *text* as a new file, and notify of its path or of an error; *noun* names the file in the error."""
     try:
         path = save_new_file(text, name, suffix)
     except OSError as error:
@@ -45,7 +45,7 @@ def save_and_report(screen: Screen[Any], text: str, name: str, suffix: str, noun
 
 
 def save_picture(screen: Screen[Any], path: str, kind: str) -> None:
-    """Save the screen as a picture that is named after the session's *path* and the *kind* of the screen."""
+    """Save a picture of the screen, named after the *path* of the session and the *kind* of the screen."""
     name = Path(path).stem or "session"
     picture = screen.app.export_screenshot(title=make_visible(f"{name}: {kind}"))
     save_and_report(screen, picture, f"{name}-{kind}", "svg", "picture")

@@ -1,4 +1,4 @@
-"""Full-text search over a session, and steps between its matches."""
+"""Full-text search in a session, and the matches of the current search."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from context_tui.tui.rendering.formatting import format_block, pluralize
 from context_tui.tui.timeline.rows import Location, TimelineRows
 
 LOWERCASE_CHUNK = 1 << 20
-"""Characters converted to lower case at once, to avoid a copy of a long text."""
+"""Number of characters that are converted to lower case at once, to avoid a copy of a long text."""
 
 
 def find_text(text: str, needle: str, start: int = 0) -> int:
     """Return the first index of *needle* in *text* from *start* on, or -1; ignore case unless *needle* has capitals."""
     if needle != needle.lower():
         return text.find(needle, start)
-    for at in range(start, len(text), LOWERCASE_CHUNK):
-        part = text[at : at + LOWERCASE_CHUNK + len(needle) - 1]
-        lower = part.lower()
+    for offset in range(start, len(text), LOWERCASE_CHUNK):
+        chunk = text[offset : offset + LOWERCASE_CHUNK + len(needle) - 1]
+        lower = chunk.lower()
         index = lower.find(needle)
         if index >= 0:
-            if len(lower) != len(part):  # a capital may become two letters
-                index = sum(end <= index for end in accumulate(len(char.lower()) for char in part))
-            return at + index
+            if len(lower) != len(chunk):  # the lower case of some letters has two characters
+                index = sum(end <= index for end in accumulate(len(char.lower()) for char in chunk))
+            return offset + index
     return -1
 
 
@@ -49,7 +49,7 @@ REPORT_INTERVAL_S = 0.2
 
 @dataclass
 class SearchReport:
-    """Locations found since the last report of the search with this number."""
+    """Matches found since the last report of the search with this ``number``."""
 
     number: int
     locations: list[Location]
@@ -59,9 +59,9 @@ class SearchReport:
 
 @dataclass
 class Search:
-    """Current search and its matches so far; its number distinguishes it from reports of an earlier search.
+    """Current search and its matches so far; ``number`` tells it from earlier searches.
 
-    ``pending_step`` is the step (+1, -1) to the next match that was requested before there was a match, or 0.
+    ``pending_step`` is the step (+1, -1) to a match that was requested before there was one, or 0.
     """
 
     text: str = ""
@@ -73,18 +73,18 @@ class Search:
     searched_extent: tuple[Facts, int] | None = None
 
     def start(self, session: Session, text: str) -> None:
-        """Start to search for another text, or in another session."""
+        """Start another search."""
         self.text, self.number, self.locations, self.progress, self.is_finished = text, self.number + 1, [], 0.0, False
         self.pending_step, self.searched_extent = 0, (session.facts, session.length)
 
     def covers(self, session: Session) -> bool:
-        """Return whether the search is of this session in its present length, or there is no text."""
+        """Return whether the search covers this session in its present length, or there is nothing to search for."""
         if not self.text or self.searched_extent is None:
             return True
         return self.searched_extent[0] is session.facts and self.searched_extent[1] == session.length
 
     def update(self, report: SearchReport) -> bool:
-        """Add the matches of a report and return True; return False if it belongs to another search."""
+        """Add the matches of a report; return False if it belongs to an earlier search."""
         if report.number != self.number:
             return False
         self.locations += report.locations
@@ -92,7 +92,7 @@ class Search:
         return True
 
     def list_matches(self, rows: TimelineRows, listed_rows: Collection[int] | None = None) -> list[Location]:
-        """Return the matches in *listed_rows*; None for all rows."""
+        """Return the matches in *listed_rows*, or if that is None, all."""
         if listed_rows is None:
             return self.locations
         return [location for location in self.locations if rows.find_row(*location) in listed_rows]
@@ -100,17 +100,17 @@ class Search:
     def find_next_match(
         self, rows: TimelineRows, cursor: Location, step: int, listed_rows: Collection[int] | None = None
     ) -> Location | None:
-        """Find the next (+1) or previous (-1) match in *listed_rows*, wrapping around; None if there is none."""
+        """Find the next (+1) or previous (-1) of the matches in *listed_rows*, wrapping around."""
         locations = self.list_matches(rows, listed_rows)
         if not locations:
             return None
         places = [rows.find_row(*location) for location in locations]
         row = rows.find_row(*cursor)
-        at = bisect_right(places, row) if step > 0 else bisect_left(places, row) - 1
-        return locations[at % len(places)]
+        index = bisect_right(places, row) if step > 0 else bisect_left(places, row) - 1
+        return locations[index % len(places)]
 
     def format_count(self, cursor: Location | None = None, listed_matches: Sequence[Location] | None = None) -> str:
-        """Format the number of matches, the position of the cursor among them, and the number not listed."""
+        """Format the number of matches, which of them is selected, and how many are not listed."""
         matches = self.locations if listed_matches is None else listed_matches
         count = pluralize(len(matches), "row")
         if cursor is not None and cursor in matches:
@@ -132,7 +132,7 @@ def get_searchable_text(block: dict[str, Any]) -> str:
 
 
 def find_matches(session: Session, text: str) -> Iterator[Location | None]:
-    """Yield each location that contains *text*, and None after every message; see ``find_text`` about case."""
+    """Yield each location that contains *text*, as ``find_text`` finds it, and None after every message."""
     facts = session.facts
     for message in range(session.length):
         has_match = False
@@ -141,15 +141,10 @@ def find_matches(session: Session, text: str) -> Iterator[Location | None]:
         except Exception:  # a message that cannot be read has no matches
             blocks = []
         for row, block in zip(facts.blocks_of(message), blocks, strict=False):
-            of_result = facts.kind[row] == Kind.TOOL_RESULT
-            if has_match and not of_result:
-                continue
-            if find_text(get_searchable_text(block), text) >= 0:
-                if of_result:
-                    yield Location(message, row)
-                else:
-                    has_match = True
-                    yield Location(message)
+            is_result = facts.kind[row] == Kind.TOOL_RESULT
+            if (is_result or not has_match) and find_text(get_searchable_text(block), text) >= 0:
+                has_match = has_match or not is_result
+                yield Location(message, row) if is_result else Location(message)
         yield None
 
 
@@ -160,7 +155,7 @@ def search_session(
     post: Callable[[SearchReport], object],
     checkpoint: Callable[[], object] = lambda: None,
 ) -> None:
-    """Post the matches at intervals; *checkpoint* is called after every message and may raise to stop."""
+    """Search a session and post reports; *checkpoint* is called after every message and may raise to stop."""
     locations: list[Location] = []
     searched, reported_at = 0, time.monotonic()
     for location in find_matches(session, text):

@@ -1,4 +1,4 @@
-"""Threads that yield to the screen, stop soon when cancelled, and do not delay the exit."""
+"""Threads that yield to the screen, stop soon when they are cancelled, and do not delay the exit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from textual.dom import DOMNode
 from textual.worker import Worker, WorkerState
 
 WORK_SLICE_S, MAX_YIELD_S = 0.008, 0.05
-"""Seconds of work between two yields to the screen, and the longest wait for it."""
+"""Seconds of work between two yields to the screen, and the longest duration of a yield."""
 
 Result = TypeVar("Result")
 
@@ -29,7 +29,7 @@ class ThreadJob:
     def __init__(self, loop: asyncio.AbstractEventLoop, pause: Callable[[], object]) -> None:
         self._loop, self._pause = loop, pause
         self.stop_event = Event()
-        """Set when the work is cancelled."""
+        """Event that is set when the work is cancelled."""
         self._slice_end = time.monotonic() + WORK_SLICE_S
 
     @property
@@ -42,7 +42,7 @@ class ThreadJob:
         self.stop_event.set()
 
     def checkpoint(self) -> None:
-        """Yield to the screen if that is due. Call it often: it checks the clock.
+        """Yield to the screen if the time slice is over; call it often.
 
         Raises:
             Cancelled: The work was cancelled.
@@ -54,29 +54,25 @@ class ThreadJob:
             self._slice_end = time.monotonic() + WORK_SLICE_S
 
     def yield_to_screen(self) -> None:
-        """Wait for one turn of the event loop, which would take twice as long with two busy threads."""
+        """Pause, then wait for one turn of the event loop, so that this thread does not compete with it."""
         self._pause()
-        turned = Event()
-        with suppress(RuntimeError):  # the loop may be gone by now
-            self._loop.call_soon_threadsafe(turned.set)
-            turned.wait(MAX_YIELD_S)
+        has_turned = Event()
+        with suppress(RuntimeError):  # the loop may be closed
+            self._loop.call_soon_threadsafe(has_turned.set)
+            has_turned.wait(MAX_YIELD_S)
 
 
 _threads: WeakSet[Thread] = WeakSet()
 
 
-def _skip_pause() -> None:
-    """Do not pause: for work whose result is awaited."""
-
-
-async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[], object] = _skip_pause) -> Result:
-    """Run *work* in a daemon thread and return its result; the program would wait for the threads of an executor.
+async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[], object] = lambda: None) -> Result:
+    """Run *work* in a daemon thread and return its result; an executor would wait for its threads at exit.
 
     Args:
         pause: called between two slices of the work; it may block until the program is idle.
 
     Raises:
-        Exception: Raised by the work.
+        Exception: raised by the work.
     """
     loop = asyncio.get_running_loop()
     job = ThreadJob(loop, pause)
@@ -94,9 +90,9 @@ async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[],
         result, error = None, None
         try:
             result = work(job)
-        except Exception as caught:
-            error = caught
-        with suppress(RuntimeError):  # the loop may be gone by now
+        except Exception as exception:
+            error = exception
+        with suppress(RuntimeError):  # the loop may be closed
             loop.call_soon_threadsafe(finish, result, error)
 
     thread = Thread(target=run, daemon=True)
@@ -109,23 +105,22 @@ async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[],
 
 
 def join_threads(seconds: float) -> None:
-    """Wait at most *seconds* for cancelled work to stop, as threads that run at exit may print errors."""
+    """Wait at most *seconds* for cancelled work to stop; threads that still run at exit may print errors."""
     deadline = time.monotonic() + seconds
     for thread in list(_threads):
         thread.join(max(deadline - time.monotonic(), 0.0))
 
 
 class WorkErrorHandler:
-    """Mixin of a screen that shows the unexpected errors of its workers; everything else goes on."""
+    """Mixin of a screen that shows the unexpected errors of its workers, without ending the program."""
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Show the error that ended a worker."""
         if event.state is WorkerState.ERROR:
             error = type(event.worker.error).__name__
             self.show_work_error(f"Could not {event.worker.description}: {error}; please report it", event.worker.group)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show the *message* about the error that ended the work of a group."""
+        """Show the *message* about an error that ended the work of a *group*."""
         raise NotImplementedError
 
 
@@ -134,9 +129,9 @@ def start_work(
     group: str,
     description: str,
     work: Callable[[ThreadJob], None],
-    pause: Callable[[], object] = _skip_pause,
+    pause: Callable[[], object] = lambda: None,
 ) -> None:
-    """Run *work* in a thread, in place of work started earlier in the same group of the node."""
+    """Run *work* in a thread; cancel earlier work of the same group of the node."""
 
     async def run() -> None:
         await run_in_thread(work, pause)

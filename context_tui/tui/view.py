@@ -1,4 +1,4 @@
-"""Immutable state of the inspector: the view, its restored settings, and the plan applied last."""
+"""Immutable state of the inspector: the view, the settings that are saved of it, and the last applied plan."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from context_tui.tui.timeline.rows import FIRST_LOCATION, Location
 
 @dataclass(frozen=True)
 class AppliedPlan:
-    """Result of an applied plan: its policy, a summary, and the verdict by row of the copy's changed blocks."""
+    """Applied plan: its policy, a summary, and the verdicts on changed blocks, by their rows in the copy."""
 
     policy: str
     summary: str
@@ -44,9 +44,12 @@ class AppliedPlan:
 class View:
     """State of the screen: a session, the point to plan for, a policy with its settings, and the listing.
 
-    ``at`` None is the end. ``params`` holds, per policy, the values that differ from the defaults. ``undo_stack`` and
-    ``redo_stack`` hold whole views: undo returns to the view before a plan was applied. ``applied`` is shown in place
-    of a plan until a policy is chosen again. ``measure`` is the token measure of the sizes.
+    Attributes:
+        at: message before which the policy plans; None for the end.
+        params: values that differ from the defaults, by policy.
+        undo_stack, redo_stack: views before plans were applied, and views that were undone.
+        applied: plan that was applied last; it is shown instead of a plan until a policy is chosen.
+        measure: token measure of the sizes.
     """
 
     session: Session
@@ -65,7 +68,7 @@ class View:
 
     @property
     def point(self) -> int:
-        """Message index before which the policy plans; the number of messages at the end."""
+        """Message before which the policy plans; at the end, the number of messages."""
         return len(self.session) if self.at is None else min(self.at, len(self.session))
 
     @property
@@ -75,17 +78,17 @@ class View:
 
     @property
     def window(self) -> Window:
-        """Context window at the point, which is that of the model in use there."""
+        """Context window of the model at the point."""
         return self.session.window_at(self.point)
 
     @property
     def plan(self) -> Plan | None:
-        """Plan of the chosen policy; None after a plan was applied, or if the settings allow none (``plan_error``)."""
+        """Plan of the chosen policy; None if a plan was just applied, or if there is a ``plan_error``."""
         return None if self.applied else self.get_plan(self.policy)
 
     @property
     def plan_error(self) -> str:
-        """Reason why there is no plan; empty if there is one."""
+        """Reason why the chosen policy has no plan; empty if it has one."""
         return "" if self.applied else self.get_plan_error(self.policy)
 
     def get_plan(self, policy: str) -> Plan | None:
@@ -123,8 +126,9 @@ class View:
         try:
             return POLICIES[self.policy].curve(self.context, self.policy_params, self.runtime_state, name, values)
         except PlanError:
-            alone = [self.compute_curve(name, [value]) for value in values] if len(values) > 1 else [[0]]
-            return [after for each in alone for after in each]
+            if len(values) == 1:
+                return [0]
+            return [tokens for value in values for tokens in self.compute_curve(name, [value])]
 
     def get_settings(self, policy: str) -> dict[str, Any]:
         """Return the values of a policy that differ from its defaults, with those of nested policies of a chain."""
@@ -139,15 +143,15 @@ class View:
 
     @property
     def is_unexported(self) -> bool:
-        """Whether an applied result would be lost on quitting."""
+        """Whether the session is a compacted copy that was not exported."""
         return bool(self.session.origin) and not self.is_exported
 
     def find_counterpart(self, location: Location) -> Location | None:
         """Find the result of a call, or the call of a result; None for other locations."""
         facts = self.session.facts
         if location.block >= 0:
-            use = facts.tool_use_of(location.block)
-            return Location(facts.block_message[use]) if use >= 0 else None
+            call = facts.tool_use_of(location.block)
+            return Location(facts.block_message[call]) if call >= 0 else None
         for block in facts.blocks_of(location.message):
             if facts.kind[block] == Kind.TOOL_USE and (result := facts.tool_result_of(block)) >= 0:
                 return Location(facts.block_message[result], result)
@@ -160,31 +164,31 @@ class View:
         return replace(self, policy=policy, applied=None)
 
     def with_param(self, policy: str, name: str, value: Any) -> View:
-        """Change one setting; a value equal to the default is removed. ``A.b`` is setting b of the nested policy A."""
-        owner, dot, inner = name.rpartition(".")
-        if dot and owner in POLICIES:
-            policy, name = owner, inner
-        values = {key: old for key, old in self.params.get(policy, {}).items() if key != name}
+        """Change a setting; the name ``A.b`` is that of setting ``b`` of the nested policy ``A``."""
+        nested_policy, dot, nested_name = name.rpartition(".")
+        if dot and nested_policy in POLICIES:
+            policy, name = nested_policy, nested_name
+        values = {key: old_value for key, old_value in self.params.get(policy, {}).items() if key != name}
         if value != POLICIES[policy].Params.model_fields[name].get_default():
             values[name] = value
         return replace(self, params={**self.params, policy: values}, applied=None)
 
     def with_point(self, at: int | None) -> View:
-        """Plan before another message; None or an index past the last message is the end."""
+        """Plan before another message; None and numbers after the last message are the end."""
         at = None if at is None or at >= len(self.session) else max(at, 0)
         return replace(self, at=at)
 
     def with_session(self, session: Session) -> View:
-        """Replace the session by a longer snapshot of it; a window set by the user stays."""
+        """Replace the session by a longer one, with the context window that the user has set."""
         window = self.session.window_override
         return replace(self, session=session if session.window_override == window else session.with_window(window))
 
     def with_window(self, tokens: int | None) -> View:
-        """Set the context window."""
+        """Set the size of the context window; None for that of the session."""
         return replace(self, session=self.session.with_window(tokens))
 
     def with_copy(self, session: Session, applied: AppliedPlan, cursor: Location) -> View:
-        """Return the view of the copy made by applying a plan; this view goes onto its undo stack."""
+        """Return the view of the copy that applying a plan has made; its undo stack includes this view."""
         params = {name: values for name, values in self.params.items() if not is_session_bound(POLICIES[name])}
         folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
         copy = View(session, policy=self.policy, params=params, folds=folds, cursor=cursor, measure=self.measure)
@@ -205,10 +209,10 @@ class View:
     def toggle_mark(self, location: Location) -> View:
         """Choose the manual policy and mark a tool result to be cleared, or remove its mark."""
         facts = self.session.facts
-        mark = (location.message, list(facts.blocks_of(location.message)).index(location.block))
-        marks = tuple(self.params.get(MANUAL_POLICY, {}).get("clear", ()))
-        marks = tuple(each for each in marks if each != mark) if mark in marks else (*marks, mark)
-        return self.with_param(MANUAL_POLICY, "clear", marks).with_policy(MANUAL_POLICY)
+        result = (location.message, list(facts.blocks_of(location.message)).index(location.block))
+        results = tuple(self.params.get(MANUAL_POLICY, {}).get("clear", ()))
+        results = tuple(each for each in results if each != result) if result in results else (*results, result)
+        return self.with_param(MANUAL_POLICY, "clear", results).with_policy(MANUAL_POLICY)
 
     def toggle_cut(self, message: int) -> View:
         """Choose the manual policy and set the cut before *message*, or remove it."""
@@ -218,7 +222,7 @@ class View:
 
 @lru_cache(maxsize=4)
 def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
-    """Build the state of a runtime for a forced plan; a chain runs only the policies that fire, if any does."""
+    """Build the runtime state of a forced plan at a point; if a step of a chain fires, only firing steps run."""
     return build_runtime_state(
         session.context_at(point), session.window_at(point), len(session), forced=True, firing_only=True
     )
@@ -226,7 +230,7 @@ def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
 
 @lru_cache(maxsize=24)
 def _compute_plan(session: Session, point: int, policy: str, settings: str) -> Plan | PlanError:
-    """Compute the plan for settings, given as JSON, or the error that prevents it."""
+    """Compute a plan for *settings*, given as JSON; return the error if there is none."""
     definition, context = POLICIES[policy], session.context_at(point)
     try:
         params = build_params(definition, json.loads(settings))
@@ -245,7 +249,7 @@ PolicySettings = Mapping[str, Mapping[str, Any]]
 
 
 def restore_settings(state: InspectorState) -> tuple[str, PolicySettings]:
-    """Return the saved policy and the settings by policy, without unknown policies and invalid settings."""
+    """Return the saved policy and settings, without unknown policies and invalid settings."""
     settings: dict[str, Mapping[str, Any]] = {}
     for name, texts in state.settings.items():
         if name in POLICIES:
@@ -257,7 +261,7 @@ def restore_settings(state: InspectorState) -> tuple[str, PolicySettings]:
 
 
 def build_inspector_state(view: View, *, breakdown: bool) -> InspectorState:
-    """Build the state to save; settings bound to one session, such as manual marks, are left out."""
+    """Build the state to save, without settings that are bound to a session, such as manual marks."""
     settings = {
         name: tuple(format_assignments(values))
         for name, values in view.params.items()
@@ -268,51 +272,54 @@ def build_inspector_state(view: View, *, breakdown: bool) -> InspectorState:
 
 def format_settings(settings: PolicySettings) -> str:
     """Format settings on one line; empty if all are defaults."""
-    # In the form of a chain's settings, with the names of the policies.
+    # Formatted like the nested settings of a chain, which include the names of policies.
     return ", ".join(format_assignments({"": settings}))
 
 
 def describe_applied_plan(plan: Plan, copy: Session, cursor: Location) -> tuple[AppliedPlan, Location]:
-    """Describe *plan*, which made *copy*, and find the location in the copy that corresponds to *cursor*."""
+    """Describe a plan that was applied, and find the location in its copy that corresponds to *cursor*."""
     entries = list(iterate_result_entries(plan))
-    order = [each if isinstance(each, int) else -1 for each in entries]
-    place = {message: index for index, message in enumerate(order) if message >= 0}
+    order = [entry if isinstance(entry, int) else -1 for entry in entries]
+    new_message = {message: index for index, message in enumerate(order) if message >= 0}
     changed_messages = {plan.context.facts.block_message[row] for row in plan.changes}
     marks: dict[int, str] = {}
-    for message in changed_messages & place.keys():
-        for old, new in _map_rows(plan, copy, message, place[message]).items():
-            if old in plan.changes:
-                marks[new] = ACTION_PAST_TENSE[plan.changes[old].action]
+    for message in changed_messages & new_message.keys():
+        for old_row, new_row in _map_rows(plan, copy, message, new_message[message]).items():
+            if old_row in plan.changes:
+                marks[new_row] = ACTION_PAST_TENSE[plan.changes[old_row].action]
     applied = AppliedPlan(plan.policy, _format_summary(plan, marks, copy), MappingProxyType(marks))
-    if cursor.message in place:
-        index = place[cursor.message]
-        rows = _map_rows(plan, copy, cursor.message, index)
-        return applied, Location(index, rows.get(cursor.block, min(cursor.block, -1)))
+    if cursor.message in new_message:
+        message = new_message[cursor.message]
+        new_rows = _map_rows(plan, copy, cursor.message, message)
+        return applied, Location(message, new_rows.get(cursor.block, min(cursor.block, -1)))
     position = index_context(plan.context).position_of.get(cursor.message, -1)
     if plan.find_action(position) == "summarise" and plan.summary_insert in entries:
         return applied, Location(entries.index(plan.summary_insert))
-    following = next((at for at, message in enumerate(order) if message > cursor.message), len(order))
-    return applied, Location(max(following - 1, 0))
+    next_message = next((index for index, message in enumerate(order) if message > cursor.message), len(order))
+    return applied, Location(max(next_message - 1, 0))
 
 
-def _map_rows(plan: Plan, copy: Session, message: int, index: int) -> dict[int, int]:
-    """Map the rows of a message's blocks that remain to their rows in the copy."""
-    remaining, new = [], copy.facts.blocks_of(index)
+def _map_rows(plan: Plan, copy: Session, message: int, new_message: int) -> dict[int, int]:
+    """Map the rows of the blocks that a plan keeps of a message to their rows in the copy."""
+    kept_rows = []
     for row in plan.context.facts.blocks_of(message):
         change = plan.changes.get(row)
         body = change.body if change else plan.context.replacements.get(row)
         if body is None or not body.removed:
-            remaining.append(row)
-    return dict(zip(remaining, new, strict=True))
+            kept_rows.append(row)
+    return dict(zip(kept_rows, copy.facts.blocks_of(new_message), strict=True))
 
 
 def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session) -> str:
-    effects = [f"{pluralize(count, 'block')} {word}" for word, count in Counter(marks.values()).items()]
+    effects = [f"{pluralize(count, 'block')} {verdict}" for verdict, count in Counter(marks.values()).items()]
     if plan.messages_dropped:
         verb = "summarised" if plan.needs_summary else "dropped"
         effects.append(f"{pluralize(plan.messages_dropped, 'message')} {verb}")
-    before, now = NextRequest(compute_current_size(plan.context)), compute_current_size(copy.context_at()).tokens
-    sizes = f"{format_estimate_sign(before)}{before.tokens_before:,} → ~{now:,}"
+    request, tokens_after = (
+        NextRequest(compute_current_size(plan.context)),
+        compute_current_size(copy.context_at()).tokens,
+    )
+    sizes = f"{format_estimate_sign(request)}{request.tokens_before:,} → ~{tokens_after:,}"
     return ", ".join([f"next request {sizes} tokens", *effects])
 
 
@@ -326,5 +333,5 @@ def format_policy_digits(count: int) -> str:
 
 
 def format_policy_tooltip(name: str, policy: Policy) -> str:
-    """Describe the choice of a policy, for help and the command palette."""
+    """Format what choosing a policy does, for the help and the command palette."""
     return f"Plan with {name}: {policy.about.partition(': ')[2] or policy.about}"

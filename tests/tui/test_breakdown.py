@@ -102,7 +102,7 @@ def test_the_largest_blocks_are_the_largest(sizes: list[list[int]], count: int) 
         {"role": "user", "content": [{"type": "text", "text": "x" * size} for size in blocks]} for blocks in sizes
     ]
     context = from_messages(messages).context_at()
-    rows = [row.tokens for _, row in build_largest_block_rows(context, 1, count)]
+    rows = [row.tokens for _, row in build_largest_block_rows(context, count)]
     everything = sorted((bytes4(context.facts, row) for row in range(len(context.facts.kind))), reverse=True)
     assert sorted(rows, key=lambda tokens: -(tokens or 0)) == [tokens for tokens in everything[:count] if tokens]
 

@@ -66,7 +66,7 @@ def test_the_sessions_of_a_database_take_its_place_at_their_times() -> None:
     listing.replace_files({database.key: [SessionEntry(new, OTHER_PROJECTS), SessionEntry(old, OTHER_PROJECTS), below]})
     assert names(listing) == [THIS_PROJECT, "here", OTHER_PROJECTS, "a", "new", "inner", "b", "c", "old"]
     assert listing.selected and listing.selected.entry.name == "c"
-    assert listing.get_item(ENTRIES[1].key).summary == SessionOverview("claude-code", 7)
+    assert listing._by_key[ENTRIES[1].key].summary == SessionOverview("claude-code", 7)
     listing.update_summaries({database.key: SessionOverview("koda")})  # told of what is not listed any more
     listing.update_titles({database.key: "gone"})
 
@@ -92,13 +92,13 @@ def test_a_session_whose_head_tells_that_it_belongs_to_another_goes_below_that()
         {b.key: SessionOverview("codex", parent=a.info.path), c.key: SessionOverview("codex", 9, parent=b.info.path)}
     )
     assert names(listing) == [THIS_PROJECT, "here", OTHER_PROJECTS, "a", "b", "c"]
-    assert listing.selected is listing.get_item(b.key), "the cursor stays where it was"
+    assert listing.selected is listing._by_key[b.key], "the cursor stays where it was"
     listing.update_summaries({a.key: SessionOverview("codex", parent=c.info.path)})  # nobody belongs to himself
     listing.set_entries([*ENTRIES])
-    assert listing.selected is listing.get_item(b.key)
+    assert listing.selected is listing._by_key[b.key]
     listing.sort(SessionOrder.SIZE)
     assert names(listing) == [THIS_PROJECT, "here", OTHER_PROJECTS, "a", "b", "c"] and listing.session_count == 2
-    assert listing.get_item(c.key).summary == SessionOverview("codex", 9, parent=b.info.path)
+    assert listing._by_key[c.key].summary == SessionOverview("codex", 9, parent=b.info.path)
 
 
 def test_a_database_is_listed_by_its_sessions() -> None:
@@ -124,7 +124,7 @@ async def test_the_picker_is_painted_first_and_lists_what_is_found(tmp_path: Pat
         await until(pilot, lambda: "Write an importer" in drawn(app) and "Good morning." in drawn(app))
         listing = app.first.listing
         assert [len(listing.items), listing.order] == [5, SessionOrder.AS_FOUND]
-        await pilot.press("end", "up" if listing.lines[-1] is not listing.get_item(files[0].key) else "end")
+        await pilot.press("end", "up" if listing.lines[-1] is not listing._by_key[files[0].key] else "end")
         while listing.selected and listing.selected.key != files[0].key:
             await pilot.press("up")
         await until(pilot, lambda: "cannot be read" in drawn(app) and "binary data" in drawn(app))

@@ -75,7 +75,7 @@ def highlighted(subject: DocumentSource) -> list[TextPart]:
     """The parts once all code in them is known."""
     known = HighlightCache()
     list(build_document(subject, RenderOptions(highlight=known.get_spans)))
-    known.store([(code, highlight(*code, lambda: None)) for code in known.pop_wanted()])
+    known.store([(code, highlight(*code, lambda: None)) for code in known.pop_queue()])
     return list(build_document(subject, RenderOptions(highlight=known.get_spans)))
 
 

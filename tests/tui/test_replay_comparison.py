@@ -60,7 +60,7 @@ def computed(wanted: ReplayTask, recording: Recording) -> LaneResult | str:
 def finish(comparison: Comparison) -> list[str]:
     """Compute all that is wanted; returns the policies in the order of that."""
     if comparison.recording is None:
-        comparison.set_recording(Recording(comparison.session))
+        comparison.recording = Recording(comparison.session)
     done = list[str]()
     assert comparison.recording is not None
     while (wanted := comparison.choose_replay_task()) is not None:

@@ -121,7 +121,7 @@ def test_the_parts_are_by_the_ruler(tmp_path: Path) -> None:
     rows = build_breakdown_rows(controller.view.context, parts)
     assert {row.note for row in rows if row.note} == {"cal. tokens", "cal. repeated"}
     assert any(row.text == f"sizes by {sizes.description}; R changes the token measure" for row in rows)
-    largest = [row.tokens for _, row in build_largest_block_rows(controller.view.context, 1_000, token_table=sizes)]
+    largest = [row.tokens for _, row in build_largest_block_rows(controller.view.context, token_table=sizes)]
     assert largest == sorted((s for s in sizes.blocks), reverse=True)[: len(largest)]
 
 

@@ -87,10 +87,10 @@ async def test_work_that_nobody_waits_for_pauses_while_something_is_pressed(monk
     pauses = list[Callable[[], object]]()
     monkeypatch.setattr("context_tui.tui.inspector.workers.start_work", lambda *given: pauses.append(given[-1]))
     computed = InspectorWorkers(Screen(), AnalysisCache())
-    computed.compute_runtime_sizes(VIEW.session)
-    computed.compute_runtime_sizes(VIEW.session)  # it has begun
-    computed.compute_context_sizes(VIEW, TimelineRows())
-    computed.compute_context_sizes(VIEW.with_policy("manual"), TimelineRows())  # of the same context
+    computed.compute_runtime_sizes(VIEW.session, bool)
+    computed.compute_runtime_sizes(VIEW.session, bool)  # it has begun
+    computed.compute_context_sizes(VIEW, TimelineRows(), bool)
+    computed.compute_context_sizes(VIEW.with_policy("manual"), TimelineRows(), bool)  # of the same context
     assert len(pauses) == 2
     aside, waited_for = pauses
     aside()

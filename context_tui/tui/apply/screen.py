@@ -1,4 +1,4 @@
-"""Screen that applies a plan; nothing is sent or changed before a key confirms it."""
+"""Screen that applies a plan; nothing is sent or changed before the user confirms it by a key."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ APPLY_BINDINGS = [
         _build_binding(str(number), f"choose('{kind}')", kind, kind, f"Summarise by {kind}", show=False)
         for number, kind in enumerate(SUMMARIZER_KINDS, 1)
     ),
-    # Not in the footer: the lines of the screen show these where they apply.
+    # Not in the footer, because the screen itself shows these keys.
     _build_binding("s", "next_summarizer", "summarizer", "summarizer", "Choose the next summarizer", show=False),
     _build_binding("n", "model", "model", "model", "Set the model", show=False),
     _build_binding("u", "url", "server", "url", "Set the server (base URL)", show=False),
@@ -75,7 +75,7 @@ APPLY_BINDINGS = [
     _build_binding("escape", "finish", "finish editing", "finish", "Keep the edited summary"),
     _build_binding("escape", "close", "close", "close", "Close; drafts are kept until the program ends"),
     _build_binding("tab", "app.focus_next", "pane", "pane", "Go to the next pane"),
-    # Textual's own; inherited, they would come first in the footer.
+    # Textual's bindings are not inherited, as they would come first in the footer.
     Binding("shift+tab", "app.focus_previous", "Focus Previous", show=False),
     Binding("ctrl+c,super+c", "screen.copy_text", "Copy selected text", show=False),
 ]
@@ -107,11 +107,10 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
     """Applies a plan; returns the new session, or None if nothing was accepted.
 
     Args:
-        session: session of the plan.
-        plan: plan with a summary; any other is applied at once.
-        drafts: store of drafts between visits; without it they end with the screen.
-        kind, model, base_url: initial summarizer, from the command line or the configuration.
-        environ: environment with settings and keys; the process's own by default.
+        plan: plan with a summary; a plan without one is applied at once.
+        drafts: store of drafts; by default the drafts are lost when the screen closes.
+        kind, model, base_url: summarizer that is chosen at first.
+        environ: environment with settings and keys; by default that of the process.
         transport: transport of requests, for tests.
     """
 
@@ -147,7 +146,6 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self._stop_notice = ""
 
     def compose(self) -> ComposeResult:
-        """Yield the summarizer, the messages, the summary with its checks, the drafts, and a status line."""
         yield Static(texts.format_title(self.plan), id="apply-title", markup=False)
         yield Static("", id="apply-choices", markup=False)
         yield Static("", id="apply-where", markup=False)
@@ -175,7 +173,6 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self._prepare_summary()
 
     def on_resize(self) -> None:
-        """List as many drafts as fit."""
         self._update_draft_list()
 
     @work(group="read", description="read the messages", exit_on_error=False)
@@ -192,8 +189,8 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             self._refresh_all()
 
     def _show_initial_draft(self) -> None:
-        """Show the draft of the chosen summarizer, a fresh extract, or the request to send."""
-        draft = next((each for each in self.drafts if each.kind == self.kind), None)
+        """Show the newest draft of the chosen summarizer; without one, write an extract or offer to send."""
+        draft = next((draft for draft in self.drafts if draft.kind == self.kind), None)
         if draft is not None:
             self._show_draft(draft)
         else:
@@ -221,7 +218,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
 
     @property
     def summarizer(self) -> Summarizer | SummarizerError:
-        """Summarizer, or the error why it cannot be used."""
+        """Chosen summarizer, or the error if it cannot be used."""
         return self._choice.summarizer
 
     @property
@@ -230,23 +227,22 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         return self._draft_store.list_drafts(self._plan_key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer only actions that are possible now."""
         phase, usable = self.phase, not isinstance(self.summarizer, SummarizerError)
         resting, draft = phase in RESTING_PHASES, self.shown_draft
-        finished = phase is Phase.DONE and draft is not None and draft.is_complete
+        is_complete = phase is Phase.DONE and draft is not None and draft.is_complete
         match action:
             case "begin":
                 return phase is Phase.READY and usable
             case "again":
-                return resting and phase is not Phase.READY and not finished and usable and self.prepared is not None
+                return resting and phase is not Phase.READY and not is_complete and usable and self.prepared is not None
             case "why":
-                return resting and not finished and not usable
+                return resting and not is_complete and not usable
             case "accept":
                 return resting and draft is not None and self.prepared is not None
             case "edit":
                 return resting and draft is not None
             case "retry":
-                return finished and usable and self.prepared is not None
+                return is_complete and usable and self.prepared is not None
             case "next_draft" | "show_draft":
                 return resting and len(self.drafts) > (draft is not None)
             case "mask":
@@ -330,17 +326,16 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self._show_initial_draft()
 
     def action_choose(self, kind: str) -> None:
-        """Choose a summarizer; its draft is shown if it has one."""
+        """Choose a summarizer, and show its newest draft."""
         if kind != self.kind:
             self._choose_summarizer(kind)
 
     def action_next_summarizer(self) -> None:
-        """Choose the next summarizer."""
         self._choose_summarizer(self._choice.next_kind)
 
     def action_show_draft(self, number: int) -> None:
-        """Show one of the drafts; its kind of summarizer is the chosen one."""
-        draft = next((each for each in self.drafts if each.number == number), None)
+        """Show one of the drafts, and choose its summarizer."""
+        draft = next((draft for draft in self.drafts if draft.number == number), None)
         if draft is None:
             return
         if draft.kind != self.kind:
@@ -350,20 +345,19 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self._show_draft(draft)
 
     def action_next_draft(self, step: int) -> None:
-        """Show the previous draft or (``step`` -1) the next one, wrapping around."""
-        numbers = [each.number for each in self.drafts]
-        at = numbers.index(self.shown_draft.number) + step if self.shown_draft else 0
-        self.action_show_draft(numbers[at % len(numbers)])
+        """Show the draft before the shown one (``step`` 1) or after it (-1), wrapping around."""
+        numbers = [draft.number for draft in self.drafts]
+        position = numbers.index(self.shown_draft.number) + step if self.shown_draft else 0
+        self.action_show_draft(numbers[position % len(numbers)])
 
     def action_mask(self) -> None:
-        """Mask suspected secrets, or stop masking; drafts made with the other setting are kept."""
+        """Mask suspected secrets, or stop masking them; drafts are kept."""
         if self.prepared:
             self.prepared = self.prepared.with_masking(not self.prepared.masked)
             self._show_head()
             self._refresh_all()
 
     def action_model(self) -> None:
-        """Ask for a model."""
         hint = "Name of the model on the server; empty for the default"
         self.app.push_screen(InputPrompt("Model", hint, self._choice.model), self._handle_model_name)
 
@@ -373,7 +367,6 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             self._reset_summarizer()
 
     def action_url(self) -> None:
-        """Ask for a server."""
         hint = "For example http://localhost:8080; empty for the default"
         self.app.push_screen(InputPrompt("Server", hint, self._choice.base_url), self._handle_server_url)
 
@@ -391,7 +384,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
     # Writing
 
     def action_begin(self) -> None:
-        """Write the summary."""
+        """Write the summary; earlier drafts are kept."""
         if isinstance(self.summarizer, SummarizerError) or self.prepared is None or self.phase is Phase.WRITING:
             return
         self.phase, self._stop_notice = Phase.WRITING, ""
@@ -413,14 +406,9 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             self._set_status(f"✗ {message}", "error")
 
     def action_why(self) -> None:
-        """Show why nothing can be sent."""
         self._set_status(f"✗ {self.summarizer}", "error")
 
-    def action_again(self) -> None:
-        """Write the summary again; every draft is kept."""
-        self.action_begin()
-
-    action_retry = action_again
+    action_again = action_retry = action_begin
 
     @work(group="write", description="write the summary", exclusive=True, exit_on_error=False)
     async def _write(self, attempt: SummaryAttempt, prepared: PreparedSummary) -> None:
@@ -437,7 +425,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             if attempt is self._attempt:
                 self._handle_failure(error, draft)
         except asyncio.CancelledError:
-            attempt.stop()  # the text so far is kept, whatever closed the screen
+            attempt.stop()  # keeps the text so far, also if the screen was closed
             raise
         else:
             draft = attempt.finish(summary)
@@ -473,7 +461,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self._set_status(f"✗ {error}{texts.format_partial_draft_notice(draft)}", "error")
 
     def action_cancel(self) -> None:
-        """Stop the summary; its text so far becomes a draft, and earlier drafts are kept."""
+        """Stop writing; the text so far becomes a draft."""
         attempt, self._attempt = self._attempt, None
         if attempt is None:
             return
@@ -490,13 +478,11 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self._set_status(f"{self._stop_notice}; the session is unchanged{texts.format_partial_draft_notice(draft)}")
 
     def action_close(self) -> None:
-        """Close without a result; drafts are kept."""
         self.dismiss(None)
 
     # Decision
 
     def action_edit(self) -> None:
-        """Edit the summary."""
         if self.shown_draft:
             self.phase = Phase.EDITING
             editor = self.query_one("#apply-editor", TextArea)
@@ -506,7 +492,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             self._set_status("Press esc to finish, ctrl+z to undo")
 
     def action_finish(self) -> None:
-        """Keep the edited summary, and check it again."""
+        """Store the edited summary as a draft, and show it with its checks."""
         draft, text = self.shown_draft, self.query_one("#apply-editor", TextArea).text
         self._set_status("")
         if draft and text != sanitize(draft.text):
@@ -515,7 +501,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             self._show_draft(draft)
 
     def action_accept(self) -> None:
-        """Make the new session; ask first if the summary fails a blocking check or is incomplete."""
+        """Apply the plan with the summary; ask first if it fails a blocking check or is incomplete."""
         draft = self.shown_draft
         if draft is None or self.prepared is None:
             return
@@ -545,7 +531,7 @@ def _run_checks(prepared: PreparedSummary, draft: Draft) -> list[SummaryCheck]:
 
 
 def _prepare_plan_summary(plan: Plan) -> PreparedSummary:
-    """Prepare the summary of a plan, counting its secrets now rather than on a key press."""
+    """Prepare the summary of a plan; count its secrets here, as the counts are cached and take a while."""
     prepared = prepare_summary(plan)
     for kind in SUMMARIZER_KINDS:
         prepared.count_secrets(kind)

@@ -1,4 +1,4 @@
-"""Choice of the summarizer, and an attempt at a summary with the drafts that it leaves."""
+"""Choice of the summarizer, and one attempt to write a summary, with its drafts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from context_tui.tui.drafts import Draft, DraftEnding, Drafts
 
 
 class SummarizerChoice:
-    """Summarizer chosen for a plan; ``summarizer`` is the error if it cannot be used.
+    """Summarizer chosen for a plan; ``summarizer`` is an error if it cannot be used.
 
     Args:
-        kind, model, base_url: initial choice, from the command line or the configuration.
-        environ: environment with settings and keys; the process's own by default.
+        kind, model, base_url: initial choice; None for the defaults.
+        environ: environment with settings and keys; by default that of the process.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class SummarizerChoice:
         self.summarizer: Summarizer | SummarizerError = Summarizer()
 
     def choose(self, kind: str) -> None:
-        """Choose a kind, with the model and server named for it."""
+        """Choose a kind of summarizer, with the requested model and server."""
         self.kind = kind
         try:
             self.summarizer = choose_summarizer(self._plan, kind, self._model, self._base_url, environ=self._environ)
@@ -38,24 +38,24 @@ class SummarizerChoice:
 
     @property
     def next_kind(self) -> str:
-        """Return the kind after the chosen one, wrapping around."""
+        """Kind after the chosen one, wrapping around."""
         return SUMMARIZER_KINDS[(SUMMARIZER_KINDS.index(self.kind) + 1) % len(SUMMARIZER_KINDS)]
 
     @property
     def model(self) -> str:
-        """Model to be asked; empty for the default."""
+        """Model that the summary will be requested from; empty if unknown."""
         return self.summarizer.endpoints[0].model if isinstance(self.summarizer, Summarizer) else self._model or ""
 
     @property
     def base_url(self) -> str:
-        """Server to be asked; empty for the default."""
+        """Base URL of the server that the summary will be requested from; empty if unknown."""
         if isinstance(self.summarizer, Summarizer):
             return self.summarizer.endpoints[0].base_url
         return self._base_url or ""
 
     @property
     def requested_server(self) -> tuple[str | None, str | None]:
-        """Model and server that were named; None for the default."""
+        """Requested model and base URL; None for the defaults."""
         return self._model, self._base_url
 
     def set_model(self, name: str) -> None:
@@ -70,12 +70,7 @@ class SummarizerChoice:
 
 
 class SummaryAttempt:
-    """Attempt at a summary.
-
-    Args:
-        drafts, plan: store of drafts, and the plan of this one.
-        summarizer: summarizer that writes the summary.
-    """
+    """Attempt to write a summary; *plan* is the key of its plan in *drafts*."""
 
     def __init__(self, drafts: Drafts, plan: str, summarizer: Summarizer) -> None:
         self._drafts, self._plan, self.summarizer = drafts, plan, summarizer
@@ -84,7 +79,7 @@ class SummaryAttempt:
 
     @property
     def seconds(self) -> float:
-        """Duration so far."""
+        """Seconds since the attempt began."""
         return time.monotonic() - self._started
 
     @property
@@ -94,11 +89,11 @@ class SummaryAttempt:
 
     @property
     def progress(self) -> str:
-        """Progress in words."""
+        """Progress, for the title of the summary."""
         return texts.format_progress(self.text, self._thinking, self.seconds)
 
     def update(self, event: ReplyEvent) -> None:
-        """Process the next event; the text of a failed call is kept when another call replaces it."""
+        """Process the next event; the text of a failed call becomes a draft when another call replaces it."""
         if isinstance(event, ReplyNote) and event.failed is not None:
             self._store_draft(DraftEnding.CUT_OFF, event.failed)
             self._reply, self._thinking, self._failed_calls = Reply(), 0, self._failed_calls + 1
@@ -109,21 +104,21 @@ class SummaryAttempt:
         self._reply.add(event)
 
     def finish(self, summary: Summary) -> Draft:
-        """Keep the complete summary."""
+        """Store the complete summary as a draft."""
         self._is_over = True
-        by = summary.model if self.summarizer.endpoints else EXTRACT
-        return self._drafts.add(self._plan, self.summarizer.kind, by, summary)
+        author = summary.model if self.summarizer.endpoints else EXTRACT
+        return self._drafts.add(self._plan, self.summarizer.kind, author, summary)
 
     def stop(self) -> Draft | None:
-        """Keep the text so far; return None if there is none."""
+        """Store the text so far as a draft; None if there is no text."""
         return self._end_once(DraftEnding.STOPPED)
 
     def fail(self, error: SummarizerError) -> Draft | None:
-        """Keep the text before the failure; return None if there is none."""
+        """Store the text before the failure as a draft; None if there is no text."""
         return self._end_once(DraftEnding.CUT_OFF, error)
 
     def _end_once(self, ending: DraftEnding, error: SummarizerError | None = None) -> Draft | None:
-        """End the attempt once: a stopped call may fail afterwards."""
+        """End the attempt, unless it has ended: a stopped call may fail afterwards."""
         if self._is_over:
             return None
         self._is_over = True

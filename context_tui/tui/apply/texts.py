@@ -30,14 +30,14 @@ from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.widgets.styled_text import build_choice_strip
 
 MAX_BLOCK_CHARS = 4_000
-"""Maximum number of characters shown of a block; the block is sent in full."""
+"""Maximum number of characters of a block that are shown; blocks are sent in full."""
 
 
 def format_title(plan: Plan) -> str:
-    """Format what the plan does in one line."""
+    """Format the effect of the plan in one line."""
     sums, head = index_context(plan.context), plan.summarised_message_numbers
     if not head:
-        return plan.policy  # carried out at once
+        return plan.policy
     tokens = sum(sums.tokens[sums.position_of[message]] for message in head)
     messages = f"messages {min(head):,} to {max(head):,}" if len(head) > 1 else f"message {head[0]:,}"
     kept_messages = pluralize(len(plan.context) - plan.messages_dropped, "message")
@@ -45,10 +45,10 @@ def format_title(plan: Plan) -> str:
 
 
 def format_summarizer_choices(kind: str) -> Content:
-    """Format the summarizers with the chosen one marked; a click chooses."""
-    strip = build_choice_strip({each: f"{n} {each}" for n, each in enumerate(SUMMARIZER_KINDS, 1)}, kind)
-    more = (_format_key("n", "model", "model"), "  ", _format_key("u", "server", "url")) if kind != EXTRACT else ()
-    return Content.assemble(_format_key("s", "summarizer", "next_summarizer"), "  ", strip, "   ", *more)
+    """Format the summarizers with the chosen one marked; a click on one chooses it."""
+    strip = build_choice_strip({name: f"{number} {name}" for number, name in enumerate(SUMMARIZER_KINDS, 1)}, kind)
+    keys = (_format_key("n", "model", "model"), "  ", _format_key("u", "server", "url")) if kind != EXTRACT else ()
+    return Content.assemble(_format_key("s", "summarizer", "next_summarizer"), "  ", strip, "   ", *keys)
 
 
 def _format_key(key: str, name: str, action: str) -> Content:
@@ -67,7 +67,7 @@ def format_destination(summarizer: Summarizer | SummarizerError, prepared: Prepa
 
 
 def format_secrets(prepared: PreparedSummary | None, kind: str) -> Content:
-    """Format the suspected secrets, whether they are masked, and the key that changes it."""
+    """Format the numbers of suspected secrets, and the key that masks or unmasks them."""
     if prepared is None:
         return Content("reading the messages…")
     counts = prepared.count_secrets(kind)
@@ -122,8 +122,8 @@ def format_draft_ending(draft: Draft) -> str:
     """Format how a draft ended, and after how many tokens."""
     if draft.is_complete:
         return f"finished, {_format_text_tokens(draft.text)}"
-    why = f": {draft.cause}" if draft.cause else ""
-    return f"{draft.ending.value} after {_format_text_tokens(draft.summary.text)}{why}"
+    cause = f": {draft.cause}" if draft.cause else ""
+    return f"{draft.ending.value} after {_format_text_tokens(draft.summary.text)}{cause}"
 
 
 _FAILURE_CAUSES = {
@@ -149,32 +149,23 @@ def format_failure_cause(error: SummarizerError, summary: Summary) -> str:
 
 
 def format_drafts(drafts: Sequence[Draft], shown_draft: Draft | None, rows: int) -> Content:
-    """Format the drafts, newest first, with the shown one marked; a click shows one.
-
-    Args:
-        rows: maximum number of lines; drafts around the shown one are listed.
-    """
-    at = next((n for n, each in enumerate(drafts) if shown_draft and each.number == shown_draft.number), 0)
-    start = max(0, min(at - rows // 2, len(drafts) - rows))
+    """Format at most *rows* drafts around the shown one, newest first; a click on one shows it."""
+    position = next((n for n, draft in enumerate(drafts) if shown_draft and draft.number == shown_draft.number), 0)
+    start = max(0, min(position - rows // 2, len(drafts) - rows))
     label = f"{pluralize(len(drafts), 'draft')}  "
     lines = []
-    for place, each in enumerate(drafts[start : start + rows]):
-        is_shown = start + place == at and shown_draft is not None
-        edited = " · edited" if each.is_edited else ""
-        text = f"{'●' if is_shown else '○'} {each.number} {format_draft_ending(each)} · {each.author}{edited}"
+    for number, draft in enumerate(drafts[start : start + rows], start):
+        is_shown = number == position and shown_draft is not None
+        edited = " · edited" if draft.is_edited else ""
+        text = f"{'●' if is_shown else '○'} {draft.number} {format_draft_ending(draft)} · {draft.author}{edited}"
         line = Content.styled(sanitize_line(text), "bold $accent" if is_shown else "")
-        line = line.stylize(f"@click=screen.show_draft({each.number})")
-        lines.append(Content.assemble(label if not place else " " * len(label), line))
+        line = line.stylize(f"@click=screen.show_draft({draft.number})")
+        lines.append(Content.assemble(label if number == start else " " * len(label), line))
     return Content("\n").join(lines)
 
 
 def format_waiting(summarizer: Summarizer | SummarizerError, kind: str, reading: bool, stop_notice: str) -> str:
-    """Format the text shown before there is a summary.
-
-    Args:
-        reading: whether the messages are being read.
-        stop_notice: notice about a call that was stopped before any text arrived.
-    """
+    """Format the text shown before there is a summary; *stop_notice* is about a call that was stopped before."""
     if isinstance(summarizer, SummarizerError):
         return sanitize(f"Cannot use {kind}: {summarizer}.\n\nPress u to name a server, or s for another summarizer.")
     if reading:
@@ -188,14 +179,14 @@ def format_waiting(summarizer: Summarizer | SummarizerError, kind: str, reading:
 
 
 def format_failure(summarizer: Summarizer | SummarizerError) -> str:
-    """Format the text shown when there is no summary."""
+    """Format the text shown after a failure without a summary."""
     host = summarizer.endpoints[0].destination if isinstance(summarizer, Summarizer) and summarizer.endpoints else ""
     again = f"\n\nPress enter to send the messages to {host} again." if host else ""
     return sanitize(f"No summary; the session is unchanged.{again}")
 
 
 def format_partial_draft_notice(draft: Draft | None) -> str:
-    """Format what became of the text of a stopped or failed call."""
+    """Format the notice that the text of a stopped or failed call is kept as a draft; empty without a draft."""
     return f". The text so far is kept as draft {draft.number}." if draft else ""
 
 
@@ -209,10 +200,11 @@ def format_accept_question(draft: Draft, failed_checks: Sequence[SummaryCheck]) 
 
 
 def build_head_parts(plan: Plan, prepared: PreparedSummary) -> Iterator[TextPart]:
-    """Build the messages to be sent, with each block cut to a readable length."""
+    """Build the messages to be sent, with each block cut to ``MAX_BLOCK_CHARS``."""
     order = plan.summarised_message_numbers
     messages = prepared.messages
-    numbered = len(messages) - 1 == len(order)  # the last one is the prompt; repairs may have shifted the others
+    # The last message is the prompt. The others have no numbers if the repair of tool pairs has added or removed some.
+    numbered = len(messages) - 1 == len(order)
     for position, message in enumerate(messages):
         number = f"{order[position]}  " if numbered and position < len(order) else ""
         prompt = numbered and position == len(order)
@@ -221,8 +213,8 @@ def build_head_parts(plan: Plan, prepared: PreparedSummary) -> Iterator[TextPart
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
         for block in blocks:
             text, style = _format_block_part(block)
-            more = len(text) - MAX_BLOCK_CHARS
-            note = f"\n… {more:,} more characters, not shown" if more > 0 else ""
+            hidden_chars = len(text) - MAX_BLOCK_CHARS
+            note = f"\n… {hidden_chars:,} more characters, not shown" if hidden_chars > 0 else ""
             yield TextPart(text[:MAX_BLOCK_CHARS] + note, style)
         yield TextPart("")
     if prepared.request.system:

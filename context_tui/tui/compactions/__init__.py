@@ -1,4 +1,4 @@
-"""Before and after recorded compactions; the screen is imported on first use."""
+"""Screen of the recorded compactions, imported on first use."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def build_screen(controller: Controller) -> CompactionsScreen:
-    """Build the screen for the open session, as far as it is read, at the compaction nearest to the selection.
+    """Build the screen of the compactions of the open session, as far as it has been read.
 
     Raises:
-        CommandRefused: it has no compaction.
+        CommandRefused: the session has no compaction.
     """
     from context_tui.tui.compactions.screen import CompactionsScreen
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.values import Kind, MessageFlag
 from context_tui.tokens.estimators import bytes4
+from context_tui.tui.jump_points import find_next
 from context_tui.tui.rendering.formatting import format_line, format_row_kind, has_unknown_size, pluralize
 from context_tui.tui.terminal.cells import shorten
 from context_tui.tui.widgets.styled_text import (
@@ -38,7 +39,7 @@ KIND_WIDTH, TOKENS_WIDTH, USE_WIDTH = 8, 8, 16
 
 
 class ComparisonRow(NamedTuple):
-    """Message with its sign, and its estimated tokens before and after."""
+    """Message with its sign, and its estimated tokens before and after the compaction."""
 
     message: int
     sign: str
@@ -47,17 +48,16 @@ class ComparisonRow(NamedTuple):
 
 
 def _count_tokens(context: Context, message: int) -> int:
-    """Count the estimated tokens of a message in a context, replaced bodies included."""
+    """Count the estimated tokens of a message, with the replaced bodies that it has in a context."""
     bodies = ((row, context.replacements.get(row)) for row in context.blocks_of(message))
     return sum(body.tokens if body else bytes4(context.facts, row) for row, body in bodies)
 
 
 @dataclass(eq=False)
 class CompactionComparison:
-    """Recorded compaction with the message under the cursor.
+    """Recorded compaction, the *number*-th of *count* from 0, with a cursor over its messages.
 
-    ``number`` and ``count`` are its place in the recording; ``reused_blocks`` are the lost blocks that were needed
-    later, complete once ``is_reuse_known``.
+    ``reused_blocks`` are the lost blocks that were needed later; they are complete once ``is_reuse_known`` is set.
     """
 
     compaction: RecordedCompaction
@@ -65,8 +65,8 @@ class CompactionComparison:
     count: int
     reused_blocks: Sequence[ReusedBlock] = ()
     is_reuse_known: bool = False
-    cursor: int = field(default=-1)
-    """Row under the cursor."""
+    cursor: int = -1
+    """Row under the cursor; by default that of the summary, or of the first message that was lost or cleared."""
 
     def __post_init__(self) -> None:
         if self.cursor < 0 and self.rows:
@@ -76,7 +76,7 @@ class CompactionComparison:
 
     @cached_property
     def rows(self) -> Sequence[ComparisonRow]:
-        """Messages before and after, each once, in the order of the session."""
+        """Messages of the contexts before and after, each once, in the order of the session."""
         compaction, facts = self.compaction, self.compaction.session.facts
         before, after = set(compaction.context_before.order), set(compaction.context_after.order)
         cleared = {facts.block_message[row] for row in compaction.removed_blocks}
@@ -93,10 +93,10 @@ class CompactionComparison:
 
     @cached_property
     def reused_by_message(self) -> Mapping[int, list[ReusedBlock]]:
-        """Later uses, by lost message."""
+        """Lost blocks that were used later, by message."""
         by_message: dict[int, list[ReusedBlock]] = defaultdict(list)
-        for each in self.reused_blocks:
-            by_message[self.compaction.session.facts.block_message[each.row]].append(each)
+        for block in self.reused_blocks:
+            by_message[self.compaction.session.facts.block_message[block.row]].append(block)
         return by_message
 
     @property
@@ -125,15 +125,14 @@ class CompactionComparison:
     def move_to_reused(self, step: int) -> bool:
         """Go to the next (+1) or previous (-1) message needed later, wrapping around; return False if there is none."""
         places = [place for place, row in enumerate(self.rows) if row.message in self.reused_by_message]
-        next_places = [place for place in places if (place > self.cursor if step > 0 else place < self.cursor)]
-        if not places:
-            return False
-        self.cursor = (next_places or places)[0 if step > 0 else -1]
-        return True
+        place = find_next(places, self.cursor, step)
+        if place is not None:
+            self.cursor = place
+        return place is not None
 
 
 def format_title(comparison: CompactionComparison) -> str:
-    """Format kind and place of the compaction in one line."""
+    """Format the kind of the compaction and its position in the session in one line."""
     compaction, event = comparison.compaction, comparison.compaction.event
     trigger = f" ({format_line(event.trigger)})" if isinstance(event, Compaction) and event.trigger else ""
     kind = {
@@ -153,7 +152,7 @@ def format_header(comparison: CompactionComparison, width: int) -> list[Run]:
 
 
 def format_summary(comparison: CompactionComparison, width: int) -> list[list[Run]]:
-    """Format sizes, messages, losses and later uses."""
+    """Format the sizes before and after, the numbers of messages, the losses, and the later uses."""
     compaction = comparison.compaction
     context_before, context_after = compaction.context_before, compaction.context_after
     is_recorded, recorded_after = compaction.believed_is_recorded, compaction.recorded_tokens_after
@@ -178,7 +177,7 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
 
 
 def _format_without_before(compaction: RecordedCompaction, after: str) -> list[list[Run]]:
-    """Format a compaction at the start of a file, whose context before is not recorded."""
+    """Format a compaction at the start of a file, which does not hold the context before it."""
     tokens = compaction.event.pre_tokens if isinstance(compaction.event, Compaction) else None
     before = f"{tokens:,} by the file" if tokens else "unknown"
     return [
@@ -195,7 +194,7 @@ def _format_reuse(comparison: CompactionComparison) -> list[Run]:
         return [("nothing that is in the file was lost", MUTED)]
     if not comparison.reused_blocks:
         return [("none of it was needed later, as far as the recording shows", GOOD)]
-    copy_count = sum(bool(each.row_copies) for each in comparison.reused_blocks)
+    copy_count = sum(bool(block.row_copies) for block in comparison.reused_blocks)
     copies = f"; {copy_count:,} still in the context" if copy_count else ""
     return [(f"{pluralize(len(comparison.reused_blocks), 'block')} of it needed later", WARN), (copies, MUTED)]
 
@@ -226,7 +225,7 @@ def format_column_heads(width: int) -> list[Run]:
 
 
 def describe_message(facts: Facts, message: int, preview: Callable[[int, int], str]) -> tuple[str, str]:
-    """Return the kind and the text of a message; a message of results is described by its calls."""
+    """Return the kind and a preview of a message; the preview of a message of results is that of its first call."""
     results = [row for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_RESULT]
     if not results:
         return format_row_kind(facts, message), preview(message, -1)
@@ -237,7 +236,10 @@ def describe_message(facts: Facts, message: int, preview: Callable[[int, int], s
 def format_rows(
     comparison: CompactionComparison, preview: Callable[[int, int], str], width: int, height: int
 ) -> list[list[Run]]:
-    """Format the visible rows around the cursor; *preview* returns the first words of a message (-1) or block row."""
+    """Format the visible rows around the cursor.
+
+    *preview* returns the first words of a message, given with -1, or of one of its block rows.
+    """
     facts = comparison.compaction.session.facts
     first = comparison.compute_first_row(height)
     lines = []

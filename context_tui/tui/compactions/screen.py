@@ -1,4 +1,4 @@
-"""Screen of a recorded compaction: messages before and after in one list, and the summary beside what it replaced."""
+"""Screen of recorded compactions: the messages before and after, and the summary beside a message it replaced."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 Command = Callable[[], str]
 MAX_SHOWN_CHARS = 20_000
-"""Maximum number of characters shown of a message; the inspector shows all."""
+"""Maximum number of characters of a block that are shown; the inspector shows all."""
 HELP_NOTES = (
     "Before is the context of the last request before the compaction, after is that of the first request after it; one "
     "list shows both, in the order of the session.",
@@ -56,7 +56,7 @@ class CompactionsFound(Message):
 
 @dataclass
 class ReusedBlocksFound(Message):
-    """Posted when the later uses are found, by compaction."""
+    """Posted when the later uses of lost blocks are found; the blocks are grouped by compaction."""
 
     reused_blocks: Sequence[Sequence[ReusedBlock]]
 
@@ -114,7 +114,6 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         return self.comparisons[self.current_number]
 
     def compose(self) -> ComposeResult:
-        """Yield header, summary, categories beside the rows, text and footer."""
         yield LinesPane(self._format_header, id="cuts-header")
         yield LinesPane(self._format_summary, id="cuts-words")
         with Horizontal(id="cuts-top"):
@@ -130,11 +129,9 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         return [texts.format_header(self.comparison, width)] if self.comparisons else [[("Before and after", "bold")]]
 
     def _format_summary(self, width: int, _: int) -> list[list[Run]]:
-        return (
-            texts.format_summary(self.comparison, width)
-            if self.comparisons
-            else [[("reading the compactions…", MUTED)]]
-        )
+        if not self.comparisons:
+            return [[("reading the compactions…", MUTED)]]
+        return texts.format_summary(self.comparison, width)
 
     def _format_rows(self, width: int, height: int) -> list[list[Run]]:
         return texts.format_rows(self.comparison, self.reader.format_preview, width, height) if self.comparisons else []
@@ -143,18 +140,15 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         return texts.format_categories(self.comparison, width) if self.comparisons else []
 
     def on_mount(self) -> None:
-        """Find the compactions, then the later uses."""
-
         def work(job: ThreadJob) -> None:
             compactions = find_recorded_compactions(self.session)
             self.post_message(CompactionsFound(compactions))
             uses = build_use_index(self.session, job.checkpoint)
-            self.post_message(ReusedBlocksFound([find_reused_blocks(each, uses) for each in compactions]))
+            self.post_message(ReusedBlocksFound([find_reused_blocks(compaction, uses) for compaction in compactions]))
 
         start_work(self, "compactions", "read the compactions", work)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show a notice if the terminal is too small."""
         self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
         self._shown_position = None
         self.call_after_refresh(self.draw)
@@ -164,8 +158,8 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         count = len(event.compactions)
         self.comparisons = [CompactionComparison(each, number, count) for number, each in enumerate(event.compactions)]
         selected = self.controller.view.cursor.message
-        numbers = (number for number, each in enumerate(event.compactions) if each.message <= selected)
-        self.current_number = max(numbers, default=0)
+        earlier = (number for number, compaction in enumerate(event.compactions) if compaction.message <= selected)
+        self.current_number = max(earlier, default=0)
         self.run_waiting_actions()
         self.draw()
 
@@ -190,7 +184,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
             self.query_one(ReadingPane).show(self._build_text_parts())
 
     def _build_text_parts(self) -> Iterator[TextPart]:
-        """Build the message under the cursor, and beside it the summary that replaced it."""
+        """Build the message under the cursor and the summary, side by side if there is room."""
         message, summary = self.comparison.message, self.comparison.compaction.summary_message
         if message < 0:
             return iter([TextPart("The context before this compaction is not in the file.", "muted")])
@@ -224,18 +218,15 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
     # Keys
 
     def action_help(self) -> None:
-        """List all keys."""
         self.app.push_screen(HelpScreen([self, self.query_one(ReadingPane)], notes=HELP_NOTES))
 
     @when_ready
     def action_move(self, step: int) -> None:
-        """Move the cursor."""
         self.comparison.move_cursor(step)
         self.draw()
 
     @when_ready
     def action_other(self, step: int) -> None:
-        """Go to another compaction."""
         number, direction = self.current_number + step, "after" if step > 0 else "before"
         if 0 <= number < len(self.comparisons):
             self.current_number = number
@@ -290,5 +281,4 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         self.dismiss(go)
 
     def action_leave(self) -> None:
-        """Back to the inspector."""
         self.dismiss(None)

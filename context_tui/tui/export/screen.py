@@ -47,7 +47,7 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
     CSS_PATH = "export.tcss"
     VERTICAL_BREAKPOINTS = [(0, "-low"), (26, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Before the path's own keys, so that the footer shows them.
+        # With priority over the keys of the path, so that the footer shows them.
         Binding("down", "format(1)", "format", True, "↑↓", True, id="export-next", tooltip="Next format"),
         Binding("up", "format(-1)", "format", False, None, True, id="export-previous", tooltip="Previous format"),
         Binding("enter", "write", "write", priority=True, id="export-write", tooltip="Write the file"),
@@ -68,20 +68,18 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
         super().__init__()
         self.session = session
         self.formats = list_export_formats()
-        own_format = session.info.format
-        self.format = own_format if own_format in self.formats else DEFAULT_FORMAT
+        self.format = session.info.format if session.info.format in self.formats else DEFAULT_FORMAT
         self.result: ExportResult | None = None
         self._suggested_path = str(path or suggest_path(session, self.format))
         self._writing = False
         self._leftovers: list[Path] = []
         self._loss_texts: dict[str, str] = {}  # losses by format
-        # Kept here: results of threads may arrive while the screen is being removed.
+        # Attributes, since results of threads may arrive while the screen is being removed and queries fail.
         self._formats_label = Static("", id="export-formats", markup=False)
         self._status = Static("", id="export-status", markup=False)
         self._leftovers_label = Static("", id="export-leftovers", markup=False)
 
     def compose(self) -> ComposeResult:
-        """Yield the formats, the path, and a status line."""
         with VerticalScroll(id="export", can_focus=False):
             subject = f"the copy with {self.session.origin}" if self.session.origin else "the session, nothing"
             yield Label(sanitize_line(f"Export {subject} applied"), id="export-title", markup=False)
@@ -95,18 +93,16 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Show the formats, and focus the path."""
         self._show_formats()
         self.query_one(Input).focus()
         self._find_leftovers(Path(self._suggested_path).parent)
 
     def on_resize(self) -> None:
-        """Lay the formats out for the new width."""
         self.call_after_refresh(self._show_formats)
         self.call_after_refresh(self._scroll_to_file_name)
 
     def _scroll_to_file_name(self) -> None:
-        """Scroll the path to the file name, unless it was edited."""
+        """Scroll to the end of the path, unless it was edited."""
         path = self.query_one(Input)
         if path.value == self._suggested_path and path.cursor_at_end:
             path.action_home()
@@ -134,14 +130,13 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
         except (Error, OSError, ValueError) as error:
             self._loss_texts[name] = f"This session cannot be written: {error}"
         else:
-            more = f"; {len(losses) - MAX_NAMED_LOSSES:,} more" if len(losses) > MAX_NAMED_LOSSES else ""
-            loss_list = "; ".join(sanitize_line(each) for each in losses[:MAX_NAMED_LOSSES])
-            self._loss_texts[name] = f"Notes: {loss_list}{more}." if losses else f"{name} holds all of it."
+            suffix = f"; {len(losses) - MAX_NAMED_LOSSES:,} more" if len(losses) > MAX_NAMED_LOSSES else ""
+            loss_list = "; ".join(map(sanitize_line, losses[:MAX_NAMED_LOSSES]))
+            self._loss_texts[name] = f"Notes: {loss_list}{suffix}." if losses else f"{name} holds all of it."
         if self.result is None:
             self._show_formats()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer only actions that are possible before or after writing."""
         match action:
             case "write" | "format":
                 return self.result is None and not self._writing
@@ -152,11 +147,10 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
         return not (action == "close" and self._writing)
 
     def action_format(self, step: int) -> None:
-        """Choose the next format."""
         self.action_choose(self.formats[(self.formats.index(self.format) + step) % len(self.formats)])
 
     def action_choose(self, name: str) -> None:
-        """Choose a format; an unedited path follows it."""
+        """Choose a format; a path that was not edited is adapted to it."""
         if self.result is not None or self._writing:
             return
         self.format = name
@@ -170,7 +164,6 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
         self._set_status("")
 
     def action_write(self) -> None:
-        """Write the file."""
         if not self._writing:
             self._write(force=False)
 
@@ -221,9 +214,9 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
         for selector in ("#export-path", "#export-file", "#export-formats"):
             self.query_one(selector).display = False
         scroll = self.query_one("#export")
-        scroll.can_focus = True  # its keys scroll to what does not fit
+        scroll.can_focus = True  # so that its keys scroll a long result
         scroll.focus()
-        self.call_after_refresh(scroll.scroll_home, animate=False)  # after scrolls requested while writing
+        self.call_after_refresh(scroll.scroll_home, animate=False)  # after the scrolls that were requested before
         self._find_leftovers(result.path.parent)
 
     def _set_status(self, text: str, is_error: bool = False) -> None:
@@ -241,29 +234,27 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
         self.refresh_bindings()
 
     def action_remove_leftovers(self) -> None:
-        """Remove leftover folders that have not changed since."""
+        """Remove the leftover folders, except those that have changed since they were found."""
         removed_count = sum(map(remove_leftover, self._leftovers))
         self.notify(f"Removed {removed_count:,} of {pluralize(len(self._leftovers), 'folder')}", markup=False)
         self._find_leftovers(self._leftovers[0].parent)
 
     def action_copy(self) -> None:
-        """Copy the command."""
         if self.result:
             self.app.copy_to_clipboard(self.result.resume_command)
 
     def action_close(self) -> None:
-        """Close with the result, if any."""
         self.dismiss(self.result)
 
 
 class FileNameHighlighter(Highlighter):
-    """Highlighter that shows a file name character for character, with nothing hidden."""
+    """Highlighter that draws a path with all of its characters visible."""
 
     def __init__(self, path: Input) -> None:
         self._path = path
 
     def __call__(self, text: str | Text) -> Text:
-        """Return the text to draw in place of *text*, from which characters were already removed."""
+        """Return the text to draw in place of *text*, from which Textual has removed control characters."""
         return Text(make_visible(self._path.value), no_wrap=True, overflow="ignore", end="")
 
     def highlight(self, text: Text) -> None:

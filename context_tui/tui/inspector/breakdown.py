@@ -54,7 +54,7 @@ CHOOSE_TOOLTIP = "Show only these rows, or go to the message; again: show all ro
 MAX_LARGEST_BLOCKS, MAX_LISTED_FILES = 12, 20
 """Number of largest blocks and of files that are listed."""
 SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
-"""Names of categories that differ from those in the bar, which has less room."""
+"""Short names of categories that differ from those in the bar, which has less room."""
 NOT_IN_FILE_NOTE = (
     "not in the file: system prompt and tool definitions as far as the model got them and the session file does not"
     " hold them; "
@@ -68,9 +68,9 @@ RECORDED_SIZES_NOTE = "by recorded sizes: the same parts, by the sizes that the 
 class BreakdownRow:
     """Row of the breakdown, or a heading, or a line of prose.
 
-    A row filters the timeline by ``kind`` and ``value``. ``share`` is the share of the context, ``bar`` that of the
-    largest row, ``recorded`` the text in the column of recorded sizes. The ``note``, ``count`` and ``recorded`` of a
-    heading are the names of its columns; a line of prose has only a text.
+    A row filters the timeline by ``kind`` and ``value``. ``share`` is relative to the context, ``bar`` to the largest
+    row of the section, ``recorded`` the text in the column of recorded sizes. In a heading, ``note``, ``count`` and
+    ``recorded`` are the names of columns; a line of prose has only a text.
     """
 
     text: str
@@ -95,54 +95,56 @@ class BreakdownRow:
 def build_breakdown_rows(
     context: Context, sizes: ContextSizes, by_size: bool = True, opened: Container[str] = ()
 ) -> list[BreakdownRow]:
-    """Build all sections with their headings, each largest first or in the order of the file; *opened* categories
-    with their parts.
+    """Build all sections with their headings, each largest first or in the order of the file.
+
+    The parts of *opened* categories are listed below them.
     """
     facts, parts, column = context.facts, sizes.breakdown, format_token_column(sizes.token_table)
     total = sum(parts.by_category.values())
-    real = sizes.suggested_sizes.by_category if sizes.suggested_sizes else None
-    rows = [BreakdownRow("by category", note=column, recorded="by recorded sizes" if real else "")]
+    recorded_sizes = sizes.suggested_sizes.by_category if sizes.suggested_sizes else None
+
+    def build_section(
+        pairs: Iterable[tuple[int, BreakdownRow]], title: str, count: str, empty_text: str, note: str = column
+    ) -> list[BreakdownRow]:
+        section_rows = _sort_rows(pairs, total, by_size) or [BreakdownRow(empty_text)]
+        return [BreakdownRow(title, count=count, note=note), *section_rows]
+
+    rows = [BreakdownRow("by category", note=column, recorded="by recorded sizes" if recorded_sizes else "")]
     if not total:
         rows.append(BreakdownRow("no messages in this context"))
-    rows += _open_rows(_sort_rows(_build_category_rows(parts, total, real), by_size), sizes.prompt, opened)
+    rows += _open_rows(_sort_rows(_build_category_rows(parts, recorded_sizes), total, by_size), sizes.prompt, opened)
     if parts.by_category.get("not_in_file"):
         source = NOT_IN_FILE_BY_MODEL if sizes.token_table else NOT_IN_FILE_BY_FIRST_REQUEST
         rows.append(BreakdownRow(NOT_IN_FILE_NOTE + source))
     if sizes.token_table:
         rows.append(BreakdownRow(f"sizes by {sizes.token_table.description}; R changes the token measure"))
-    if real:
+    if recorded_sizes:
         rows.append(BreakdownRow(RECORDED_SIZES_NOTE))
     if total and sizes.suggested_sizes and sizes.suggested_sizes.reason:
         rows.append(BreakdownRow(f"by recorded sizes: unknown, {sizes.suggested_sizes.reason}"))
     if parts.diagnosis:
         rows.append(BreakdownRow(f"koda's diagnosis: {parts.diagnosis}"))
     rows += _build_cause_rows(sizes.estimate_check) if sizes.estimate_check else []
-    tools = _sort_rows(_build_tool_rows(facts, parts, total), by_size)
-    rows += [BreakdownRow("results by tool", count="calls", note=column), *(tools or [BreakdownRow("no tool calls")])]
-    files = _sort_rows(_build_file_rows(facts, parts, total), by_size)
-    rows += [
-        BreakdownRow("results by file", count="reads", note=column),
-        *(files or [BreakdownRow("no file was read")]),
-    ]
-    largest = _sort_rows(build_largest_block_rows(context, total, token_table=sizes.token_table), by_size)
-    rows += [BreakdownRow("largest blocks", count="message", note=column), *(largest or [BreakdownRow("no blocks")])]
-    reads = _sort_rows(_build_repeated_read_rows(facts, parts, total), by_size)
-    unit = format_token_unit(sizes.token_table)
-    rows.append(BreakdownRow("lines read again", count="reads", note=f"{unit} repeated"))
-    return [*rows, *(reads or [BreakdownRow("no line was read again")])]
+    rows += build_section(_build_tool_rows(facts, parts), "results by tool", "calls", "no tool calls")
+    rows += build_section(_build_file_rows(facts, parts), "results by file", "reads", "no file was read")
+    largest = build_largest_block_rows(context, token_table=sizes.token_table)
+    rows += build_section(largest, "largest blocks", "message", "no blocks")
+    repeated, unit = _build_repeated_read_rows(facts, parts), format_token_unit(sizes.token_table)
+    return rows + build_section(repeated, "lines read again", "reads", "no line was read again", f"{unit} repeated")
 
 
-def _sort_rows(rows: Iterable[tuple[int, BreakdownRow]], by_size: bool) -> list[BreakdownRow]:
-    """Sort rows by size, or by the position that comes with each."""
-    pairs = sorted(rows, key=lambda each: each[0])
+def _sort_rows(pairs: Iterable[tuple[int, BreakdownRow]], total: int, by_size: bool) -> list[BreakdownRow]:
+    """Sort rows by size or by the position given with each, and set their shares of *total* and their bars."""
+    sorted_pairs = sorted(pairs, key=lambda pair: pair[0])
+    rows = [replace(row, share=(row.tokens or 0) / total if total else 0.0) for _, row in sorted_pairs]
     if by_size:
-        pairs.sort(key=lambda each: -(each[1].tokens or 0))
-    largest = max((row.tokens or 0 for _, row in pairs), default=0) or 1
-    return [replace(row, bar=(row.tokens or 0) / largest) for _, row in pairs]
+        rows.sort(key=lambda row: -(row.tokens or 0))
+    largest = max((row.tokens or 0 for row in rows), default=0) or 1
+    return [replace(row, bar=(row.tokens or 0) / largest) for row in rows]
 
 
 def _open_rows(rows: list[BreakdownRow], prompt: PromptShares | None, opened: Container[str]) -> Iterator[BreakdownRow]:
-    """Yield the rows of categories; system prompt and tools can be opened where their parts are known."""
+    """Yield the rows of categories; the system prompt and the tools can be opened if their parts are known."""
     parts: dict[str, list[BreakdownRow]] = {}
     if prompt:
         parts["system"] = [BreakdownRow(f"  {name}", "open", "system", "", tokens) for name, tokens in prompt.system]
@@ -153,17 +155,17 @@ def _open_rows(rows: list[BreakdownRow], prompt: PromptShares | None, opened: Co
             for tool in prompt.tools
         ]
     for row in rows:
-        own = parts.get(row.value, [])
-        yield replace(row, kind="open") if own else row
+        part_rows = parts.get(row.value, [])
+        yield replace(row, kind="open") if part_rows else row
         if row.value in opened:
-            total, largest = row.tokens or 1, max((each.tokens or 0 for each in own), default=0) or 1
-            for each in own:
-                tokens = each.tokens or 0
-                yield replace(each, share=row.share * tokens / total, bar=tokens / largest)
+            total, largest = row.tokens or 1, max((part.tokens or 0 for part in part_rows), default=0) or 1
+            for part in part_rows:
+                tokens = part.tokens or 0
+                yield replace(part, share=row.share * tokens / total, bar=tokens / largest)
 
 
 def _build_category_rows(
-    parts: Breakdown, total: int, recorded_sizes: Mapping[str, int | None] | None
+    parts: Breakdown, recorded_sizes: Mapping[str, int | None] | None
 ) -> Iterable[tuple[int, BreakdownRow]]:
     for place, (name, category_style) in enumerate(CATEGORY_STYLES.items()):
         tokens = parts.by_category.get(name, 0)
@@ -173,13 +175,12 @@ def _build_category_rows(
                 size = recorded_sizes.get(name)
                 recorded = "unknown" if size is None else f"{size:,}"
             kind = "" if name in ("system", "tools", "not_in_file") else "category"
-            share = tokens / total if total else 0.0
-            values = category_style.name, kind, name, "", tokens, share
+            values = category_style.name, kind, name, "", tokens
             yield place, BreakdownRow(*values, category=name, recorded=recorded)
 
 
 def _build_cause_rows(estimate_check: EstimateCheck) -> list[BreakdownRow]:
-    """Explain a large difference between the estimate and the recorded size."""
+    """Explain the difference between the estimate and the recorded size by its causes; empty if it is small."""
     error = format_estimate_error(estimate_check)
     if not error:
         return []
@@ -193,24 +194,21 @@ def _build_cause_rows(estimate_check: EstimateCheck) -> list[BreakdownRow]:
     return rows
 
 
-def _build_tool_rows(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, BreakdownRow]]:
+def _build_tool_rows(facts: Facts, parts: Breakdown) -> Iterable[tuple[int, BreakdownRow]]:
     places = {name: place for place, name in enumerate(facts.tools)}
-    for each in parts.by_tool:
-        name, calls = each.tool or "(call not in the file)", f"{each.calls:,}"
-        share = each.result_tokens / total if total else 0.0
-        kind = "tool" if each.tool else ""
-        yield places.get(each.tool, -1), BreakdownRow(name, kind, each.tool, calls, each.result_tokens, share)
+    for tool in parts.by_tool:
+        name, kind = tool.tool or "(call not in the file)", "tool" if tool.tool else ""
+        yield places.get(tool.tool, -1), BreakdownRow(name, kind, tool.tool, f"{tool.calls:,}", tool.result_tokens)
 
 
-def _build_file_rows(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, BreakdownRow]]:
+def _build_file_rows(facts: Facts, parts: Breakdown) -> Iterable[tuple[int, BreakdownRow]]:
     places = {path: place for place, path in enumerate(facts.paths)}
-    for each in parts.by_file[:MAX_LISTED_FILES]:
-        share = each.tokens / total if total else 0.0
-        yield places[each.path], BreakdownRow(each.path, "path", each.path, f"{each.reads:,}", each.tokens, share)
+    for file in parts.by_file[:MAX_LISTED_FILES]:
+        yield places[file.path], BreakdownRow(file.path, "path", file.path, f"{file.reads:,}", file.tokens)
 
 
 def build_largest_block_rows(
-    context: Context, total: int, count: int = MAX_LARGEST_BLOCKS, token_table: TokenTable | None = None
+    context: Context, count: int = MAX_LARGEST_BLOCKS, token_table: TokenTable | None = None
 ) -> Iterable[tuple[int, BreakdownRow]]:
     """Build the rows of the largest blocks, by a token measure or by ``bytes/4``."""
     facts, replaced, totals = context.facts, context.replacements, index_context(context).tokens
@@ -230,9 +228,8 @@ def build_largest_block_rows(
     for tokens, place, message, row in sorted(largest, reverse=True):
         if tokens:
             category = categorize_block(facts, message, row)
-            share = tokens / total if total else 0.0
-            (text, path), at = _describe_block(facts, row, category), f"#{message:,}"
-            values = text, "message", path, at, tokens, share
+            text, path = _describe_block(facts, row, category)
+            values = text, "message", path, f"#{message:,}", tokens
             yield -place, BreakdownRow(*values, category=category, message=message, block=row)
 
 
@@ -245,16 +242,16 @@ def _describe_block(facts: Facts, row: int, category: str) -> tuple[str, str]:
     return f"{name}: {facts.tool_name(row)}" if facts.kind[row] == Kind.TOOL_USE else name, ""
 
 
-def _build_repeated_read_rows(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, BreakdownRow]]:
+def _build_repeated_read_rows(facts: Facts, parts: Breakdown) -> Iterable[tuple[int, BreakdownRow]]:
     places = {path: place for place, path in enumerate(facts.paths)}
-    for read in (each for each in parts.duplicate_reads if each.wasted):
-        share = read.wasted / total if total else 0.0
-        yield places[read.path], BreakdownRow(read.path, "path", read.path, f"{read.count:,}", read.wasted, share)
+    for read in parts.duplicate_reads:
+        if read.wasted:
+            yield places[read.path], BreakdownRow(read.path, "path", read.path, f"{read.count:,}", read.wasted)
 
 
 COUNT_WIDTH = 8
 RECORDED_WIDTH, SHORT_RECORDED_WIDTH, WIDE_RECORDED_FROM = 19, 12, 70
-"""Cells of the column of recorded sizes: at least WIDE cells, and below that width."""
+"""Cells of the column of recorded sizes: in a view of at least ``WIDE_RECORDED_FROM`` cells, and in a narrower one."""
 NUMBERS_WIDTH = 17
 """Cells of tokens and share."""
 MIN_NAME_WIDTH, MIN_BAR_WIDTH = 16, 3
@@ -262,7 +259,7 @@ MIN_NAME_WIDTH, MIN_BAR_WIDTH = 16, 3
 
 
 def _format_row_text(row: BreakdownRow, width: int, call: str) -> str:
-    """Format the subject of a row: a path from its end, a result without a path by its call."""
+    """Format the subject of a row; a path is cut at its start, and a result without a path is named by its *call*."""
     if row.kind == "path":
         return shorten_path(row.value, width)
     if row.kind == "message" and row.value:
@@ -278,9 +275,7 @@ def format_row_line(
 ) -> list[Run]:
     """Format a row in *width* cells: subject, count, tokens, share and a bar, which is dropped first.
 
-    Args:
-        call: the call of a result in one line, if known.
-        is_chosen: whether the timeline is filtered by this row.
+    *call* is the call of a result on one line; with *is_chosen*, the timeline is filtered by this row.
     """
     if row.tokens is None:
         if row.note:
@@ -389,10 +384,9 @@ class BreakdownView(ScrollView, can_focus=True):
         row_filter: filters.RowFilter = NO_FILTER,
         reader: MessageReader | None = None,
     ) -> None:
-        """Show the parts of a context; *row_filter* is the one that the timeline is filtered by.
+        """Show the parts of a context, and mark the row that *row_filter*, the filter of the timeline, selects.
 
-        Args:
-            reader: reader of the context's session, for the calls of the largest results.
+        *reader* reads the calls of the largest results.
         """
         self._reader = reader
         shown_context, shown_sizes = self._context_and_sizes or (None, None)
@@ -411,8 +405,8 @@ class BreakdownView(ScrollView, can_focus=True):
         order = "largest first (s)" if self.by_size else "in the order of the file (s)"
         total = sum(self._context_and_sizes[1].breakdown.by_category.values())
         title = f"where the context went: {format_token_unit(self._context_and_sizes[1].token_table)} {total:,} tokens"
-        ways = (f"{title}, {order}", f"{title}, s sorts", title)
-        self.border_title = Content(choose_form(ways, self._width - 4))
+        forms = (f"{title}, {order}", f"{title}, s sorts", title)
+        self.border_title = Content(choose_form(forms, self._width - 4))
         self.virtual_size = Size(0, len(self.rows))
         same = (number for number, row in enumerate(self.rows) if row.kind and row.subject == subject)
         self.cursor = next(same, self._find_choosable_row(min(self.cursor, len(self.rows) - 1), 1))
@@ -426,20 +420,18 @@ class BreakdownView(ScrollView, can_focus=True):
                 yield row
 
     def _find_choosable_row(self, number: int, step: int) -> int:
-        """Find the nearest row that can be chosen, in the direction of the step first."""
-        forward = range(number, len(self.rows)) if step > 0 else range(number, -1, -1)
-        backward = range(number, -1, -1) if step > 0 else range(number, len(self.rows))
-        numbers = (each for each in (*forward, *backward) if 0 <= each < len(self.rows) and self.rows[each].kind)
-        return next(numbers, 0)
+        """Find the nearest row that can be chosen, in the direction of the step if possible."""
+        later, earlier = range(number, len(self.rows)), range(number, -1, -1)
+        candidates = (*later, *earlier) if step > 0 else (*earlier, *later)
+        choosable = (row for row in candidates if 0 <= row < len(self.rows) and self.rows[row].kind)
+        return next(choosable, 0)
 
     def on_resize(self) -> None:
-        """Lay the rows out for the new width."""
         if self._width != self.scrollable_content_region.width:
             self._width = self.scrollable_content_region.width
             self._update_rows()
 
     def render_line(self, y: int) -> Strip:
-        """Draw one row."""
         number, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         style = self.visual_style
         if number >= len(self.rows) or not width:
@@ -462,7 +454,6 @@ class BreakdownView(ScrollView, can_focus=True):
         return reader.format_preview(row.message, row.block)
 
     def watch_cursor(self, old: int, new: int) -> None:
-        """Redraw two rows, and keep the cursor visible."""
         self.refresh_line(old)
         self.refresh_line(new)
         self.scroll_to_region(Region(0, new, 1, 1), animate=False)
@@ -492,7 +483,6 @@ class BreakdownView(ScrollView, can_focus=True):
         self._update_rows()
 
     def on_click(self, event: events.Click) -> None:
-        """Choose the clicked row."""
         number = event.y - self.gutter.top + self.scroll_offset.y
         if 0 <= number < len(self.rows) and self.rows[number].kind:
             self.cursor = number

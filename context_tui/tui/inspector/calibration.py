@@ -1,4 +1,4 @@
-"""Calibration of token estimates by the recorded sizes of each model."""
+"""Screen of the calibration: factors and errors of token estimates, by model."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ ABOUT_NOTE = (
 
 def build_calibration_parts(token_table: TokenTable) -> Iterator[TextPart]:
     """Format the factors and errors of each model."""
-    for each in token_table.calibrations:
-        requests = pluralize(each.requests, "request")
-        yield TextPart(f"{make_visible(each.model) or 'model unknown'}: {requests} with a size", "heading")
-        if each.usable:
-            yield TextPart(f"calibrated by {pluralize(each.factors.intervals, 'step')} from one request to the next")
+    for calibration in token_table.calibrations:
+        requests, factors = pluralize(calibration.requests, "request"), calibration.factors
+        yield TextPart(f"{make_visible(calibration.model) or 'model unknown'}: {requests} with a size", "heading")
+        if calibration.usable:
+            yield TextPart(f"calibrated by {pluralize(factors.intervals, 'step')} from one request to the next")
         else:
-            yield TextPart(f"not calibrated: {each.reason}; {each.fallback} are used")
-        for name, errors in (("error", each.error), ("error of bytes / 4", each.error_bytes4)):
+            yield TextPart(f"not calibrated: {calibration.reason}; {calibration.fallback} are used")
+        for name, errors in (("error", calibration.error), ("error of bytes / 4", calibration.error_bytes4)):
             if errors is not None:
                 shares = f"{_format_error(errors.median)} median, {_format_error(errors.p95)} at the 95th percentile"
                 yield _build_row_part(name, shares)
-        yield from _build_factor_parts(each.factors)
-        tokens = token_table.not_in_file.get(each.model)
+        yield from _build_factor_parts(factors)
+        tokens = token_table.not_in_file.get(calibration.model)
         text = UNKNOWN_NOTE if tokens is None else f"{tokens:,} tokens: the median of recorded − calibrated"
         yield _build_row_part("not in the file", text)
         yield TextPart("")
@@ -83,7 +83,7 @@ def _build_factor_parts(factors: Factors) -> Iterator[TextPart]:
 
 
 class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
-    """Calibrations of a session, computed in a thread unless they are known."""
+    """Calibrations of a session, computed in a thread unless a token table is given."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss", "close", key_display="esc", id="calibration-close", tooltip="Back"),
@@ -91,7 +91,7 @@ class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
 
     @dataclass
     class CalibrationsComputed(Message):
-        """The calibrations are computed."""
+        """Posted when the calibrations have been computed."""
 
         token_table: TokenTable
 
@@ -102,7 +102,6 @@ class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
         self.session, self.token_table = session, token_table
 
     def on_mount(self) -> None:
-        """Compute the calibrations unless they are known."""
         if self.token_table is not None:
             return
 
@@ -121,7 +120,7 @@ class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
 
 
 def build_screen(controller: Controller) -> CalibrationScreen:
-    """Build the screen for the open session, as far as it is read.
+    """Build the screen for the open session, as far as it has been read.
 
     Raises:
         CommandRefused: the session has no messages.
@@ -129,5 +128,5 @@ def build_screen(controller: Controller) -> CalibrationScreen:
     session = controller.recorded_session
     if not len(session):
         raise CommandRefused("No messages in this session")
-    sizes = controller.token_table if session.facts is controller.view.session.facts else None
-    return CalibrationScreen(session, sizes if sizes and sizes.measure is TokenMeasure.CALIBRATED else None)
+    table = controller.token_table if session.facts is controller.view.session.facts else None
+    return CalibrationScreen(session, table if table and table.measure is TokenMeasure.CALIBRATED else None)

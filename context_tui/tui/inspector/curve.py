@@ -14,9 +14,9 @@ from context_tui.tui.widgets.canvas import Canvas, count_eighths
 from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, Run, build_lines
 
 MIN_TITLED_HEIGHT = 3
-"""Minimum number of lines for a curve with a title."""
+"""Minimum number of lines of a curve with a title."""
 FLAT_SHARE = 0.02
-"""Share of the largest value below which differences are not drawn."""
+"""Differences below this share of the largest value are not drawn."""
 
 
 def find_nearest(values: Sequence[float], current: float) -> int:
@@ -29,13 +29,13 @@ def compute_bar_heights(tokens: Sequence[int], rows: int) -> list[int]:
     low, high = min(tokens), max(tokens)
     if high - low < high * FLAT_SHARE:
         return [rows * 8] * len(tokens)
-    return [max(count_eighths(each, high, rows), 1) for each in tokens]
+    return [max(count_eighths(value, high, rows), 1) for value in tokens]
 
 
 def draw_curve(
     name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, width: int, height: int, unit: str = ""
 ) -> list[list[Run]]:
-    """Draw the curve in *height* lines: a title from three lines on, bars with their scale, and the values."""
+    """Draw the curve in *height* lines: a title if there are at least three, bars with their scale, and the values."""
     if not values or len(values) != len(tokens) or height < 2 or width < 24:
         return []
     name = name.rpartition(".")[2]
@@ -44,13 +44,14 @@ def draw_curve(
         forms = (f"{name} does not change the next request", f"no effect of {name}", "no effect")
         return [[(choose_form(forms if len(tokens) > 1 else ("only one value",), width), MUTED)]]
     numbers = [float(value) for value in values]
-    here = find_nearest(numbers, float(current)) if current is not None else -1
+    current_column = find_nearest(numbers, float(current)) if current is not None else -1
     top, bottom, label = int(height >= MIN_TITLED_HEIGHT), height - 2, len(f"{high:,}") + 1
     step = max(1, min(6, (width - label) // len(tokens)))
     indices = list(range(len(tokens)))
     if len(tokens) > width - label:
         indices = [index * (len(tokens) - 1) // (width - label - 1) for index in range(width - label)]
-        here = min(range(len(indices)), key=lambda column: abs(indices[column] - here)) if here >= 0 else -1
+        if current_column >= 0:
+            current_column = find_nearest(indices, current_column)
     canvas = Canvas(width, height)
     if top:
         titles = (f"next request by {name}: ~{low:,} to ~{high:,} tokens", f"next request by {name}, tokens")
@@ -58,9 +59,9 @@ def draw_curve(
     canvas.write(0, bottom, "0".rjust(label - 1), MUTED)
     canvas.write(0, top, f"{high:,}", MUTED)
     for column, tall in enumerate(compute_bar_heights([tokens[index] for index in indices], bottom - top + 1)):
-        style = f"bold {PRIMARY}" if column == here else MUTED
+        style = f"bold {PRIMARY}" if column == current_column else MUTED
         canvas.draw_column(label + column * step, bottom, tall, style, step)
-    _draw_axis(canvas, values, current, label, step * len(indices), here * step + step // 2, unit)
+    _draw_axis(canvas, values, current, label, step * len(indices), current_column * step + step // 2, unit)
     return canvas.get_lines()
 
 
@@ -71,22 +72,20 @@ def _format_setting_value(value: Any) -> str:
 def _draw_axis(
     canvas: Canvas, values: Sequence[Any], current: Any, label: int, width: int, current_cell: int, unit: str
 ) -> None:
-    """Draw the ends of the range with their unit, and the current value under its bar; without a title, the meaning of
-    the bars too.
-    """
+    """Draw the ends of the range, and the current value below its bar; in a curve without a title, also its meaning."""
     first, last, y = _format_setting_value(values[0]), _format_setting_value(values[-1]), canvas.height - 1
-    mark = f"▲ {_format_setting_value(current)}" if current_cell >= 0 else ""
-    at = max(0, min(current_cell, width - len(mark)))
-    right = choose_form((f"{last} {unit}", last, ""), width - at - len(mark) - 1)
-    if unit and mark and unit not in right and label + at + len(mark) + 1 + len(unit) <= canvas.width:
-        mark, right = f"{mark} {unit}", ""
-    if len(first) < at:
+    pointer = f"▲ {_format_setting_value(current)}" if current_cell >= 0 else ""
+    start = max(0, min(current_cell, width - len(pointer)))
+    right = choose_form((f"{last} {unit}", last, ""), width - start - len(pointer) - 1)
+    if unit and pointer and unit not in right and label + start + len(pointer) + 1 + len(unit) <= canvas.width:
+        pointer, right = f"{pointer} {unit}", ""
+    if len(first) < start:
         canvas.write(label, y, first, MUTED)
-    canvas.write(label + at, y, mark, f"{BOLD} {PRIMARY}")
+    canvas.write(label + start, y, pointer, f"{BOLD} {PRIMARY}")
     canvas.write(label + width - len(right), y, right, MUTED)
-    end, about = label + max(width, at + len(mark)), "  next request"
-    if canvas.height < MIN_TITLED_HEIGHT and end + len(about) <= canvas.width:
-        canvas.write(end, y, about, MUTED)
+    stop, meaning = label + max(width, start + len(pointer)), "  next request"
+    if canvas.height < MIN_TITLED_HEIGHT and stop + len(meaning) <= canvas.width:
+        canvas.write(stop, y, meaning, MUTED)
 
 
 class CurveView(Widget):
@@ -115,12 +114,11 @@ class CurveView(Widget):
             self.refresh()
 
     def clear(self) -> None:
-        """Clear the curve until there is another one."""
+        """Clear the curve."""
         if self._values:
             self.show("", (), (), None)
 
     def render(self) -> Content:
-        """Draw the curve for this size."""
         width, height = self.content_size.width, min(self.content_size.height, 5)
         lines = draw_curve(self.setting_name, self._values, self._tokens, self._current, width, height, self._unit)
         return build_lines(lines)

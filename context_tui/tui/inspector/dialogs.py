@@ -1,4 +1,4 @@
-"""Dialogs of the inspector, and the actions that their answers lead to."""
+"""Dialogs of the inspector, and what is done with their answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def list_commands(inspector: InspectorScreen) -> Iterator[SystemCommand]:
-    """Yield the sweep and the policies without a digit, for the command palette."""
+    """Yield the commands of the palette that have no key: the sweep, and the policies without a digit."""
     sweep = "Sweep: Replay the policy at many settings and find the best ones"
     yield SystemCommand(sweep, "No key", partial(inspector.action_full_screen, "sweep"))
     for name in (*islice(LISTED_POLICIES, MAX_POLICY_DIGIT, None), *PRESETS):
@@ -62,7 +62,7 @@ async def set_window(inspector: InspectorScreen) -> None:
 
 
 async def save_policy_settings(inspector: InspectorScreen) -> None:
-    """Ask for a name and save the settings of the policy under it, for ``-P``."""
+    """Ask for a name, and save the settings of the policy under it, as a name for ``-P``."""
     policy = inspector.view.policy
     saved = SavedSettings(policy, tuple(format_assignments(inspector.view.get_settings(policy))))
     name = await inspector.app.push_screen_wait(build_name_prompt(policy, list(POLICIES)))
@@ -78,7 +78,7 @@ async def save_policy_settings(inspector: InspectorScreen) -> None:
 
 
 def choose_filter(inspector: InspectorScreen) -> None:
-    """Open the filters, and list the rows of the one that is chosen."""
+    """Let the user choose a filter, and list its rows."""
     view, controller = inspector.view, inspector.controller
     rows, marker = controller.rows, controller.build_filter_marker()
     verdicts = find_possible_verdicts(marker, len(rows.first))
@@ -104,11 +104,11 @@ async def apply_plan(inspector: InspectorScreen) -> None:
     if copy is not None and copy is not inspector.view.session:
         inspector.run_command(inspector.controller.show_applied_copy, plan, copy)
         if not inspector.query_one("#left").display:
-            inspector.close_detail()  # the result is shown above the timeline
+            inspector.close_detail()  # the result is shown above the timeline, which is hidden
 
 
 async def export_session(inspector: InspectorScreen) -> bool:
-    """Export the session, after an offer to apply the plan to a session that is as recorded; return whether it was."""
+    """Export the session, and return whether it was exported; offer to apply the plan first if none is applied."""
     from context_tui.tui.export.screen import ExportScreen
 
     if not inspector.view.session.origin:
@@ -125,13 +125,13 @@ async def export_session(inspector: InspectorScreen) -> bool:
 
 
 async def confirm_close(inspector: InspectorScreen, prompt: ChoicePrompt) -> bool:
-    """Ask whether the session may be closed; export it first where that is the answer."""
+    """Ask whether the session may be closed, and export it first if the user wants to."""
     answer = await inspector.app.push_screen_wait(prompt)
     return await export_session(inspector) if answer == "export" else answer == "quit"
 
 
 async def leave(inspector: InspectorScreen) -> None:
-    """Exit; ask first if a result or a draft would be lost, also in the sessions below this one."""
+    """Exit; ask first if a result or a draft of any open session would be lost."""
     drafts = inspector.drafts.unaccepted_count
     for screen in reversed(inspector.app.screen_stack):
         if isinstance(screen, type(inspector)):
@@ -139,12 +139,12 @@ async def leave(inspector: InspectorScreen) -> None:
             prompt = build_quit_prompt(unexported, drafts) if unexported or drafts else None
             if prompt is not None and not await confirm_close(screen, prompt):
                 return
-            drafts = 0  # they belong to the application: one question is enough
+            drafts = 0  # ask only once about the drafts of all sessions
     inspector.app.exit()
 
 
 def request_subagents(inspector: InspectorScreen, message: int) -> bool:
-    """Request the sessions of the subagents that a message called; return whether any are found."""
+    """Request to open the subagents that a message called; return False if it called none."""
     if message >= len(inspector.view.session):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Counts of the rows that each filter would list, computed in slices so that long sessions do not block the screen."""
+"""Numbers of rows that each filter would list, counted in slices so that long sessions do not block the screen."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from context_tui.tui.timeline.marks import VERDICT_LABELS, RowMarker
 from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
 
 SLICE_ROWS = 512
-"""Rows that are counted between two checks of the clock."""
+"""Number of rows that are counted between two checks of the clock."""
 
 
 class FilterCounts:
-    """Counts of one view's rows by their traits. ``counted_rows`` is the number of rows counted so far."""
+    """Numbers of rows of one view by their traits; ``counted_rows`` is the number of rows counted so far."""
 
     def __init__(self, rows: TimelineRows, marker: RowMarker, path: str = "") -> None:
         self.counted_rows = 0
@@ -33,7 +33,7 @@ class FilterCounts:
         self._counts_by_traits = Counter[RowTraits]()
 
     def advance(self, seconds: float = inf) -> bool:
-        """Count for about this many seconds; return whether all rows are counted."""
+        """Count for about *seconds*, and return whether all rows are counted."""
         until = time.perf_counter() + seconds
         while self._next_row < self._row_count:
             self._count_rows(range(self._next_row, min(self._next_row + SLICE_ROWS, self._row_count)))
@@ -44,7 +44,7 @@ class FilterCounts:
     def count_matching(self, row_filter: RowFilter) -> int:
         """Return how many of the counted rows a filter lists."""
         tool = find_tool_number(self._marker.context.facts, row_filter.tool) if row_filter.tool else -1
-        return sum(count for each, count in self._counts_by_traits.items() if row_filter.matches(each, tool))
+        return sum(count for traits, count in self._counts_by_traits.items() if row_filter.matches(traits, tool))
 
     def _count_rows(self, span: range) -> None:
         rows, marker, path, counts = self._rows, self._marker, self._path, self._counts_by_traits
@@ -53,17 +53,15 @@ class FilterCounts:
             message, block = rows.message[row], rows.block[row]
             if block >= WHOLE_MESSAGE:
                 kinds, tools = find_row_traits(facts, message, block, path)
-                word = marker.find_mark(message, block).verdict
+                verdict = marker.find_mark(message, block).verdict
                 size = bisect_right(SIZE_STEPS, count_shown_tokens(rows, marker, row))
-                counts[RowTraits(kinds, tools, word, SIZE_STEPS[size - 1] if size else 0, bool(tools))] += 1
+                counts[RowTraits(kinds, tools, verdict, SIZE_STEPS[size - 1] if size else 0, bool(tools))] += 1
         self.counted_rows = sum(counts.values())
         self._next_row = span.stop
 
 
 def find_possible_verdicts(marker: RowMarker, messages: int) -> list[str]:
-    """Return the verdicts that rows of the session can have, in the order of the legend. Rows are not examined: some
-    verdicts may have none.
-    """
+    """Return the verdicts that rows may have, in the order of the legend, without examining the rows."""
     plan, context = marker.plan, marker.context
     verdicts = {"kept"} | set(marker.applied_marks.values())
     if plan is not None:
@@ -73,11 +71,11 @@ def find_possible_verdicts(marker: RowMarker, messages: int) -> list[str]:
         verdicts |= {"gone"} if context.replacements else set()
     verdicts |= {"before"} if len(context.order) < context.at else set()
     verdicts |= {"after"} if context.at < messages else set()
-    return [word for word in (*VERDICT_LABELS, "kept") if word in verdicts]
+    return [verdict for verdict in (*VERDICT_LABELS, "kept") if verdict in verdicts]
 
 
 def _find_block_actions(marker: RowMarker, plan: Plan) -> set[str]:
-    """Return the actions on blocks of messages that stay."""
+    """Return the actions of a plan on blocks of messages that it does not drop."""
     if not plan.dropped_ranges:
         return {change.action for change in plan.changes.values()}
     owner = marker.context.facts.block_message

@@ -24,17 +24,17 @@ from context_tui.tui.timeline.marks import VERDICT_GLYPHS
 from context_tui.tui.widgets.styled_text import MUTED, Run, pad_runs
 
 INITIAL_COUNT_S, COUNT_SLICE_S, COUNT_PAUSE_S = 0.02, 0.008, 0.01
-"""Seconds of counting before the list is shown, then in one slice, and between two slices: keys come first."""
+"""Seconds of counting before the list is shown; seconds of a later slice, and of the pause after it for keys."""
 LINE_WIDTH, COUNT_WIDTH = 48, 9
 """Cells of a choice, and of the number at its end."""
 SURROUNDING_LINES = 8
-"""Lines of the dialog besides the list, and lines of the screen that stay free."""
+"""Lines of the screen without the list: other lines of the dialog, and lines around it."""
 
 FilterChoice = tuple[str, str | int]
 
 
 class FilterLine(NamedTuple):
-    """Line of the list: a condition with its name, or a heading without a condition."""
+    """Line of the list: a condition (``choice``) with its name, or a heading."""
 
     text: str
     choice: FilterChoice | None = None
@@ -44,13 +44,7 @@ class FilterLine(NamedTuple):
 def build_filter_lines(
     facts: Facts, current_filter: RowFilter, verdicts: list[str], policy: str, *, applied: bool = False
 ) -> Iterator[FilterLine]:
-    """Build the lines of all filters that can be chosen.
-
-    Args:
-        verdicts: verdicts that rows can have.
-        policy: the policy of the verdicts.
-        applied: whether the plan was applied.
-    """
+    """Build the lines of all conditions; *verdicts* are those that rows may have, by a plan of *policy*."""
     yield FilterLine("everything", ("", ""))
     yield FilterLine("kind")
     yield from (FilterLine(get_kind_label(kind), ("category", kind)) for kind in ROW_KINDS)
@@ -71,7 +65,7 @@ def build_filter_lines(
 
 
 def draw_filter_line(line: FilterLine, is_active: bool, count: int | None) -> list[Run]:
-    """Draw a line in ``LINE_WIDTH`` cells; without a *count* it is still being counted, and a count of 0 is dim."""
+    """Draw a line in ``LINE_WIDTH`` cells with the *count* of its rows, None while they are being counted."""
     if line.choice is None:
         return [(f"{line.text} {'─' * (LINE_WIDTH - len(line.text) - 6)} rows", MUTED)]
     room = LINE_WIDTH - COUNT_WIDTH - 2
@@ -83,7 +77,7 @@ def draw_filter_line(line: FilterLine, is_active: bool, count: int | None) -> li
 
 
 class FilterScreen(ModalScreen[FilterChoice | None]):
-    """List of conditions; returns (kind, value) of the chosen one, ("", "") for no filter, None when closed."""
+    """List of conditions; returns (kind, value) of the chosen one, ("", "") for no filter, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f,q", "dismiss", "close", key_display="esc", id="filter-close", tooltip="Back"),
@@ -97,7 +91,6 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         self._is_counted = counts.advance(INITIAL_COUNT_S)
 
     def compose(self) -> ComposeResult:
-        """Yield the list with a title, and below it the number of hidden lines."""
         with Vertical(id="filters"):
             yield Label(self._build_title(), id="filters-title", markup=False)
             options = (Option(self._build_prompt(line), disabled=line.choice is None) for line in self._lines)
@@ -106,12 +99,10 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
             yield Label("enter adds or takes away   esc closes", id="filters-keys", markup=False)
 
     def on_mount(self) -> None:
-        """Start counting and follow the list."""
         self.watch(self.query_one(OptionList), "scroll_y", self._show_hidden_count, init=False)
         self._continue_counting()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the list to the screen."""
         self.query_one(OptionList).styles.max_height = max(event.size.height - SURROUNDING_LINES, 3)
         self.call_after_refresh(self._show_hidden_count)
 
@@ -121,8 +112,8 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         self._is_counted = self._counts.advance(COUNT_SLICE_S)
         if self._is_counted:
             listing = self.query_one(OptionList)
-            for number, each in enumerate(self._lines):
-                listing.replace_option_prompt_at_index(number, self._build_prompt(each))
+            for number, line in enumerate(self._lines):
+                listing.replace_option_prompt_at_index(number, self._build_prompt(line))
             self.query_one("#filters-title", Label).update(self._build_title())
         else:
             self.set_timer(COUNT_PAUSE_S, self._continue_counting)
@@ -135,8 +126,8 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         text = f"{share} {pluralize(total, 'row')} shown"
         return Content.assemble(("Show only", "bold"), (f"   {text}", MUTED))
 
-    def _build_prompt(self, each: FilterLine) -> Content:
-        return Content.assemble(*draw_filter_line(each, self._is_active(each.choice), self._count_rows(each.choice)))
+    def _build_prompt(self, line: FilterLine) -> Content:
+        return Content.assemble(*draw_filter_line(line, self._is_active(line.choice), self._count_rows(line.choice)))
 
     def _is_active(self, choice: FilterChoice | None) -> bool:
         if choice is None:
@@ -145,7 +136,7 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         return getattr(self._current_filter, kind) == value if kind else not self._current_filter
 
     def _count_rows(self, choice: FilterChoice | None) -> int | None:
-        """Return how many rows are listed with a condition; None before all are counted."""
+        """Return how many rows would be listed once a condition is toggled; None until all are counted."""
         if not self._is_counted or choice is None:
             return None
         if not choice[0]:
@@ -157,22 +148,21 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
     def _show_hidden_count(self) -> None:
         listing = self.query_one(OptionList)
         top, height = round(listing.scroll_offset.y), listing.scrollable_content_region.height
-        above = sum(each.choice is not None for each in self._lines[:top])
-        below = sum(each.choice is not None for each in self._lines[top + height :])
+        above = sum(line.choice is not None for line in self._lines[:top])
+        below = sum(line.choice is not None for line in self._lines[top + height :])
         parts = [f"↑ {above} more"] if above else []
         parts += [f"↓ {below} more"] if below else []
         self.query_one("#filters-more", Label).update(Content("   ".join(parts)))
 
     def action_list(self, action: str) -> None:
-        """Move in the list."""
         getattr(self.query_one(OptionList), f"action_{action}")()
 
     @on(OptionList.OptionSelected)
     def handle_selected(self, event: OptionList.OptionSelected) -> None:
-        """Close with the choice, unless it would list nothing."""
+        """Close with the choice, unless no row would be listed."""
         choice = self._lines[event.option_index].choice
         if choice and choice[0] and not self._is_active(choice) and self._count_rows(choice) == 0:
-            besides = " besides what is chosen" if self._current_filter else ""
-            self.query_one("#filters-more", Label).update(Content(f"no row is that{besides}"))
+            suffix = " besides what is chosen" if self._current_filter else ""
+            self.query_one("#filters-more", Label).update(Content(f"no row is that{suffix}"))
         else:
             self.dismiss(choice)

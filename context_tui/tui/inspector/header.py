@@ -1,4 +1,4 @@
-"""Header of the inspector: session, request history, gauge of the window, and parts of the context."""
+"""Header of the inspector: the session, its requests, the gauge of the context window, and parts of the context."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ from context_tui.tui.widgets.styled_text import (
 )
 
 MIN_GAUGE_WIDTH = 24
-"""Cells of a bar below which words give way to it."""
+"""Cells of a bar for which the texts beside it are shortened."""
 
 
 def format_window_source(window: Window, width: int) -> str:
-    """Format where the window's size comes from, if it is a guess."""
+    """Format the source of the window's size if the size is a guess, else return an empty string."""
     if window.source not in ("assumed", "inferred"):
         return ""
     if width < 72:
@@ -63,13 +63,13 @@ def format_window_source(window: Window, width: int) -> str:
 
 
 def format_window_alternatives(window: Window) -> str:
-    """Format the other sizes that the window of this model may have."""
+    """Format the other sizes that the window of this model may have; empty if the size is a guess."""
     sizes = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
     return f"the window may be {sizes}: w sets it" if sizes and not format_window_source(window, 100) else ""
 
 
 def _format_measure(token_table: TokenTable | None, width: int = 200) -> str:
-    """Format a token measure with its accuracy, shorter where it is narrow; empty for the policies' own."""
+    """Format a token measure with its accuracy, shorter if *width* is small; empty for the policies' own."""
     if token_table is None:
         return ""
     accuracy = token_table.note.partition(":")[0]
@@ -80,7 +80,7 @@ def _format_measure(token_table: TokenTable | None, width: int = 200) -> str:
 
 
 def _format_parts_labels(token_table: TokenTable | None) -> tuple[str, ...]:
-    """Return labels of the parts that name their token measure, longest first."""
+    """Return the labels of the parts, with the name of their token measure, longest first."""
     if token_table is None:
         return "estimated parts:", "est."
     full = f"parts by {token_table.description}:", f"parts {_format_measure(token_table)}:"
@@ -90,14 +90,14 @@ def _format_parts_labels(token_table: TokenTable | None) -> tuple[str, ...]:
 class HeaderBar(Widget):
     """Session with its counts, recorded context of each request, gauge of the window, and parts of the context.
 
-    In less than four lines, first the recorded context is left out, then the parts.
+    In three lines, the recorded context is left out, and in two, the parts, too.
     """
 
     DEFAULT_CSS = "HeaderBar { height: 4; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
 
     @dataclass
     class RequestClicked(Message):
-        """The request that ended at ``message`` was clicked."""
+        """Posted when the request that ended at ``message`` was clicked."""
 
         message: int
 
@@ -129,13 +129,12 @@ class HeaderBar(Widget):
         """Show a session at the point of *context*.
 
         Args:
-            parts: ``Breakdown.by_category``, or None until it is computed.
-            token_table: token measure of the parts; ``bytes/4`` without one.
-            progress: share of the file that is read.
-            following: whether the session is followed.
+            parts: ``Breakdown.by_category``; None until computed.
+            progress: share of the file that has been read.
+            token_table: token measure of the parts; None for ``bytes/4``.
         """
         if session is not self.session:
-            # Each of these scans the whole session.
+            # These scan the whole session.
             self.session = session
             self._request_history, self._starts = build_request_history(session), find_turn_starts(session)
         size, row = compute_current_size(context, token_table), find_last_request(context)
@@ -149,7 +148,7 @@ class HeaderBar(Widget):
         self._redraw()
 
     def show_progress(self, progress: float, messages: int) -> None:
-        """Show how much of the file is read; the other lines stay, as they take a scan of the session."""
+        """Show the share of the file and the number of messages that have been read; the other lines stay."""
         self._progress = progress
         if self._read_messages is not None:
             self._read_messages = messages
@@ -160,7 +159,6 @@ class HeaderBar(Widget):
         self.refresh()
 
     def render(self) -> Content:
-        """Draw the lines, cached for the view and size."""
         if self._line_cache is None or self._line_cache[0] != self.content_size:
             width, height = self.content_size
             lines = (clip_runs(runs, width) for runs in self._build_lines(width, height))
@@ -168,7 +166,7 @@ class HeaderBar(Widget):
         return self._line_cache[1]
 
     def _format_title_line(self, session: Session, window: Window, width: int) -> list[Run]:
-        """Format the session's name, the counts of the context, and at the right edge the point or the progress."""
+        """Format the session's name and counts, and at the right edge the point or the progress of reading."""
         measure_label, requests = _format_measure(self._token_table, width), len(self._request_history.tokens)
         info, facts = session.info, session.facts
         name = make_visible(PurePath(info.path).name) or info.title or "session"
@@ -219,7 +217,6 @@ class HeaderBar(Widget):
         return lines
 
     def on_click(self, event: events.Click) -> None:
-        """Go to the request that was clicked."""
         cell = event.x - self.gutter.left
         if event.y - self.gutter.top == 1 and cell in self._columns:
             width, cell = len(self._columns), cell - self._columns.start

@@ -22,10 +22,10 @@ from context_tui.tui.widgets.setting_rows import SettingRows
 
 @dataclass(frozen=True)
 class FullScreen:
-    """Full-screen view that keys of the inspector open.
+    """Full-screen view that a key of the inspector opens.
 
-    ``name`` is the id of the binding in the configuration file, ``about`` the content of the view, and ``is_in_footer``
-    whether the footer shows the key. The inspector runs the command that the view returns.
+    ``name`` is the id of the binding in the configuration file, ``about`` its tooltip. When the view closes, the
+    inspector runs the command that it returns.
     """
 
     name: str
@@ -61,7 +61,7 @@ _SCREEN_MODULES = {
 
 
 def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
-    """Build the view of that name for the current session; its module is imported on first use.
+    """Build the view of this name for the open session; its module is imported on first use.
 
     Raises:
         CommandRefused: the view has nothing to show.
@@ -88,7 +88,7 @@ _JUMP_POINTS_LABEL = "peak, first fire, compaction, clear or drop"
 
 
 def build_bindings(policies: Mapping[str, Policy]) -> list[Binding]:
-    """Build all bindings; the digits choose the first nine of *policies*."""
+    """Build all bindings; digits choose the first nine of *policies*."""
     digits = format_policy_digits(len(policies))
     next_policy = bind("P", "next_policy", "policy", "next-policy", "Plan with the next policy", digits)
     return [*_FIRST_BINDINGS, next_policy, *_build_policy_bindings(policies), *_OTHER_BINDINGS]
@@ -112,7 +112,7 @@ def _build_policy_bindings(policies: Mapping[str, Policy]) -> list[Binding]:
 
 
 _FIRST_BINDINGS = [
-    # First, so that it stays in sight in a narrow footer.
+    # First, so that a narrow footer shows it.
     bind("?,f1", "help", "help", "help", "List all keys", "?"),
     bind("tab", "pane(1)", "pane", "pane-next", "Go to the next pane", "tab"),
     bind("shift+tab", "pane(-1)", "Previous pane", "pane-previous", "Go to the previous pane"),

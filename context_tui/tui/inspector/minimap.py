@@ -1,4 +1,4 @@
-"""Map of the whole session beside the timeline: tokens, changes by the plan, and the visible part."""
+"""Map of the whole session beside the timeline: its tokens, the changes of the plan, and the visible part."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from context_tui.tui.widgets.canvas import Canvas, count_eighths
 from context_tui.tui.widgets.styled_text import Run
 
 MAX_SAMPLED_CHANGES = 4_000
-"""Maximum number of changes that are examined: enough for the picture."""
+"""Maximum number of changes of a plan that are examined."""
 MAP_WIDTH = 2
 _STYLE_NAMES = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
 
 
 @dataclass(frozen=True)
 class MapSegment:
-    """Rows of one line of the map: their tokens, and the most frequent change."""
+    """Rows of one line of the map: their tokens, and the verdict that most bytes have."""
 
     tokens: int
     verdict: str
@@ -51,14 +51,14 @@ def build_map_segments(rows: TimelineRows, plan: Plan | None, first: int, point:
             if message < len(rows.first):
                 line = rows.first[message] * lines // total
                 sizes = sizes_by_line.setdefault(line, {})
-                action_verdict = ACTION_PAST_TENSE[plan.changes[block].action]
-                sizes[action_verdict] = sizes.get(action_verdict, 0) + facts.size[block]
+                verdict = ACTION_PAST_TENSE[plan.changes[block].action]
+                sizes[verdict] = sizes.get(verdict, 0) + facts.size[block]
     position_of = index_context(plan.context).position_of if plan is not None and plan.dropped_ranges else {}
     segments = []
     for line, (start, end) in enumerate(pairwise(bounds)):
         message = rows.message[min((start + end) // 2, total - 1)]
         sizes = sizes_by_line.get(line, {})
-        verdict = max(sizes, key=lambda action_verdict: sizes[action_verdict]) if sizes else "kept"
+        verdict = max(sizes, key=sizes.__getitem__, default="kept")
         if message < first or message >= point:
             verdict = "before" if message < first else "after"
         elif plan is not None and message in position_of and (action := plan.find_action(position_of[message])):
@@ -79,14 +79,14 @@ def draw_map(segments: Sequence[MapSegment]) -> list[list[Run]]:
 
 
 class Minimap(Widget):
-    """Map of two cells a line: mark and size of each segment. A click or drag goes to that place."""
+    """Map with the mark and the size of a segment on each line; a click or drag goes to that place."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES = {f"minimap--{part}" for part in _STYLE_NAMES}
 
     @dataclass
     class Clicked(Message):
-        """A place was clicked, as a share of the whole."""
+        """Posted when a place was clicked, given as a share of the whole map."""
 
         share: float
 
@@ -99,7 +99,7 @@ class Minimap(Widget):
         self._styles: dict[str, Style] = {}
 
     def show(self, build_segments: Callable[[int], list[MapSegment]]) -> None:
-        """Draw the segments that *build_segments* returns for a number of lines."""
+        """Draw the segments that *build_segments* returns for the number of lines of the map."""
         self._build_segments = build_segments
         segments = build_segments(self.size.height)
         if segments != self._segments:
@@ -107,7 +107,7 @@ class Minimap(Widget):
             self.refresh()
 
     def show_window(self, start: float, end: float) -> None:
-        """Mark the visible part, as shares of the whole; only changed lines are drawn again."""
+        """Mark the visible part, given as shares of the whole; redraw only the changed lines."""
         lines = len(self._lines)
         first = min(int(start * lines), max(lines - 1, 0))
         window = range(first, max(round(end * lines), first + 1))
@@ -116,16 +116,13 @@ class Minimap(Widget):
         self._window = window
 
     def on_resize(self) -> None:
-        """Draw the map for another height."""
         self.show(self._build_segments)
 
     def notify_style_update(self) -> None:
-        """Discard the old colours."""
         self._styles.clear()
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line."""
         width = self.size.width
         if y >= len(self._lines):
             return Strip.blank(width, self.rich_style)
@@ -136,17 +133,14 @@ class Minimap(Widget):
         return Strip([Segment(text, self._styles[part] + overlay) for text, part in self._lines[y]], MAP_WIDTH)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Go to the clicked place, and follow the mouse while the button is held."""
         self.capture_mouse()
         self._post_click(event.y)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Follow the mouse."""
         if self.app.mouse_captured is self:
             self._post_click(event.y)
 
     def on_mouse_up(self) -> None:
-        """Stop following the mouse."""
         self.release_mouse()
 
     def _post_click(self, y: int) -> None:

@@ -1,4 +1,4 @@
-"""Notices in the status line of the inspector."""
+"""Texts of the inspector's status line."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.view import View
 
 MAX_WRAP_LOSS = 12
-"""Maximum number of cells lost at the end of a wrapped line."""
+"""Cells that a wrapped line is assumed to leave blank at its end."""
 
 
 def format_key_hint(digits: str, *, demo: bool, settings: str = "", width: int = 200) -> str:
-    """Format the first keys to press in *width* cells; *digits* choose a policy.
+    """Format a hint with the first keys to press in *width* cells, or with restored *settings* in two lines.
 
-    *settings* are those restored from the last run; naming them may take two lines.
+    *digits* are the keys that choose a policy.
     """
     forms = [f"{digits} choose a policy, ←→ its value, > what it changes, a applies it, ? all keys"]
     if settings:
@@ -44,7 +44,7 @@ def format_key_hint(digits: str, *, demo: bool, settings: str = "", width: int =
 
 
 def fit_notice(text: str, width: int) -> str:
-    """Fit a notice to *width* cells: drop its reason, then cut it before the keys."""
+    """Fit a notice to *width* cells: drop its reason, then cut its subject, but not the keys at its end."""
     if len(text) <= width:
         return text
     notice, gap, keys = text.partition("   ")
@@ -59,7 +59,7 @@ def format_reading(session: Session, progress: float) -> str:
 
 
 def format_problems(session: Session) -> str:
-    """Format how many records, or else how many parts of the file, could not be read."""
+    """Format how many records, or other parts of the file, could not be read."""
     facts, count = session.facts, len(session.facts.problems)
     if facts.record_kind.count(RecordKind.PROBLEM) == count:
         return f"{count:,} of {pluralize(len(facts.record_kind), 'record')} could not be read"
@@ -67,11 +67,12 @@ def format_problems(session: Session) -> str:
 
 
 def format_branches(session: Session, width: int) -> str:
-    """Format what lies on rewound branches and how to open one, in *width* cells; empty without branches."""
+    """Format the size of the rewound branches and the command that opens one, in *width* cells."""
     branches = session.facts.branches
     if not branches:
         return ""
-    messages, requests = sum(each.messages for each in branches), sum(each.requests for each in branches)
+    messages = sum(branch.messages for branch in branches)
+    requests = sum(branch.requests for branch in branches)
     amount = f"{pluralize(messages, 'message')}, {pluralize(requests, 'request')}"
     place = "a rewound branch" if len(branches) == 1 else f"{len(branches):,} rewound branches"
     first_branch = f"{make_visible(PurePath(session.info.path).name)}#{branches[0].id}"
@@ -91,9 +92,9 @@ def format_notice(
     """Format the most important notice about a view, in *lines* lines of *width* cells.
 
     Args:
-        points: the jump points of the session.
-        check: estimate check of the view's context, once computed.
-        progress: share of the file that is read; less than 1 if reading was stopped.
+        points: jump points of the session.
+        check: estimate check of the view's context; None until computed.
+        progress: share of the file that has been read; less than 1 if reading was stopped.
     """
     return fit_notice(_choose_notice(view, points, check, width, progress), lines * width - (lines - 1) * MAX_WRAP_LOSS)
 
@@ -109,15 +110,15 @@ def _choose_notice(
     if not len(context):
         return f"Empty context before #{view.point:,}   . or esc returns to the end"
     if view.at is not None:
-        why = next((f": {point.reason}" for point in points if point.at == view.at), "")
-        return f"Planned before #{view.at:,}{why}   . or esc returns to the end"
+        reason = next((f": {point.reason}" for point in points if point.at == view.at), "")
+        return f"Planned before #{view.at:,}{reason}   . or esc returns to the end"
     if view.applied:
         return f"Applied {view.applied.policy}: {view.applied.summary}   {_format_next_keys(progress)}"
     if session.origin:
         return f"A copy with {session.origin} applied   {_format_next_keys(progress)}"
     if progress < 1:
-        so_far = f"{format_percent(progress)} read: {pluralize(len(session), 'message')} so far"
-        return f"{so_far}, and not the last one   r reads on"
+        messages = pluralize(len(session), "message")
+        return f"{format_percent(progress)} read: {messages} so far, and not the last one   r reads on"
     if session.facts.problems:
         return f"{format_problems(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
     if note := session.info.note:
@@ -134,5 +135,5 @@ def _choose_notice(
 
 
 def _format_next_keys(progress: float) -> str:
-    """Format the keys for a copy; a session that is not fully read cannot be exported."""
+    """Format the keys for a compacted copy; it cannot be exported unless the session was read to its end."""
     return f"u undoes it   {'e exports it' if progress >= 1 else f'of {format_percent(progress)} of the session'}"

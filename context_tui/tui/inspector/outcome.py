@@ -1,6 +1,6 @@
-"""Outcome of a plan as text: the next request, the trigger, and the difference from the setting before.
+"""Outcome of a plan as text: the next request, the trigger, and the difference from the settings before.
 
-Independent of widgets. A size with ``~`` is an estimate, or recorded only in part.
+Independent of widgets. A size with ``~`` is an estimate, at least in part.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from context_tui.tui.rendering.formatting import format_difference, format_estim
 from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, WARN, Run, format_safe_line
 
 Paragraph = list[list[Run]]
-"""Parts that are kept on one line where the width allows."""
+"""Parts of a text; a part is not split over lines unless it is wider than a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOutcome:
-    """Totals of a plan: changed results by action, other blocks, removed messages, and the next request.
+    """Totals of a plan: changed results by verb, other changed blocks, removed messages, and the next request.
+
     ``tokens_before`` and ``tokens_after`` are the tokens of the context without and with the plan (``bytes/4``).
     """
 
@@ -47,13 +48,13 @@ class PlanOutcome:
     tokens_after: int = 0
 
     def compute_request_sizes(self, tokens_after: Sequence[int]) -> list[int]:
-        """Return the next request for each size of the remaining context; an empty context stays 0."""
+        """Compute the next request for each number of tokens of the context after a plan; 0 for 0."""
         removed_tokens, request = self.tokens_before - self.tokens_after, self.request
         # A policy's own estimator differs from bytes/4 by this factor.
         factor = (request.removed_tokens - request.inserted_tokens) / removed_tokens if removed_tokens else 1.0
         return [
-            max(round(request.tokens_before - (self.tokens_before - each) * factor), 0) if each else 0
-            for each in tokens_after
+            max(round(request.tokens_before - (self.tokens_before - tokens) * factor), 0) if tokens else 0
+            for tokens in tokens_after
         ]
 
 
@@ -63,9 +64,7 @@ _measured_outcome_cache: WeakKeyDictionary[Plan, tuple[TokenTable, PlanOutcome]]
 
 
 def compute_outcome(plan: Plan, token_table: TokenTable | None = None) -> PlanOutcome:
-    """Compute the totals of a plan, with the next request by the policy's estimator or a token measure; cached for
-    each.
-    """
+    """Compute the totals of a plan, cached; the next request is by the policy's estimator or a token measure."""
     if token_table is None:
         return _compute_outcome(plan)
     entry = _measured_outcome_cache.get(plan)
@@ -95,7 +94,7 @@ def _compute_outcome(plan: Plan) -> PlanOutcome:
             plan.reason,
             plan.needs_summary,
             len(rows) - len(results),
-            sum(1 for each in plan.inserts if not each.holds_summary),
+            sum(1 for insert in plan.inserts if not insert.holds_summary),
             plan.tokens_before,
             plan.tokens_after,
         )
@@ -103,11 +102,11 @@ def _compute_outcome(plan: Plan) -> PlanOutcome:
 
 
 def format_effect(outcome: PlanOutcome) -> str:
-    """Format the effect in short: ``clears 14 of 61 results``."""
+    """Format the effect: ``clears 14 of 61 results``; empty if there is none."""
     parts = []
     if outcome.changed_results:
-        each = " and ".join(f"{verb} {number:,}" for verb, number in outcome.changed_results.items())
-        parts.append(f"{each} of {pluralize(outcome.result_count, 'result')}")
+        verbs = " and ".join(f"{verb} {number:,}" for verb, number in outcome.changed_results.items())
+        parts.append(f"{verbs} of {pluralize(outcome.result_count, 'result')}")
     if outcome.other_blocks:
         parts.append(f"changes {pluralize(outcome.other_blocks, 'other block')}")
     if outcome.dropped_messages:
@@ -119,17 +118,17 @@ def format_effect(outcome: PlanOutcome) -> str:
 
 
 def format_result_variants(outcome: PlanOutcome, *, by_hand: bool = False) -> list[Paragraph]:
-    """Format the result, longest variant first: effect, next request before and after, saved share."""
+    """Format the effect, the next request without and with the plan, and the saved share, longest variant first."""
     request = outcome.request
     before, after = f"{format_estimate_sign(request)}{request.tokens_before:,}", f"~{request.tokens_after:,}"
     if not format_effect(outcome):
-        nothing, unchanged = outcome.reason or "no reason given", f"next request {before}, as it is"
+        reason = outcome.reason or "no reason given"
         if by_hand:
-            return [[[(nothing, BOLD)], [(unchanged, MUTED)]]]
-        effect, colon, why = nothing.partition(": ")
+            return [[[(reason, BOLD)], [(f"next request {before}, as it is", MUTED)]]]
+        effect, colon, cause = reason.partition(": ")
         if not (effect.startswith("nothing") and colon):
-            effect, why = "changes nothing", nothing
-        return [[[(f"{effect}: ", WARN), (why, "")]]]
+            effect, cause = "changes nothing", reason
+        return [[[(f"{effect}: ", WARN), (cause, "")]]]
     summary_suffix = " + summary" if request.summary_pending else ""
     style = GOOD if request.saved_share else WARN
     sizes_run: list[Run] = [("next request ", MUTED), (f"{before} → ", ""), (after, BOLD), (summary_suffix, MUTED)]
@@ -145,9 +144,9 @@ def format_result_variants(outcome: PlanOutcome, *, by_hand: bool = False) -> li
 
 def format_size_change(request: NextRequest) -> str:
     """Format the share by which the request shrinks or grows: ``−40 %``."""
-    more = request.tokens_after - request.tokens_before
-    if more > 0 and request.tokens_before:
-        return f"+{format_percent(more / request.tokens_before)}"
+    added_tokens = request.tokens_after - request.tokens_before
+    if added_tokens > 0 and request.tokens_before:
+        return f"+{format_percent(added_tokens / request.tokens_before)}"
     return f"−{format_percent(request.saved_share)}" if request.saved_share else "0 %"
 
 
@@ -159,54 +158,63 @@ def format_limit(trigger: Trigger) -> str:
 
 
 def _format_quantity(number: int, unit: str) -> str:
-    """Format a number with its unit; tokens have none."""
+    """Format a number with its unit; tokens are shown without one."""
     if unit == "tokens":
         return format_tokens(number)
     return f"{number:,} {'s' if unit == 'seconds' else unit}"
 
 
 def format_planned_effect(plan: Plan) -> str:
-    """Format what a plan would do; empty for nothing. An effect that needs force is marked, and the firing steps of a
-    chain are named if some do not fire.
+    """Format the effect of a plan, or of the steps of a chain that fire; empty if there is none.
+
+    The effect of a policy or step that does not fire follows ``if forced``.
     """
     steps = plan.steps or (plan,)
     effect = format_effect(compute_outcome(plan))
     if not effect or plan.trigger.by_hand:
         return effect
-    firing = [step for step in steps if step.trigger.fires]
-    if not plan.trigger.fires or not firing:
+    firing_steps = [step for step in steps if step.trigger.fires]
+    if not plan.trigger.fires or not firing_steps:
         return f"if forced: {effect}"
-    if len(firing) < len(steps):
-        idle = [step for step in steps if not step.trigger.fires]
-        effects = ([format_effect(compute_outcome(step)) for step in each] for each in (firing, idle))
-        parts = [", ".join(filter(None, each)) for each in effects]
-        return "; ".join(filter(None, (parts[0], parts[1] and f"if forced: {parts[1]}")))
+    if len(firing_steps) < len(steps):
+        idle_steps = [step for step in steps if not step.trigger.fires]
+        firing_effect, idle_effect = (
+            ", ".join(filter(None, (format_effect(compute_outcome(step)) for step in group)))
+            for group in (firing_steps, idle_steps)
+        )
+        return "; ".join(filter(None, (firing_effect, idle_effect and f"if forced: {idle_effect}")))
     if len(steps) < len(POLICIES[plan.policy].steps(plan.params)):
         return f"only {', '.join(step.policy for step in steps)}: {effect}"
     return effect
 
 
 def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
-    """Format whether the policy would fire now and where it first would have, longest variant first."""
+    """Format whether the policy would fire now and, if not, where it first would have, longest variant first.
+
+    *first* is the message before which it first would have fired; -1 for never, None if unknown.
+    """
     trigger = plan.trigger
     verdict, style = ("would fire now", f"bold {GOOD}") if trigger.fires else ("would not fire now", f"bold {WARN}")
-    runs: list[Run] = [(verdict, style)]
+    verdict_runs: list[Run] = [(verdict, style)]
     shortest: list[list[Run]] = []
     if not trigger.fires and first is not None:
         point = f"first at #{first:,}, press\u00a0}}" if first >= 0 else "never in this session"
-        runs = [(f"{verdict}; ", style), (point, style if first >= 0 else MUTED)]
+        verdict_runs = [(f"{verdict}; ", style), (point, style if first >= 0 else MUTED)]
         shortest = [[(f"fires {point}" if first >= 0 else "never fires in this session", style)]]
-    # The colon is part of the run before it, as lines are broken between words of a run.
-    opening: list[Run] = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1])]
-    why: list[Run] = [*opening, (trigger.reason, "")]
-    forms = [[*why, (f" ({trigger.source})", MUTED)]] if trigger.source and trigger.value is not None else []
-    running = [step for step in plan.steps if step.trigger.fires]
-    firing_steps = [", ".join(filter(None, (step.policy, _format_trigger_numbers(step.trigger)))) for step in running]
-    shorter = [_format_trigger_numbers(trigger)]
+    # The colon belongs to the run before it, because lines are broken between the words of a run.
+    opening: list[Run] = [*verdict_runs[:-1], (f"{verdict_runs[-1][0]}: ", verdict_runs[-1][1])]
+    with_reason: list[Run] = [*opening, (trigger.reason, "")]
+    has_source = trigger.source and trigger.value is not None
+    longest = [[*with_reason, (f" ({trigger.source})", MUTED)]] if has_source else []
+    short_reasons = [_format_trigger_numbers(trigger)]
     if plan.steps:
-        shorter = ["; ".join(firing_steps), ", ".join(step.policy for step in running)]
-    short_forms = ([*opening, (numbers, "")] for numbers in shorter if numbers)
-    return [[form] for form in (*forms, why, *short_forms, runs, *shortest)]
+        firing_steps = [step for step in plan.steps if step.trigger.fires]
+        names = [step.policy for step in firing_steps]
+        numbers = [_format_trigger_numbers(step.trigger) for step in firing_steps]
+        with_numbers = (", ".join(filter(None, pair)) for pair in zip(names, numbers, strict=True))
+        short_reasons = ["; ".join(with_numbers), ", ".join(names)]
+    short_forms = ([*opening, (reason, "")] for reason in short_reasons if reason)
+    return [[form] for form in (*longest, with_reason, *short_forms, verdict_runs, *shortest)]
 
 
 def _format_trigger_numbers(trigger: Trigger) -> str:
@@ -228,17 +236,18 @@ def format_value(value: Any) -> str:
 def format_difference_variants(
     changes: list[tuple[str, Any, Any]], old: PlanOutcome, new: PlanOutcome
 ) -> list[Paragraph]:
-    """Format the changes between two settings of a policy on one context: old and new values and the effect; the
-    shorter variant omits the names.
+    """Format changed settings with their old and new values, and the effect of the change, longest variant first.
+
+    *old* and *new* are the outcomes of one policy for one context. The shorter variant omits the names.
     """
     effects = []
-    results = sum(old.changed_results.values()), sum(new.changed_results.values())
-    for word, before, after in (("result", *results), ("message", old.dropped_messages, new.dropped_messages)):
-        if after != before:
-            count = pluralize(abs(after - before), f"more {word}" if after > before else f"fewer {word}")
-            larger = new if new.dropped_messages > old.dropped_messages else old
-            verb = "summarised" if larger.needs_summary else "dropped"
-            effects.append(count if word == "result" else f"{count} {verb}")
+    old_results, new_results = sum(old.changed_results.values()), sum(new.changed_results.values())
+    if old_results != new_results:
+        effects.append(_format_count_change("result", old_results, new_results))
+    if old.dropped_messages != new.dropped_messages:
+        larger = new if new.dropped_messages > old.dropped_messages else old
+        verb = "summarised" if larger.needs_summary else "dropped"
+        effects.append(f"{_format_count_change('message', old.dropped_messages, new.dropped_messages)} {verb}")
     tokens = new.request.tokens_after - old.request.tokens_after
     if tokens:
         effects.append(f"{format_difference(tokens)} {'token' if abs(tokens) == 1 else 'tokens'}")
@@ -246,20 +255,24 @@ def format_difference_variants(
         effects.append("would fire now" if new.fires else "would no longer fire")
     style = BAD if tokens > 0 else GOOD if tokens < 0 else MUTED
     effect = (", ".join(effects) or "no difference", style)
-    short = [_format_change(old, new) for _, old, new in changes]
+    short = [_format_change(old_value, new_value) for _, old_value, new_value in changes]
     full = [f"{name} {text}" for (name, _, _), text in zip(changes, short, strict=True)]
     return [[[("Δ ", MUTED), (f"{', '.join(texts)}: ", ""), effect]] for texts in (full, short)]
 
 
+def _format_count_change(noun: str, old: int, new: int) -> str:
+    return pluralize(abs(new - old), f"{'more' if new > old else 'fewer'} {noun}")
+
+
 def _format_change(old: Any, new: Any) -> str:
-    """Format the old and new value; for lists the removed and added items, or the new order."""
+    """Format the old and new value; for lists, the new order or a few removed and added items."""
     if isinstance(old, tuple) and isinstance(new, tuple):
         if sorted(old) == sorted(new):
             return f"now {', '.join(map(_format_item, new))}"
-        removed = [_format_item(each) for each in old if each not in new]
-        added = [_format_item(each) for each in new if each not in old]
+        removed = [f"−{_format_item(item)}" for item in old if item not in new]
+        added = [f"+{_format_item(item)}" for item in new if item not in old]
         if len(removed) + len(added) <= 3:
-            return " ".join([*(f"−{each}" for each in removed), *(f"+{each}" for each in added)])
+            return " ".join([*removed, *added])
     return f"{format_value(old)} → {format_value(new)}"
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
@@ -11,7 +12,7 @@ from textual.timer import Timer
 
 from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.tui.controller import Controller
-from context_tui.tui.inspector import notices, workers
+from context_tui.tui.inspector import notices
 from context_tui.tui.inspector.breakdown import BreakdownView
 from context_tui.tui.inspector.header import HeaderBar
 from context_tui.tui.inspector.mark_totals import format_mark_totals
@@ -20,10 +21,11 @@ from context_tui.tui.inspector.parameters import ParameterPanel
 from context_tui.tui.inspector.scoreboard import Scoreboard, build_score_rows, format_policy_title
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads, Legend, StatusLine
-from context_tui.tui.inspector.workers import ComputedMessage, InspectorWorkers
+from context_tui.tui.inspector.workers import InspectorWorkers
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.reader.document import DocumentSource, describe_request
 from context_tui.tui.rendering.formatting import (
+    MessageReader,
     format_line,
     format_row_kind,
     format_token_column,
@@ -34,13 +36,13 @@ from context_tui.tui.timeline.context_events import format_event_details
 from context_tui.tui.timeline.marks import NO_MARK
 from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location
 from context_tui.tui.timeline.turns import TurnSummaries
-from context_tui.tui.view import format_policy_digits, format_settings
+from context_tui.tui.view import View, format_policy_digits, format_settings
 
 if TYPE_CHECKING:
     from context_tui.tui.options import InspectorOptions
 
 REST_DELAY_S, DETAIL_DELAY_S = 0.04, 0.08
-"""Seconds without a change, and without a move, until the other panes are drawn: a held key draws the timeline only."""
+"""Seconds after the last change until the other panes are drawn, and after the last move until the message is drawn."""
 
 
 class InspectorPanes:
@@ -57,7 +59,7 @@ class InspectorPanes:
 
     @property
     def location(self) -> Location:
-        """Selected location; the last one where nothing is listed."""
+        """Selected location; if nothing is listed, the last selected one."""
         timeline = self._screen.query_one(Timeline)
         return timeline.location if timeline.listed_count else self._controller.view.cursor
 
@@ -72,7 +74,7 @@ class InspectorPanes:
         self._detail_timer = self._restart_timer(self._detail_timer, DETAIL_DELAY_S, self.draw_detail)
 
     def _restart_timer(self, timer: Timer | None, seconds: float, draw: Callable[[], None]) -> Timer:
-        """Draw after so many seconds without another request to do so."""
+        """Call *draw* after so many seconds, unless the timer is restarted before."""
         if timer is not None:
             timer.stop()
         return self._screen.set_timer(seconds, draw)
@@ -82,9 +84,9 @@ class InspectorPanes:
         controller = self._controller
         view = controller.view
         marker = None if controller.is_reading else controller.marker
-        nothing = format_line(view.filter.format_no_match(view.policy)) if view.filter else ""
+        empty_text = format_line(view.filter.format_no_match(view.policy)) if view.filter else ""
         self._screen.query_one(Timeline).show(
-            controller.rows, controller.reader, marker, controller.listed_rows, view.cursor, nothing
+            controller.rows, controller.reader, marker, controller.listed_rows, view.cursor, empty_text
         )
         self.draw_column_heads()
 
@@ -99,8 +101,8 @@ class InspectorPanes:
 
     def draw_panel(self) -> None:
         """Draw the settings and the outcome of the plan."""
-        view, fires = self._controller.view, self._controller.analysis.get_firings(self._controller.view)
-        first = None if fires is None else fires.points[0] if fires.points else -1
+        view, firings = self._controller.view, self._controller.analysis.get_firings(self._controller.view)
+        first = None if firings is None else firings.points[0] if firings.points else -1
         self._screen.query_one(ParameterPanel).show(
             view.policy,
             view.policy_params,
@@ -127,16 +129,16 @@ class InspectorPanes:
         view, rows = controller.view, controller.rows
         plan = view.plan
         self.draw_detail()
-        sizes = controller.token_table
-        scores = build_score_rows(view.get_plan, view.get_plan_error, sizes, view.policy)
+        token_table = controller.token_table
+        scores = build_score_rows(view.get_plan, view.get_plan_error, token_table, view.policy)
         current = "" if view.applied else view.policy
-        self._screen.query_one(Scoreboard).show(scores, current, sizes.name if sizes else "")
+        self._screen.query_one(Scoreboard).show(scores, current, token_table.name if token_table else "")
         first = min(view.context.order, default=0)
         self._screen.query_one(Minimap).show(lambda lines: build_map_segments(rows, plan, first, view.point, lines))
         self._screen.query_one(Legend).show_totals(format_mark_totals(rows, controller.marker))
         self.draw_visible_range()
-        self._jobs.compute_context_sizes(view, controller.estimated_rows)
-        self._jobs.find_firings(view)
+        self._jobs.compute_context_sizes(view, controller.estimated_rows, partial(self._draw_sizes_of, view))
+        self._jobs.find_firings(view, self.draw_panel)
         self.request_curve()
         self.draw_sizes()
 
@@ -152,13 +154,23 @@ class InspectorPanes:
         panel, view = self._screen.query_one(ParameterPanel), self._controller.view
         values = panel.curve_values(panel.selected) if panel.selected and not view.applied else []
         if values:
-            self._jobs.compute_curve(view, panel.selected, values)
+            draw = partial(self._draw_curve, view, panel.selected, values)
+            self._jobs.compute_curve(view, panel.selected, values, draw)
+
+    def _draw_curve(self, view: View, name: str, values: Sequence[Any], tokens_after: Sequence[int]) -> None:
+        current = self._controller.view
+        if (view.policy, view.context) == (current.policy, current.context):
+            self._screen.query_one(ParameterPanel).show_curve(name, values, tokens_after)
+
+    def _draw_sizes_of(self, view: View) -> None:
+        current = self._controller.view
+        if (view.session, view.point, view.measure) == (current.session, current.point, current.measure):
+            self.draw_sizes()
 
     def draw_sizes(self, *, force: bool = False) -> None:
         """Draw the sizes of the context in the header, the breakdown and the status line.
 
-        Args:
-            force: draw the header even if its sizes are the same.
+        *force* draws the header even if its sizes are unchanged.
         """
         controller, view, screen = self._controller, self._controller.view, self._screen
         sizes, progress = controller.analysis.get_context_sizes(view), controller.progress
@@ -194,18 +206,22 @@ class InspectorPanes:
             detail.show_loading(Content("nothing selected"), "")
             return
         location = here._replace(block=max(here.block, WHOLE_MESSAGE))
-        word = format_row_kind(session.facts, location.message, location.block)
-        name = f"result of {reader.format_preview(*location)}" if location.block >= 0 else word
+        kind = format_row_kind(session.facts, location.message, location.block)
+        name = f"result of {reader.format_preview(*location)}" if location.block >= 0 else kind
         title = Content(f"{location.message}  {name}")
         if reader.is_huge(location.message) and not reader.is_cached(location.message):
             detail.show_loading(title, "reading the message…")
-            self._jobs.read_blocks(reader, location)
+            self._jobs.read_blocks(reader, location.message, partial(self._draw_detail_of, reader, location.message))
             return
         row = rows.find_row(*location)
         tokens = rows.tokens[row] if row < len(rows) and rows.block[row] >= WHOLE_MESSAGE else 0
         source = self._build_document_source(here, location)
         subtitle = Content(f"{format_token_unit(rows.token_table)} {pluralize(tokens, 'token')}")
         detail.show_document(source, title, subtitle)
+
+    def _draw_detail_of(self, reader: MessageReader, message: int) -> None:
+        if reader is self._controller.reader and message == self.location.message:
+            self.draw_detail()
 
     def _build_document_source(self, here: Location, location: Location) -> DocumentSource:
         controller, rows = self._controller, self._controller.rows
@@ -231,30 +247,12 @@ class InspectorPanes:
 
     def _format_runtime_sizes(self, location: Location) -> str:
         """Format the sizes that the runtimes assumed before a message; empty until they are computed."""
-        controller = self._controller
-        sizes = controller.analysis.get_runtime_sizes(controller.view.session, location.message)
-        if sizes is None and not controller.is_reading:
-            self._jobs.compute_runtime_sizes(controller.view.session)
-        return sizes.format_sizes(location.message) if sizes else ""
-
-    def show_computed(self, event: ComputedMessage) -> None:
-        """Draw the result of background work, unless the view has changed since it began."""
-        view = self._controller.view
-        match event:
-            case workers.FiringsComputed():
-                self.draw_panel()
-            case workers.ContextSizesComputed(view=other):
-                if other.session is view.session and (other.point, other.measure) == (view.point, view.measure):
-                    self.draw_sizes()
-            case workers.CurveComputed(view=other):
-                if other.policy == view.policy and other.context is view.context:
-                    self._screen.query_one(ParameterPanel).show_curve(event.name, event.values, event.tokens_after)
-            case workers.RuntimeSizesComputed(session=session):
-                if session is view.session:
-                    self.draw_detail()
-            case workers.BlocksRead(reader=reader, location=location):
-                if reader is self._controller.reader and location.message == self.location.message:
-                    self.draw_detail()
+        session, sizes = self._controller.view.session, self._controller.analysis.runtime_sizes
+        if sizes is not None and sizes.covers(session, location.message):
+            return sizes.format_sizes(location.message)
+        if not self._controller.is_reading:
+            self._jobs.compute_runtime_sizes(session, self.draw_detail)
+        return ""
 
     def set_status(self, text: str, *, hint: bool = False) -> None:
         """Show a text in the line above the timeline."""

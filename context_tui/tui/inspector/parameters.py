@@ -1,4 +1,4 @@
-"""Panel of policy settings beside the outcome of the plan and the curve of the selected setting."""
+"""Panel of a policy: its settings, the outcome of the plan, and the curve of the selected setting."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, Run, bui
 
 MAX_CURVE_POINTS = 60
 CURVE_HEIGHT, MIN_CURVE_HEIGHT = 3, 2
-"""Lines reserved for a curve (title, bars, values), and the minimum when the texts need room."""
+"""Lines of the curve (title, bars, values), and its minimum if the texts need the room."""
 MANUAL_KEYS_HELP: list[Paragraph] = [
     [
         [("m", BOLD), (" clears the selected result", "")],
@@ -52,36 +52,38 @@ NARROW_WIDTH = 72
 
 
 def fit_paragraphs(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int, below: int = 0) -> list[list[Run]]:
-    """Fit paragraphs to *room* lines, each in its longest variant that fits: they are shortened in turn, starting from
-    the last, and finally the last one is cut.
+    """Lay paragraphs out in *room* lines; each is given by its variants, longest first.
+
+    The paragraphs are shortened in turn, starting from the last one; if that is not enough, the last ones are cut.
 
     Args:
-        below: lines to leave free if the shortest variants do; ``MIN_CURVE_HEIGHT`` of them stay free in any case.
+        below: lines to leave free, if the shortest variants do; ``MIN_CURVE_HEIGHT`` of them stay free in any case.
     """
-    flown = [[wrap_parts(parts, width) for parts in forms] for forms in paragraphs]
-    min_lines = sum(min(map(len, forms)) for forms in flown)
-    free = max(room - below, min(min_lines, room - min(below, MIN_CURVE_HEIGHT)), 1)
-    levels = [0] * len(flown)
-    while sum(len(forms[level]) for forms, level in zip(flown, levels, strict=True)) > free:
-        shorter = [_find_shorter_variant(forms, level) for forms, level in zip(flown, levels, strict=True)]
-        open_ones = [number for number in reversed(range(len(flown))) if shorter[number] is not None]
-        if not open_ones:
+    wrapped = [[wrap_parts(parts, width) for parts in variants] for variants in paragraphs]
+    min_lines = sum(min(map(len, variants)) for variants in wrapped)
+    line_count = max(room - below, min(min_lines, room - min(below, MIN_CURVE_HEIGHT)), 1)
+    levels = [0] * len(wrapped)
+    while sum(len(variants[level]) for variants, level in zip(wrapped, levels, strict=True)) > line_count:
+        next_levels = [_find_shorter_variant(*pair) for pair in zip(wrapped, levels, strict=True)]
+        candidates = [number for number in reversed(range(len(wrapped))) if next_levels[number] is not None]
+        if not candidates:
             break
-        number = min(open_ones, key=lambda each: levels[each])
-        levels[number] = shorter[number] or 0
+        number = min(candidates, key=levels.__getitem__)
+        levels[number] = next_levels[number] or 0
     lines: list[list[Run]] = []
-    for forms, level in zip(flown, levels, strict=True):
-        lines += clip_lines(forms[level], free - len(lines), width)
+    for variants, level in zip(wrapped, levels, strict=True):
+        lines += clip_lines(variants[level], line_count - len(lines), width)
     return lines
 
 
 def _find_shorter_variant(variants: list[list[list[Run]]], level: int) -> int | None:
-    """Return the next variant with fewer lines than the one at this level."""
-    return next((each for each in range(level + 1, len(variants)) if len(variants[each]) < len(variants[level])), None)
+    """Return the level of the next variant that has fewer lines."""
+    line_count = len(variants[level])
+    return next((later for later in range(level + 1, len(variants)) if len(variants[later]) < line_count), None)
 
 
 class OutcomeText(Widget):
-    """Result of the settings, difference from the settings before, and trigger."""
+    """Paragraphs about a plan: its result, the difference from the settings before, and its trigger."""
 
     DEFAULT_CSS = "OutcomeText { height: auto; text-wrap: nowrap; text-overflow: clip; }"
 
@@ -98,7 +100,7 @@ class OutcomeText(Widget):
         self.refresh(layout=self._count_lines(self.content_size.width) != before)
 
     def reserve_lines(self, below: int) -> None:
-        """Change the number of free lines."""
+        """Change the number of lines that stay free."""
         if below != self.reserved_lines:
             self.show(self.paragraphs, below)
 
@@ -106,12 +108,10 @@ class OutcomeText(Widget):
         return len(fit_paragraphs(self.paragraphs, width, self._room, self.reserved_lines))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of lines that the paragraphs take."""
         self._room = container.height
         return max(self._count_lines(width), 1)
 
     def render(self) -> Content:
-        """Draw the paragraphs, each on lines of its own."""
         return build_lines(fit_paragraphs(self.paragraphs, self.content_size.width, self.content_size.height))
 
 
@@ -129,13 +129,13 @@ class ParameterPanel(Widget):
 
     @dataclass
     class Selected(Message):
-        """Another setting is selected: its curve is needed."""
+        """Posted when another setting is selected, whose curve is needed."""
 
         policy: str
         name: str
 
     def __init__(self, change: Callable[[str, str, Any], object], *, id: str | None = None) -> None:
-        """Create a panel that calls *change* with policy, name and value; names in a chain are ``POLICY.NAME``."""
+        """Create a panel; *change* is called with a policy, the name of a setting and its new value."""
         super().__init__(id=id)
         self._change = change
         self.policy = ""
@@ -148,7 +148,6 @@ class ParameterPanel(Widget):
         self.curve = CurveView()
 
     def compose(self) -> ComposeResult:
-        """Yield the settings and the outcome."""
         yield self.rows
         with Vertical(classes="outcome"):
             yield self.outcome
@@ -175,17 +174,17 @@ class ParameterPanel(Widget):
         """Show a policy at its settings.
 
         Args:
-            plan: None if there is none: *plan_error* or *applied* is the reason.
-            first: message at which the policy first fires in this session; -1 for never, None until computed.
-            token_table: token measure of the next request; the policy's own without one.
+            plan: plan; if None, *plan_error* or *applied* is the reason.
+            first: message before which the policy first fires; -1 for never, None until computed.
+            token_table: token measure of the next request; None for the policy's own.
         """
         definition = POLICIES[policy]
-        controls = list_parameters_in_context(definition, params, context, state)
-        values = {control.name: get_value(definition, params, control.name) for control in controls}
+        parameters = list_parameters_in_context(definition, params, context, state)
+        values = {parameter.name: get_value(definition, params, parameter.name) for parameter in parameters}
         outcome = compute_outcome(plan, token_table) if plan else None
         self._update_difference(policy, context, values, outcome)
         self.policy, self._shown_at, self._values, self._outcome = policy, context, values, outcome
-        self.rows.show(controls, values)
+        self.rows.show(parameters, values)
         paragraphs: list[list[Paragraph]] = []
         if outcome:
             paragraphs.append(format_result_variants(outcome, by_hand=plan is not None and plan.trigger.by_hand))
@@ -206,44 +205,44 @@ class ParameterPanel(Widget):
     def _update_difference(
         self, policy: str, context: Context, values: dict[str, Any], outcome: PlanOutcome | None
     ) -> None:
-        """Format the difference from the settings before; it is shown until the next change."""
+        """Format the difference from the settings before; it stays until the next change."""
         if policy != self.policy or context is not self._shown_at:
             self._difference = []
             self.curve.clear()
         elif values != self._values:
             changes = [(name, old, values[name]) for name, old in self._values.items() if name in values]
             changes = [(name.rpartition(".")[2], old, new) for name, old, new in changes if old != new]
-            both = self._outcome and outcome and changes
-            self._difference = format_difference_variants(changes, self._outcome, outcome) if both else []  # type: ignore[arg-type]
+            self._difference = []
+            if self._outcome and outcome and changes:
+                self._difference = format_difference_variants(changes, self._outcome, outcome)
 
     @property
     def _needed_curve_height(self) -> int:
-        control = self.rows.current_parameter
-        return CURVE_HEIGHT if control and control.kind not in _KINDS_WITHOUT_CURVE and self._outcome else 0
+        parameter = self.rows.current_parameter
+        return CURVE_HEIGHT if parameter and parameter.kind not in _KINDS_WITHOUT_CURVE and self._outcome else 0
 
     def curve_values(self, name: str) -> list[Any]:
-        """Return at most 60 values over the range of a setting, whose tokens after are the input of ``show_curve``."""
-        control = self._find_parameter(name)
-        if control is None or control.kind in _KINDS_WITHOUT_CURVE:
+        """Return at most ``MAX_CURVE_POINTS`` values over the range of a setting, with the current one."""
+        parameter = self._find_parameter(name)
+        if parameter is None or parameter.kind in _KINDS_WITHOUT_CURVE:
             return []
-        if control.scale is None:
+        if parameter.scale is None:
             return [False, True]
-        values = control.scale.sample_values(MAX_CURVE_POINTS)
-        current = control.get_effective_value(self._values[name])
+        values = parameter.scale.sample_values(MAX_CURVE_POINTS)
+        current = parameter.get_effective_value(self._values[name])
         return sorted({*values[: MAX_CURVE_POINTS - 1], current}) if current is not None else values
 
     def _find_parameter(self, name: str) -> Parameter | None:
-        return next((control for control in self.rows.parameters if control.name == name), None)
+        return next((parameter for parameter in self.rows.parameters if parameter.name == name), None)
 
     def show_curve(self, name: str, values: Sequence[Any], tokens_after: Sequence[int]) -> None:
-        """Draw the curve of a setting, unless another one is selected by now."""
-        control = self._find_parameter(name)
-        if control and self._outcome and name == self.selected:
+        """Draw the curve of a setting, if it is still selected, given the tokens after the plan for each value."""
+        parameter = self._find_parameter(name)
+        if parameter and self._outcome and name == self.selected:
             requests = self._outcome.compute_request_sizes(tokens_after)
-            self.curve.show(name, values, requests, control.get_effective_value(self._values[name]), control.unit)
+            self.curve.show(name, values, requests, parameter.get_effective_value(self._values[name]), parameter.unit)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Set the layout for the width."""
         self.set_class(event.size.width < NARROW_WIDTH, "-narrow")
 
     @on(SettingRows.Moved)

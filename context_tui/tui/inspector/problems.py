@@ -16,7 +16,7 @@ from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.text_screen import TextScreen
 
 RAW_LENGTH = 4_000
-"""Maximum number of characters shown of a record; a broken line can be a whole file."""
+"""Maximum number of characters of a record that are shown; a broken line can be a whole file."""
 
 MISSING = "(the text of this record cannot be shown)"
 
@@ -33,29 +33,29 @@ class ProblemsScreen(TextScreen[None]):
     def __init__(self, session: Session) -> None:
         count, records = len(session.facts.problems), len(session.facts.record_kind)
         name = make_visible(session.info.path.rpartition("/")[2] or "this session")
-        of = f" of {records:,} records" if records else ""
-        super().__init__(f"Problems: {count:,}{of} in {name}", self._iter_parts())
+        total = f" of {records:,} records" if records else ""
+        super().__init__(f"Problems: {count:,}{total} in {name}", self._iter_parts())
         self.session = session
 
     def _iter_parts(self) -> Iterator[TextPart]:
         """Yield each problem with the text of its record."""
         for problem in self.session.facts.problems:
             yield TextPart(f"{problem.where}: {problem.what}", "heading")
-            yield TextPart(self._raw(problem) + "\n", "text" if problem.raw >= 0 else "muted")
+            yield TextPart(self._read_record(problem) + "\n", "text" if problem.raw >= 0 else "muted")
 
-    def _raw(self, problem: Problem) -> str:
+    def _read_record(self, problem: Problem) -> str:
         if problem.raw < 0:
             return MISSING
         try:
             text = self.session.content.raw(problem.raw)
-        except Exception:  # a file that has changed or gone: the list of problems still stands
+        except Exception:  # the file was changed or removed
             return MISSING
-        more = f"\n… {len(text) - RAW_LENGTH:,} more characters" if len(text) > RAW_LENGTH else ""
-        return (text[:RAW_LENGTH] or "(empty)") + more
+        suffix = f"\n… {len(text) - RAW_LENGTH:,} more characters" if len(text) > RAW_LENGTH else ""
+        return (text[:RAW_LENGTH] or "(empty)") + suffix
 
     def action_jump(self, step: int) -> None:
         """Scroll to the next or previous problem."""
-        self.query_one(ReadingPane).jump_to_style("heading", step)
+        self.query_one(ReadingPane).jump_to_heading(step)
 
 
 def build_screen(controller: Controller) -> ProblemsScreen:

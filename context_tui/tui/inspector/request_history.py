@@ -1,7 +1,7 @@
 """Recorded context of every request as one line of columns, with new contexts, drops and the point marked.
 
-Independent of widgets. A column shows one request, or a range of requests by its largest or smallest value: that which
-differs more from the column before, so that peaks and the dips after a compaction are visible in any width.
+Independent of widgets. A column shows one request, or a range of requests by their largest or smallest context: the one
+that differs more from the column before, so that peaks and the falls after a compaction are visible in any width.
 """
 
 from __future__ import annotations
@@ -18,19 +18,15 @@ from context_tui.tui.widgets.canvas import Canvas, count_eighths
 from context_tui.tui.widgets.styled_text import BAD, MUTED, PRIMARY, WARN, Run, count_cells
 
 WINDOW_TICKS = (60, 70, 85)
-"""Percentages of the window at which runtimes act."""
+"""Percentages of the window at which runtimes typically compact."""
 NEW_CONTEXT_GLYPH, DROP_GLYPH, POINT_GLYPH = "│", "▾", "◆"
 GLYPH_LABELS = {NEW_CONTEXT_GLYPH: "new context", DROP_GLYPH: "drop", POINT_GLYPH: "here"}
-"""Names of the signs between the columns."""
 HISTORY_GAP = 3
 
 
 @dataclass(frozen=True)
 class HistoryEvent:
-    """Event of the context before request ``request``, at message ``message``.
-
-    ``glyph`` is drawn between the columns: ``NEW_CONTEXT_GLYPH`` at a new context, ``DROP_GLYPH`` at a drop.
-    """
+    """New context or drop (``glyph``) before the request with this number, at a message."""
 
     request: int
     message: int
@@ -39,7 +35,7 @@ class HistoryEvent:
 
 @dataclass(frozen=True, eq=False)
 class RequestHistory:
-    """Recorded tokens of each request, the message at which it ended, and the events between requests."""
+    """Recorded context of each request in tokens, the message at which the request ended, and the events between."""
 
     tokens: Sequence[int]
     messages: Sequence[int]
@@ -52,7 +48,7 @@ class RequestHistory:
 
 
 class WindowCrossing(NamedTuple):
-    """Message of the first request over a share of the window, and whether all later requests were over it too."""
+    """Message of the first request over a share of the window, and whether all later ones are over it, too."""
 
     message: int
     is_lasting: bool
@@ -60,33 +56,38 @@ class WindowCrossing(NamedTuple):
 
 @lru_cache(maxsize=4)
 def find_window_crossings(history: RequestHistory, window: int, at: int) -> dict[int, WindowCrossing]:
-    """Find for each tick that requests before message *at* reached since when, or else where first."""
+    """Find the crossing of each percentage that requests before message *at* reached.
+
+    It is that of the requests at the end if they are over it, else the first one.
+    """
     point, crossings = bisect_left(history.messages, at), {}
     for tick in WINDOW_TICKS:
-        limit, since = window * tick / 100, point
-        while since and history.tokens[since - 1] >= limit:
-            since -= 1
-        row = since if since < point else next((r for r in range(point) if history.tokens[r] >= limit), -1)
+        limit, row = window * tick / 100, point
+        while row and history.tokens[row - 1] >= limit:
+            row -= 1
+        is_lasting = row < point
+        if not is_lasting:
+            row = next((number for number in range(point) if history.tokens[number] >= limit), -1)
         if row >= 0:
-            crossings[tick] = WindowCrossing(history.messages[row], since < point)
+            crossings[tick] = WindowCrossing(history.messages[row], is_lasting)
     return crossings
 
 
 def build_request_history(session: Session) -> RequestHistory:
-    """Build the history that a session's file recorded, up to the session's length."""
+    """Build the history of the recorded requests, up to the session's length."""
     facts = session.facts
-    end = bisect_left(facts.request_message, session.length)
-    messages = facts.request_message[:end]
+    count = bisect_left(facts.request_message, session.length)
+    messages = facts.request_message[:count]
     events = [HistoryEvent(bisect_left(messages, drop.message), drop.message, DROP_GLYPH) for drop in session.drops]
-    events += (HistoryEvent(bisect_left(messages, each.message), each.message) for each in facts.epochs)
-    gaps = {gap.request: gap for gap in events if 0 < gap.request < end}
-    tokens = [usage.context for usage in facts.requests[:end]]
-    return RequestHistory(tokens, messages, [gaps[row] for row in sorted(gaps)])
+    events += (HistoryEvent(bisect_left(messages, epoch.message), epoch.message) for epoch in facts.epochs)
+    event_by_request = {event.request: event for event in events if 0 < event.request < count}
+    tokens = [usage.context for usage in facts.requests[:count]]
+    return RequestHistory(tokens, messages, [event_by_request[request] for request in sorted(event_by_request)])
 
 
 @dataclass(frozen=True)
 class HistoryColumn:
-    """Requests ``first`` to ``end`` (exclusive), and the value drawn for them."""
+    """Requests from ``first`` up to ``end``, exclusive, and the tokens drawn for them."""
 
     first: int
     end: int
@@ -95,36 +96,37 @@ class HistoryColumn:
 
 @lru_cache(maxsize=8)
 def build_history_columns(history: RequestHistory, width: int) -> list[HistoryColumn | HistoryEvent]:
-    """Build at most *width* columns in order, with the gaps between them while these leave most of the width."""
+    """Build at most *width* columns in order, with the events between them if these take at most a quarter."""
     count = len(history.tokens)
     if not count or width < 1:
         return []
-    gaps = list(history.events)
-    if len(gaps) > width // 4:
-        gaps = [gap for gap in gaps if gap.glyph == NEW_CONTEXT_GLYPH]
-    if len(gaps) > width // 4:
-        gaps = []
-    edges = [0, *(gap.request for gap in gaps), count]
-    room = width - len(gaps)
+    events = list(history.events)
+    if len(events) > width // 4:
+        events = [event for event in events if event.glyph == NEW_CONTEXT_GLYPH]
+    if len(events) > width // 4:
+        events = []
+    edges = [0, *(event.request for event in events), count]
+    room = width - len(events)
     columns: list[HistoryColumn | HistoryEvent] = []
-    peak, before = history.peak, 0
+    peak, drawn_tokens = history.peak, 0
     for number, (first, end) in enumerate(pairwise(edges)):
         if number:
-            columns.append(gaps[number - 1])
-        # Each stretch gets its share of the room, by where it starts and ends.
+            columns.append(events[number - 1])
+        # The requests between two events get columns in proportion to their number.
         share = end - first if count <= room else max(1, end * room // count - first * room // count)
         share = min(share, end - first, width - len(columns))
         for index in range(share):
             low, high = first + (end - first) * index // share, first + (end - first) * (index + 1) // share
             values = history.tokens[low:high]
             top, bottom = max(values), min(values)
-            before = top if low <= peak < high or top - before >= before - bottom else bottom
-            columns.append(HistoryColumn(low, high, before))
+            is_top = low <= peak < high or top - drawn_tokens >= drawn_tokens - bottom
+            drawn_tokens = top if is_top else bottom
+            columns.append(HistoryColumn(low, high, drawn_tokens))
     return columns
 
 
 def draw_history(history: RequestHistory, width: int, window: int, at: int) -> list[Run]:
-    """Draw the line in at most *width* cells, as of message *at*; requests after the point are muted, after a mark."""
+    """Draw the line in at most *width* cells, with a sign before message *at*; later requests are muted."""
     point, columns = _build_columns_at(history, width, at)
     largest = (history.tokens[history.peak] if history.tokens else 0) or 1
     canvas = Canvas(len(columns))
@@ -132,8 +134,8 @@ def draw_history(history: RequestHistory, width: int, window: int, at: int) -> l
         if column is None:
             canvas.write(x, 0, POINT_GLYPH, f"bold {WARN}")
         elif isinstance(column, HistoryEvent):
-            after = column.glyph == NEW_CONTEXT_GLYPH or _is_after(column, point, at)
-            canvas.write(x, 0, column.glyph, MUTED if after else f"bold {BAD}")
+            is_muted = column.glyph == NEW_CONTEXT_GLYPH or _is_after(column, point, at)
+            canvas.write(x, 0, column.glyph, MUTED if is_muted else f"bold {BAD}")
         else:
             is_over = column.tokens * 100 >= window * WINDOW_TICKS[0]
             style = MUTED if column.first >= point else WARN if is_over else PRIMARY
@@ -142,7 +144,7 @@ def draw_history(history: RequestHistory, width: int, window: int, at: int) -> l
 
 
 def find_message_at_cell(history: RequestHistory, width: int, at: int, cell: int) -> int | None:
-    """Return the message of the largest request, or of the event, under a cell."""
+    """Return the message of the event, or of the largest request, in a cell; None if the cell has neither."""
     _, columns = _build_columns_at(history, width, at)
     column = columns[cell] if 0 <= cell < len(columns) else None
     if column is None or isinstance(column, HistoryEvent):
@@ -153,35 +155,35 @@ def find_message_at_cell(history: RequestHistory, width: int, at: int, cell: int
 def _build_columns_at(
     history: RequestHistory, width: int, at: int
 ) -> tuple[int, list[HistoryColumn | HistoryEvent | None]]:
-    """Return the first request after message *at*, and the content of each cell; None is the mark of the point."""
+    """Return the number of the first request after message *at*, and the content of each cell: None for the point."""
     point = bisect_left(history.messages, at)
     if point >= len(history.messages):
         return point, [*build_history_columns(history, width)]
     columns = build_history_columns(history, width - 1)
-    place = next((place for place, each in enumerate(columns) if _is_after(each, point, at)), len(columns))
+    place = next((place for place, column in enumerate(columns) if _is_after(column, point, at)), len(columns))
     return point, [*columns[:place], None, *columns[place:]]
 
 
 def _is_after(column: HistoryColumn | HistoryEvent, point: int, at: int) -> bool:
-    """Return whether a column reaches beyond request *point*, the first after message *at*, or a gap follows it."""
+    """Return whether a column ends after request *point*, or an event is not before message *at*."""
     return column.message >= at if isinstance(column, HistoryEvent) else column.end > point
 
 
 def format_window_crossings(history: RequestHistory, window: int, at: int, is_full: bool) -> str:
-    """Format since when requests are over a share of the window, or where first: for all shares, or for the lowest."""
+    """Format the crossings of the window's percentages before message *at*: all, or if not *is_full*, the lowest."""
     crossings = find_window_crossings(history, window, at)
     if not crossings:
-        more = at <= max(history.messages, default=-1)  # what comes after the point may be larger
-        return f"{'not yet' if more else 'never'} over {WINDOW_TICKS[0]} %"
+        has_later = at <= max(history.messages, default=-1)
+        return f"{'not yet' if has_later else 'never'} over {WINDOW_TICKS[0]} %"
     parts: list[str] = []
-    for tick, (message, since) in crossings.items():
+    for tick, (message, is_lasting) in crossings.items():
         text = f"over {tick} %{' of the window' if is_full and not parts else ''}"
-        parts.append(f"{text} since #{message:,}" if since else f"first {text} at #{message:,}")
+        parts.append(f"{text} since #{message:,}" if is_lasting else f"first {text} at #{message:,}")
     return ", ".join(parts if is_full else parts[:1])
 
 
 def format_legend_variants(history: RequestHistory, window: int, at: int) -> Iterator[tuple[str, list[Run]]]:
-    """Return the texts before and after the line, longest variant first."""
+    """Yield the texts before and after the line, longest variant first."""
     if not history.tokens:
         for text in ("no usage recorded: sizes are estimates", "no usage recorded"):
             yield "", [(text, MUTED)]
@@ -191,7 +193,7 @@ def format_legend_variants(history: RequestHistory, window: int, at: int) -> Ite
     style = WARN if find_window_crossings(history, window, at) else MUTED
     all_crossings = (format_window_crossings(history, window, at, True), style)
     first_crossing = (format_window_crossings(history, window, at, False), style)
-    glyphs = {gap.glyph for gap in history.events} | ({POINT_GLYPH} if point < len(history.messages) else set())
+    glyphs = {event.glyph for event in history.events} | ({POINT_GLYPH} if point < len(history.messages) else set())
     signs = [(f"   {sign} {name}", MUTED) for sign, name in GLYPH_LABELS.items() if sign in glyphs]
     yield "Recorded per request ", [all_crossings, ("   ", ""), *peak_runs, *signs]
     yield "Recorded per request ", [first_crossing, ("   ", ""), *peak_runs, *signs]
@@ -205,10 +207,10 @@ def format_legend_variants(history: RequestHistory, window: int, at: int) -> Ite
 def format_history_line(
     history: RequestHistory, width: int, window: int, at: int, min_width: int
 ) -> tuple[list[Run], range]:
-    """Format the line with its texts in *width* cells, if possible *min_width* of them for the line.
+    """Format the line with its texts in *width* cells; the texts leave it *min_width* cells if possible.
 
     Returns:
-        Runs of the whole, and the cells of the line.
+        Runs of the line with its texts, and the cells of the line without them.
     """
     name, legend, room = "", list[Run](), 0
     min_width = min(min_width, len(history.tokens) + len(history.events) + 1)

@@ -1,4 +1,4 @@
-"""Scoreboard of policies at their settings: trigger, effect and next request of each."""
+"""Scoreboard: the trigger, effect and next request of each policy with its settings."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ MAX_NAME_WIDTH = 24
 MAX_BAR_WIDTH = 30
 """Cells of the bar of the remaining size, with the gap before it."""
 MIN_EFFECT_WIDTH = 27
-"""Width from which on the effect of a policy is shown."""
+"""Minimum number of cells of the column of effects."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """Line of a policy; ``plan_error`` is why there is no plan.
+    """Line of a policy; without a plan, ``plan_error`` is the reason.
 
-    ``runs`` is None for a plan by hand, and until it is known; ``limit`` is the size or time at which the policy would
-    fire, ``effect`` the effect of the plan, and ``changes`` whether it has any.
+    ``runs`` is whether the policy would fire now; None for a plan by hand or no plan. ``limit`` is the size or time at
+    which it would fire, and ``changes`` whether the plan has an effect.
     """
 
     policy: str
@@ -71,19 +71,19 @@ class ScoreRow:
 
     @property
     def run_label(self) -> str:
-        """Whether the policy would fire now."""
+        """Text of ``runs``, with the limit."""
         if self.runs is None:
             return "by hand" if self.request else ""
         return "yes" if self.runs else f"no ({self.limit})" if self.limit else "no"
 
 
 def build_score_row(plan: Plan, token_table: TokenTable | None = None) -> ScoreRow:
-    """Build the line of a plan, with the next request by a token measure or the policy's own; cached with the plan."""
+    """Build the line of a plan, with the next request by a token measure or the policy's own."""
     outcome, trigger = compute_outcome(plan, token_table), plan.trigger
     runs = None if trigger.by_hand else trigger.fires
     limit, changes = "" if runs else format_limit(trigger), bool(format_effect(outcome))
-    would = format_planned_effect(plan) if changes else outcome.reason or "changes nothing"
-    return ScoreRow(plan.policy, runs, limit, would, changes, outcome.request)
+    effect = format_planned_effect(plan) if changes else outcome.reason or "changes nothing"
+    return ScoreRow(plan.policy, runs, limit, effect, changes, outcome.request)
 
 
 def build_score_rows(
@@ -92,10 +92,7 @@ def build_score_rows(
     token_table: TokenTable | None = None,
     current: str = "",
 ) -> list[ScoreRow]:
-    """Build a line for every listed policy and the chosen one; *get_plan* returns the plan of a policy.
-
-    ``View.get_plan`` caches plans, so that a new setting of one policy computes a single plan.
-    """
+    """Build a line for every listed policy and the *current* one; *get_plan* returns the plan of a policy."""
     rows = []
     for policy in LISTED_POLICIES.list_names_with(current):
         plan = get_plan(policy)
@@ -113,7 +110,7 @@ def _format_size_after(row: ScoreRow) -> str:
 
 @dataclass(frozen=True)
 class ScoreColumns:
-    """Widths of the columns in cells, with the gap before each; 0 for a column that is left out."""
+    """Widths of the columns in cells, each with the gap before it; 0 for a column that is left out."""
 
     name: int
     runs: int
@@ -128,16 +125,15 @@ RUNS_HEADING, EFFECT_HEADING = "would it fire", "what it would do"
 REQUEST_HEADING, REMAINING_HEADING = "next request", "what is left"
 SIZE_ARROW = " → "
 _NOUNS_PATTERN = re.compile(r" (?:results?|messages?)\b")
-"""Words that are left out where it is narrow: each effect has one of them."""
+"""Nouns of an effect that are left out if there is no room."""
 SUMMARY_SUFFIX, SHORT_SUMMARY_SUFFIX = " + summary", "+"
 """Suffix of a size to which a summary of unknown size is added."""
 
 
 def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ScoreColumns:
-    """Return the columns for *width* cells.
+    """Fit the columns to *width* cells.
 
-    On a narrow screen the bar is dropped first, then the effect of the policy, then the size of the request without it.
-    The name, whether it would fire, and the size of the next request stay longest.
+    On a narrow screen, the bar is dropped first, then the effect, then the size of the request without the policy.
     """
     name = min(max(len("policy"), *(len(row.policy) for row in rows)), MAX_NAME_WIDTH) if rows else 0
     fitter = ColumnFitter(width, 3 + name + SHARE_WIDTH)
@@ -154,11 +150,12 @@ def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ScoreColumns:
     if has_effect:
         fitter.give("would", min_effect, longest)
         fitter.give("bar", len(REMAINING_HEADING) + 2, MAX_BAR_WIDTH)
-    return ScoreColumns(name, **{each: fitter[each] for each in ("runs", "would", "before", "after", "waits", "bar")})
+    columns = ("runs", "would", "before", "after", "waits", "bar")
+    return ScoreColumns(name, **{column: fitter[column] for column in columns})
 
 
 def format_score_heading(columns: ScoreColumns, width: int, measure_label: str = "") -> list[Run]:
-    """Format the heading; *measure_label* names the token measure of the next request, if not the policies' own."""
+    """Format the headings; *measure_label* names the token measure if it is not the policies' own."""
     text = "   " + "policy".ljust(columns.name)
     if columns.runs:
         text += f"  {RUNS_HEADING if columns.runs >= len(RUNS_HEADING) + 2 else 'now'}".ljust(columns.runs)
@@ -176,7 +173,7 @@ def format_score_heading(columns: ScoreColumns, width: int, measure_label: str =
 
 
 def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: ScoreColumns, width: int) -> list[Run]:
-    """Format the line of policy *number* in *width* cells; those chosen by a digit show it."""
+    """Format the line of policy *number*, from 1, in *width* cells."""
     digit = str(number) if number <= MAX_POLICY_DIGIT else ""
     runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), (f"{digit:<2}", BOLD if is_current else MUTED)]
     runs.append((shorten(row.policy, columns.name).ljust(columns.name), BOLD if is_current else ""))
@@ -199,8 +196,8 @@ def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: Sco
         runs += [(arrow, ""), (_format_size_after(row).ljust(columns.after - len(SIZE_ARROW)), BOLD)]
     request = row.request
     if columns.waits:
-        mark = SUMMARY_SUFFIX if columns.waits > len(SHORT_SUMMARY_SUFFIX) else SHORT_SUMMARY_SUFFIX
-        runs.append(((mark if request and request.summary_pending else "").ljust(columns.waits), MUTED))
+        suffix = SUMMARY_SUFFIX if columns.waits > len(SHORT_SUMMARY_SUFFIX) else SHORT_SUMMARY_SUFFIX
+        runs.append(((suffix if request and request.summary_pending else "").ljust(columns.waits), MUTED))
     if request is None or not row.changes:
         return pad_runs([*runs, ("–".rjust(SHARE_WIDTH), MUTED)], width)
     runs.append((format_size_change(request).rjust(SHARE_WIDTH), GOOD if request.saved_share else WARN))
@@ -211,7 +208,7 @@ def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: Sco
 
 
 def format_policy_title(name: str, width: int) -> str:
-    """Format a policy in *width* cells: number, name, origin and effect."""
+    """Format the title of a policy in *width* cells: its digit, name, origin and effect."""
     policy, number = POLICIES[name], LISTED_POLICIES.list_names_with(name).index(name) + 1
     digit = f"{number} " if number <= MAX_POLICY_DIGIT else ""
     origin, _, effect = policy.about.partition(": ")
@@ -233,21 +230,20 @@ class Scoreboard(Widget, can_focus=True):
     ]
 
     def __init__(self, choose: Callable[[str], object], *, id: str | None = None) -> None:
-        """Create a scoreboard that calls back with the name of the chosen policy, before the key press ends."""
+        """Create a scoreboard; *choose* is called with the name of a policy as soon as it is chosen."""
         super().__init__(id=id)
         self._choose_policy = choose
         self.rows: Sequence[ScoreRow] = ()
         self.current = self.measure_label = ""
 
     def show(self, rows: Sequence[ScoreRow], current: str, measure_label: str = "") -> None:
-        """Show lines, with the policy *current* marked and the token measure named if it is not the policies' own."""
+        """Show lines with the policy *current* marked; *measure_label* is as for ``format_score_heading``."""
         if rows != self.rows or current != self.current or measure_label != self.measure_label:
             layout = len(rows) != len(self.rows)
             self.rows, self.current, self.measure_label = list(rows), current, measure_label
             self.refresh(layout=layout)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return one line for the heading, and one for each policy."""
         return len(self.rows) + 1
 
     @property
@@ -256,12 +252,11 @@ class Scoreboard(Widget, can_focus=True):
 
     @property
     def _first_visible_row(self) -> int:
-        """First visible line, such that the current one is visible."""
+        """Index of the first visible line; the current line is always visible."""
         current = next((number for number, row in enumerate(self.rows) if row.policy == self.current), 0)
         return max(current - self._visible_row_count + 1, 0)
 
     def render(self) -> Content:
-        """Draw the lines, the current one highlighted."""
         width = self.content_size.width
         columns = fit_score_columns(self.rows, width)
         lines = [format_score_heading(columns, width, self.measure_label)]
@@ -273,7 +268,6 @@ class Scoreboard(Widget, can_focus=True):
         return build_lines(lines)
 
     def action_choose(self, rows: int) -> None:
-        """Choose the policy above or below."""
         names = [row.policy for row in self.rows]
         if names:
             at = names.index(self.current) if self.current in names else 0
@@ -287,7 +281,6 @@ class Scoreboard(Widget, can_focus=True):
             self._choose_number(digit - 1)
 
     def on_click(self, event: events.Click) -> None:
-        """Choose the clicked policy."""
         number = event.y - self.gutter.top - 1 + self._first_visible_row
         if self._first_visible_row <= number < len(self.rows):
             self._choose_number(number)

@@ -33,7 +33,7 @@ from context_tui.tui.inspector.scoreboard import Scoreboard
 from context_tui.tui.inspector.search_bar import SearchBar
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads, Legend, StatusLine
-from context_tui.tui.inspector.workers import ComputedMessage, InspectorWorkers
+from context_tui.tui.inspector.workers import InspectorWorkers
 from context_tui.tui.loading import ReadFailure
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.threads import WorkErrorHandler
@@ -62,13 +62,13 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     @dataclass
     class SubagentsRequested(Message):
-        """The subagents that a message called are to be opened."""
+        """Posted to open the subagents that a message called."""
 
         infos: list[SessionInfo]
         screen: InspectorScreen
 
     class BackRequested(Message):
-        """Nothing is left to close on this screen."""
+        """Posted when esc has nothing left to close on this screen."""
 
     def __init__(self, target: Session | SessionInfo, options: InspectorOptions, drafts: Drafts | None = None) -> None:
         super().__init__()
@@ -94,7 +94,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         return build_inspector_state(self.view, breakdown=breakdown)
 
     def compose(self) -> ComposeResult:
-        """Yield header, status, timeline with its map, detail, settings and footer."""
         yield HeaderBar(id="header")
         yield StatusLine(id="status")
         with Horizontal(id="middle"):
@@ -115,12 +114,11 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="tiny", markup=False)
 
     def on_mount(self) -> None:
-        """Show the session, or start to read it."""
         self.set_class(self.options.last_state.breakdown, "-parts")
         if warning := format_unknown_keys(self.options.keys):
             self.show_notification(warning, warn=True)
-        loading = self.controller.loader
-        if loading is None:
+        loader = self.controller.loader
+        if loader is None:
             self.controller.open_session(self.view.session)
             self.draw()
         else:
@@ -128,10 +126,10 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.query_one(ColumnHeads).show("timeline", 0)
             self.query_one(HeaderBar).show(self.view.session, self.view.context, progress=0.0)
             self.panes.set_status(notices.format_reading(self.view.session, 0.0))
-            self.call_after_refresh(self.jobs.read_session, loading)  # after the first paint
+            self.call_after_refresh(self.jobs.read_session, loader)  # after the first paint
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show a notice where the terminal is too small, and restore the focus when it is not."""
+        """Show a notice if the terminal is too small; restore the focus once it is not."""
         tiny = event.size.width < 60 or event.size.height < 20
         if tiny and not self.has_class("-tiny"):
             self._focus_before = self.focused  # hidden widgets lose the focus
@@ -149,13 +147,13 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.dismiss_notification()
 
     def _restore_focus(self) -> None:
-        """Restore the focus; give it to the timeline where the pane is not visible."""
+        """Restore the focus; focus the timeline if the pane is not visible."""
         widget, self._focus_before = self._focus_before or self.focused, None
         self.set_focus(widget if widget in self.focus_chain else self.query_one(Timeline))
 
     @property
     def location(self) -> Location:
-        """Selected location; the last one where nothing is listed."""
+        """Selected location; if nothing is listed, the last selected one."""
         return self.panes.location
 
     def run_command(self, command: Callable[..., Result], *arguments: Any) -> Result | None:
@@ -174,7 +172,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         return result
 
     def run_and_show(self, command: Callable[..., object], *arguments: Any) -> None:
-        """Run a command; notify of the text that it returns, or scroll to the rows that it returns."""
+        """Run a command; show the text that it returns as a notification, or scroll to the rows that it returns."""
         result = self.run_command(command, *arguments)
         if isinstance(result, str) and result:
             self.show_notification(result)
@@ -187,23 +185,23 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     @work
     async def action_dialog(self, name: str) -> None:
-        """Open the dialog of the module ``dialogs`` with this name."""
+        """Call the function of the module ``dialogs`` with this name, which opens a dialog."""
         await getattr(dialogs, name)(self)
 
     # Reading
 
     @on(workers.SessionRead)
     def _show_read(self, event: workers.SessionRead) -> None:
-        read, controller, timeline = event.report, self.controller, self.query_one(Timeline)
-        if isinstance(read, ReadFailure):
+        report, controller = event.report, self.controller
+        if isinstance(report, ReadFailure):
             controller.is_reading = False
-            self.panes.set_status(read.reason)
-            self.show_notification(read.reason, warn=True)
+            self.panes.set_status(report.reason)
+            self.show_notification(report.reason, warn=True)
             return
         controller.move_cursor(self.location)
         has_fired = bool(self.view.plan and self.view.plan.trigger.fires)
-        controller.update_session(read)
-        if read.is_end:
+        controller.update_session(report)
+        if report.is_end:
             self.draw()
             if controller.is_following:
                 self._show_news(has_fired)
@@ -211,10 +209,10 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
                 self._follow_first = False
                 self.action_follow()
             return
-        timeline.update_rows(controller.rows, controller.reader, controller.listed_rows)
+        self.query_one(Timeline).update_rows(controller.rows, controller.reader, controller.listed_rows)
         self.panes.draw_column_heads()
-        self.panes.set_status(notices.format_reading(read.session, read.progress))
-        self.query_one(HeaderBar).show_progress(read.progress, len(read.session))
+        self.panes.set_status(notices.format_reading(report.session, report.progress))
+        self.query_one(HeaderBar).show_progress(report.progress, len(report.session))
         if self.query_one(Detail).location is None:
             self.panes.draw_detail()
 
@@ -227,25 +225,23 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         view, news = self.view, self.controller.collect_news()
         if view.plan and view.plan.trigger.fires and not has_fired and not view.applied:
             news.append(f"{view.policy} fires now: {view.plan.trigger.reason}")
-        for text in news:  # these stay while more is read
+        for text in news:  # unlike other notifications, these stay while more is read
             self.notify(make_visible(text), markup=False, timeout=NEWS_TIMEOUT_S)
 
     def action_follow(self) -> None:
-        """Follow the session as it is written, or stop following."""
-        loading = self.run_command(self.controller.toggle_following)
-        if loading is not None:
-            self.jobs.follow(loading)
+        loader = self.run_command(self.controller.toggle_following)
+        if loader is not None:
+            self.jobs.follow(loader)
             self.show_notification("Following the session as it is written; F stops")
         elif not self.controller.is_following:
             self.jobs.cancel("follow")
         self.panes.draw_sizes(force=True)
 
     def action_read_on(self) -> None:
-        """Continue to read the session."""
-        if loading := self.run_command(self.controller.resume_reading):
+        if loader := self.run_command(self.controller.resume_reading):
             self.panes.set_status(notices.format_reading(self.view.session, self.controller.progress))
             self.panes.draw_timeline()  # without the marks of the last plan
-            self.jobs.read_session(loading)
+            self.jobs.read_session(loader)
 
     # Showing the view
 
@@ -273,13 +269,9 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     # Computed results
 
-    @on(workers.FiringsComputed)
-    @on(workers.ContextSizesComputed)
-    @on(workers.CurveComputed)
-    @on(workers.RuntimeSizesComputed)
-    @on(workers.BlocksRead)
-    def _show_computed(self, event: ComputedMessage) -> None:
-        self.panes.show_computed(event)
+    @on(workers.ResultReady)
+    def _draw_result(self, event: workers.ResultReady) -> None:
+        event.draw()
 
     @on(workers.MeasureComputed)
     def _show_measure(self, event: workers.MeasureComputed) -> None:
@@ -301,15 +293,15 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     @on(Timeline.Entered)
     @on(Detail.Entered)
     def _handle_entered(self, event: Timeline.Entered | Detail.Entered) -> None:
-        """Go from a call to its subagent, or to its result and back; fold or open a turn; read other rows."""
+        """Go from a call to its subagent, or to its result and back; fold or unfold a turn; open any other row."""
         if event.location.block == TURN_HEAD:
             self.action_run("toggle_fold")
             return
         if event.location.block < 0 and dialogs.request_subagents(self, event.location.message):
             return
-        other = self.view.find_counterpart(event.location)
-        if other is not None:
-            self.go_to(other)
+        counterpart = self.view.find_counterpart(event.location)
+        if counterpart is not None:
+            self.go_to(counterpart)
         elif isinstance(event, Timeline.Entered):
             self.open_detail()
 
@@ -336,21 +328,18 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.run_command(self.controller.plan_before, event.message)
 
     def go_to(self, location: Location) -> None:
-        """Select a location; show a notice if rows had to be listed for it."""
+        """Select a location; notify if all rows had to be listed for it."""
         self.run_and_show(self.controller.select_location, location)
 
     def action_pane(self, step: int) -> None:
-        """Go to the next or previous pane."""
         (self.focus_next if step > 0 else self.focus_previous)()
 
     # Policies and their settings
 
     def action_policy(self, name: str) -> None:
-        """Choose a policy."""
         self.run_command(self.controller.choose_policy, name)
 
     def action_next_policy(self) -> None:
-        """Choose the next policy, wrapping around."""
         names = LISTED_POLICIES.list_names_with(self.view.policy)
         self.run_command(self.controller.choose_policy, names[(names.index(self.view.policy) + 1) % len(names)])
 
@@ -367,12 +356,10 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.panes.request_curve()
 
     def action_value(self, step: int) -> None:
-        """Change the selected setting by steps."""
         if self._require_visible_settings():
             self.query_one(ParameterPanel).rows.action_step(step)
 
     def action_type(self) -> None:
-        """Type a value for the selected setting."""
         if self._require_visible_settings():
             self.query_one(ParameterPanel).rows.action_type()
 
@@ -386,12 +373,10 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     # Listed rows and breakdown
 
     def action_filter(self) -> None:
-        """Choose which rows are listed."""
         dialogs.choose_filter(self)
 
     @on(ColumnHeads.Cleared)
     def action_unfilter(self) -> None:
-        """List all rows."""
         self.run_command(self.controller.clear_filter)
 
     def action_breakdown(self) -> None:
@@ -428,7 +413,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     # Searching
 
     def action_search(self) -> None:
-        """Open the search."""
         self.query_one(SearchBar).open()
 
     @on(workers.SearchReported)
@@ -436,7 +420,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.query_one(SearchBar).show_report(event)
 
     def action_match(self, step: int) -> None:
-        """Go to the next or previous match; if none is found yet, to the first one."""
+        """Go to the next or previous match; if none is found yet, to the first one once there is one."""
         if self.run_command(self.controller.move_to_match, step):
             self.query_one(SearchBar).show_selected_match()
 
@@ -444,17 +428,14 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     @work
     async def action_apply(self) -> None:
-        """Open the plan to apply it."""
         await dialogs.apply_plan(self)
 
     @work
     async def action_export(self) -> None:
-        """Export the session to a new file."""
         if self.run_command(self.controller.get_exportable_session):
             await dialogs.export_session(self)
 
     def action_raw(self) -> None:
-        """Show the message as written, or rendered."""
         if not self.query_one("#side").display:
             self.show_notification("No message is open; press space to read the selected one")
         else:
@@ -470,13 +451,11 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     # Other screens
 
     def action_help(self) -> None:
-        """List all keys."""
         panel = self.query_one(ParameterPanel)
         panes = [self, self.query_one(Timeline), panel.rows, self.query_one(BreakdownView)]
         self.app.push_screen(HelpScreen(panes, notes=HELP_NOTES))
 
     def action_full_screen(self, name: str) -> None:
-        """Open a full-screen view."""
         screen = self.run_command(build_full_screen, name, self.controller)
         if screen is not None:
             self.app.push_screen(screen, self._handle_full_screen_closed)
@@ -487,7 +466,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.run_and_show(command)
 
     def action_back(self) -> None:
-        """Stop reading, or close one thing: each press closes another."""
+        """Stop reading; else close, clear or undo the first that applies, one for each press."""
         bar, timeline = self.query_one(SearchBar), self.query_one(Timeline)
         if self.controller.is_reading:
             self.jobs.cancel("read")
@@ -508,5 +487,4 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.post_message(self.BackRequested())
 
     async def action_sessions(self) -> None:
-        """Choose another session."""
         await self.run_action("app.sessions")

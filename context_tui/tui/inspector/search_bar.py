@@ -1,4 +1,4 @@
-"""Input line for the text to search, with the count of matches."""
+"""Search bar of the inspector."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SearchBar(Horizontal):
-    """Search of the inspector: its text, the count of matches, and their display. Hidden until it is opened."""
+    """Bar with the text to search and the number of matches; it is hidden until it is opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", show=False, id="search-close", tooltip="Stop the search and close"),
@@ -32,13 +32,12 @@ class SearchBar(Horizontal):
     def __init__(
         self, controller: Controller, jobs: InspectorWorkers, step: Callable[[int], object], *, id: str | None = None
     ) -> None:
-        """Create a search bar that calls *step* with 1 for the next match and -1 for the previous one."""
+        """Create a search bar; *step* goes to the next (1) or previous (-1) match."""
         super().__init__(id=id)
         self._controller, self._jobs, self._step = controller, jobs, step
-        self._started_number = 0  # the search that was started last
+        self._started_number = 0  # number of the last started search
 
     def compose(self) -> ComposeResult:
-        """Yield the prompt, the input and the count."""
         yield Static(Content("/"), id="search-prompt")
         yield Input(id="search-text", placeholder="search the whole session", compact=True)
         yield Static(Content(""), id="search-count")
@@ -49,7 +48,7 @@ class SearchBar(Horizontal):
         self.query_one(Input).focus()
 
     def start_if_changed(self) -> None:
-        """Start the controller's search unless it is the one that was started last."""
+        """Start the controller's search, unless it has been started."""
         if self._controller.search.number != self._started_number:
             self._start()
 
@@ -63,7 +62,7 @@ class SearchBar(Horizontal):
             self._jobs.search(self._controller.view.session, search.text, search.number)
 
     def show_report(self, event: SearchReported) -> None:
-        """Show the matches of a report, and take a step that was waiting for one."""
+        """Show the matches of a report, and go to a match if a step was requested before there was one."""
         search = self._controller.search
         if search.update(event.report):
             self.screen.query_one(Timeline).show_matches(frozenset(search.locations))
@@ -72,7 +71,7 @@ class SearchBar(Horizontal):
                 self._step(search.pending_step)
 
     def show_selected_match(self) -> None:
-        """Highlight the text in the message of the selected match, and update the count."""
+        """Highlight the text in the selected message, and update the number of matches."""
         self.screen.query_one(Detail).set_search_text(self._controller.search.text)
         self._show_count(self._controller.match_count_text)
 
@@ -93,11 +92,9 @@ class SearchBar(Horizontal):
         self._step(1)
 
     def action_step(self, step: int) -> None:
-        """Go to another match."""
         self._step(step)
 
     def action_close(self) -> None:
-        """Clear the text and hide the bar."""
         self.query_one(Input).value = ""
         self.display = False
         self.screen.query_one(Timeline).focus()

@@ -38,11 +38,11 @@ ENTER_TOOLTIP = "From a call to its result or sub-agent, and back; on the head o
 FOLD_SIGN_WIDTH = 5
 """Cells at the left of a turn's head in which a click folds or opens the turn."""
 UNSETTLED_ROWS = 64
-"""Rows at the end of a session being read that may still change: results arrive one by one."""
+"""Rows at the end of a session that is being read, which may still change as results arrive one by one."""
 
 
 class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
-    """Rows of a session with their marks. Independent of policies: ``show`` takes marks, rows and texts."""
+    """Rows of a session with their marks; ``show`` passes rows, marks and texts to it."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in _STYLE_NAMES}
@@ -57,34 +57,30 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         Binding("space", "open", "Open", show=False, id="open", tooltip="Read the selected row in full"),
     ]
 
-    # Other lines need another scroll bar, but no new layout of the whole screen.
+    # Overridden, so that a change updates the scroll bar without a new layout of the whole screen.
     virtual_size = Reactive(Size(0, 0), repaint=False)
     cursor = reactive(0, repaint=False, init=False)
 
     @dataclass
     class Moved(Message):
-        """Another row is selected."""
+        """Posted when another row is selected."""
 
         location: Location
 
     @dataclass
     class Entered(Message):
-        """Enter was pressed on a row."""
+        """Posted when enter was pressed on a row."""
 
         location: Location
 
     @dataclass
     class Opened(Message):
-        """A row is to be read in full."""
+        """Posted to read the selected row in full."""
 
         location: Location
 
-    @dataclass
     class Scrolled(Message):
-        """The visible rows have changed."""
-
-        first: int
-        last: int
+        """Posted when the visible rows have changed."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -111,27 +107,27 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         cursor: Location | None = None,
         empty_text: str = "",
     ) -> None:
-        """Show *listed_rows* of the rows, in this order, with their marks; *empty_text* is shown if there are none."""
+        """Show *listed_rows* in this order with their marks, or if there are none, *empty_text*."""
         self._empty_text = empty_text
-        same = rows is self._rows and listed_rows is self._listed
+        is_same = rows is self._rows and listed_rows is self._listed
         self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed_rows
         self._turns = TurnSummaries(rows, marker)
         self._generation += 1
         self._update_virtual_size()
-        if cursor is not None and (not same or cursor != self.location):
+        if cursor is not None and (not is_same or cursor != self.location):
             self.select_location(cursor)
         self.refresh()
 
     def update_rows(self, rows: TimelineRows, reader: MessageReader, listed_rows: Sequence[int]) -> None:
-        """Show a session that is being read; visible rows are drawn again only where they may have changed."""
+        """Show a session that is being read; redraw only if the visible rows may have changed."""
         old = self._rows
-        last = min(len(old) - UNSETTLED_ROWS, old.heads[-1] if old.heads else 0)
-        before, after = ((each.largest, each.largest_turn, self._build_columns(each)) for each in (old, rows))
+        settled_rows = min(len(old) - UNSETTLED_ROWS, old.heads[-1] if old.heads else 0)
+        old_scale, scale = ((each.largest, each.largest_turn, self._build_columns(each)) for each in (old, rows))
         bottom = self.scroll_offset.y + self.scrollable_content_region.height
-        settled = bottom < len(self._listed) and self._listed[bottom] < last
+        is_settled = bottom < len(self._listed) and self._listed[bottom] < settled_rows
         self._rows, self._reader, self._listed, self._turns = rows, reader, listed_rows, TurnSummaries(rows, None)
         self._update_virtual_size()
-        if before != after or not settled:
+        if old_scale != scale or not is_settled:
             self._generation += 1
             self.refresh()
 
@@ -144,7 +140,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return TimelineColumns.fit(self.scrollable_content_region.width, len(rows.first))
 
     def show_matches(self, matches: frozenset[Location]) -> None:
-        """Mark the matches, and the heads of folded turns that contain some."""
+        """Mark the matches, and the heads of folded turns that contain any."""
         self._matches = matches
         self._matching_turns = frozenset(self._rows.find_turn_of_message(match.message) for match in matches)
         self._generation += 1
@@ -161,7 +157,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return self.get_location_at(self.cursor)
 
     def get_location_at(self, line: int) -> Location:
-        """Return the location of a line; events belong to the message that follows."""
+        """Return the location of a line; that of an event is the message after it."""
         if not 0 <= line < self.listed_count:
             return Location(0)
         row = self._listed[line]
@@ -180,7 +176,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def visible_share(self) -> tuple[float, float]:
-        """Visible range as shares of the session, or of the filtered or sorted rows."""
+        """Visible range as shares of the whole: of the session, or of the filtered or sorted rows."""
         lines, total = self._get_visible_lines(), max(len(self._rows), 1)
         if isinstance(self._listed, array):
             return lines.start / max(self.listed_count, 1), lines.stop / max(self.listed_count, 1)
@@ -189,12 +185,13 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def select_share(self, share: float) -> None:
         """Select the row at a share of the whole, as in ``visible_share``."""
-        total = self.listed_count if isinstance(self._listed, array) else len(self._rows)
-        at = int(share * total)
-        self.cursor = at if isinstance(self._listed, array) else find_line(self._listed, at)
+        if isinstance(self._listed, array):
+            self.cursor = int(share * self.listed_count)
+        else:
+            self.cursor = find_line(self._listed, int(share * len(self._rows)))
 
     def find_visible_styles(self) -> set[str]:
-        """Return the styles of visible marks and signs: verdicts, ``open`` and ``folded`` turns, ``bar``."""
+        """Return the style names of the visible marks and signs, for the legend."""
         names = {"bar"} if self._build_columns(self._rows).bar and self.listed_count else set()
         for line in self._get_visible_lines():
             row = self._listed[line]
@@ -207,9 +204,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return names
 
     def _is_folded(self, row: int) -> bool:
-        """Return whether only the head of a turn is listed and the turn has more rows."""
-        below = find_line(self._listed, row) + 1
-        return (self._listed[below] if below < self.listed_count else len(self._rows)) != row + 1
+        """Return whether the turn has rows that are not listed below its head."""
+        next_line = find_line(self._listed, row) + 1
+        return (self._listed[next_line] if next_line < self.listed_count else len(self._rows)) != row + 1
 
     def select_location(self, location: Location) -> None:
         """Select a location, and scroll to it."""
@@ -220,31 +217,27 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.cursor = line
 
     def scroll_to_rows(self, rows: range) -> None:
-        """Scroll as far as shows these rows while the first one stays visible."""
+        """Scroll down until the last of these rows is visible, or the first one is at the top."""
         first, stop = find_line(self._listed, rows.start), find_line(self._listed, rows.stop - 1) + 1
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         if height > 0 and stop > top + height:
             self.scroll_to(y=min(first, stop - height), animate=False, immediate=True)
 
     def watch_virtual_size(self, size: Size) -> None:
-        """Fit the scroll bar to the rows."""
         self._scroll_update(size)
 
     # Painting
 
     def notify_style_update(self) -> None:
-        """Discard lines in the old colours."""
         self._strips.clear()
         self._styles.clear()
         super().notify_style_update()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lay the rows out for the new width."""
         self._update_virtual_size()
         self._scroll_to_line(self.cursor)
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line of the window."""
         line, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         if not self.listed_count and y == 1 and width and self._empty_text:
             style = self.get_component_rich_style("timeline--text")
@@ -268,7 +261,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if is_current:
             style = self._styles["cursor" if self.has_focus else "shadow"]
             overlay = Style(bgcolor=style.bgcolor, reverse=style.reverse, underline=style.underline)
-            if style.reverse:  # one bar, not a patchwork of what the colours reverse to
+            if style.reverse:  # reversed colours of the segments would differ
                 overlay += Style(color="default", bgcolor="default")
         elif self._matches and self._is_match(row):
             style = self._styles["match"]
@@ -286,7 +279,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         mark = self._marker.find_mark(message, block) if self._marker else NO_MARK
         cells = RowCells(
             index=str(message) if first else "",
-            starts=starts_turn,
+            starts_turn=starts_turn,
             kind=format_row_kind(facts, message, block),
             preview=reader.format_preview(message, block),
             tokens=self._get_row_tokens(row, block, mark),
@@ -301,7 +294,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return Location(rows.message[row], rows.block[row]) in self._matches
 
     def _get_row_tokens(self, row: int, block: int, mark: RowMark) -> int | None:
-        """Return the tokens of a row in the context; outside of it, as recorded; None if unknown."""
+        """Return the tokens of a row as it is in the context, or if it is not, as recorded; None if unknown."""
         is_in_context = self._marker and block >= 0 and mark.verdict not in ("before", "after")
         body = self._marker.context.replacements.get(block) if is_in_context and self._marker else None
         if body is None:
@@ -314,11 +307,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     # Moving
 
     def validate_cursor(self, line: int) -> int:
-        """Keep the cursor on a line."""
         return min(max(line, 0), max(self.listed_count - 1, 0))
 
     def watch_cursor(self, old: int, new: int) -> None:
-        """Redraw the two changed lines, and post the move."""
         self.refresh_line(old)
         self.refresh_line(new)
         self._scroll_to_line(new)
@@ -331,9 +322,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh_line(self.cursor)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
-        """Post the change of visible rows."""
         super().watch_scroll_y(old, new)
-        self.post_message(self.Scrolled(round(new), round(new) + self.scrollable_content_region.height))
+        self.post_message(self.Scrolled())
 
     def _scroll_to_line(self, line: int) -> None:
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
@@ -345,11 +335,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=line - height + 1, animate=False, immediate=True)
 
     def action_move(self, step: int) -> None:
-        """Move the selection by *step* rows."""
         self.cursor += step
 
     def action_page(self, step: int) -> None:
-        """Move the selection by a page."""
         self.cursor += step * max(self.scrollable_content_region.height - 1, 1)
 
     def action_go(self, line: int) -> None:
@@ -357,25 +345,23 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.cursor = self.listed_count - 1 if line < 0 else line
 
     def action_enter(self) -> None:
-        """Enter the selected row."""
         if self.listed_count:
             self.post_message(self.Entered(self.location))
 
     def action_open(self) -> None:
-        """Open the selected row."""
         if self.listed_count:
             self.post_message(self.Opened(self.location))
 
     def on_click(self, event: events.Click) -> None:
-        """Select the clicked row; open it by a second click, fold its turn by a click on the sign."""
+        """Select the clicked row; a double click opens it, a click on the sign of a turn folds or unfolds the turn."""
         offset = event.get_content_offset(self)
         if offset is None:
             return
         line = offset.y + self.scroll_offset.y
         if line < self.listed_count:
-            again, self.cursor = line == self.cursor and event.chain > 1, line
+            is_double, self.cursor = line == self.cursor and event.chain > 1, line
             if self.location.block == TURN_HEAD:
-                if again or offset.x < FOLD_SIGN_WIDTH:
+                if is_double or offset.x < FOLD_SIGN_WIDTH:
                     self.action_enter()
-            elif again:
+            elif is_double:
                 self.action_open()

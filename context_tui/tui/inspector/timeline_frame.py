@@ -24,7 +24,7 @@ from context_tui.tui.inspector.timeline_strips import (
     paint_column_heads,
 )
 from context_tui.tui.rendering.formatting import format_token_column
-from context_tui.tui.terminal.cells import HORIZONTAL_BLOCKS
+from context_tui.tui.terminal.cells import HORIZONTAL_BLOCKS, choose_form
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS, VERDICT_LABELS
 
 DEFAULT_UNIT = format_token_column(None)
@@ -39,21 +39,20 @@ SIGN_LABELS = {
     "folded": (FOLDED_GLYPH, "folded turn, z opens it", "z opens"),
     "bar": (BAR_GLYPH, DEFAULT_UNIT),
 }
-"""Signs other than marks in the legend, by style: sign and name, longest name first."""
+"""Signs in the legend other than marks, by style: the sign and its names, longest first."""
 MAP_HEADING = " map"
-"""Heading of the map, after the headings of the columns."""
 SIGN_WIDTH = 4
-"""Cells of a sign in the legend, with the spaces around its name."""
+"""Cells of a sign in the legend and of the spaces around its name."""
 
 
 class ColumnHeads(Widget):
-    """Line above the timeline with its title and column headings; drawn bold while the timeline has the focus."""
+    """Line above the timeline with its title and column headings; it is heavier while the timeline has the focus."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"column-heads--{part}" for part in ("edge", "label", "title")}
 
     class Cleared(Message):
-        """All rows are to be listed again."""
+        """Posted to list all rows again."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -63,7 +62,6 @@ class ColumnHeads(Widget):
         self.unit = DEFAULT_UNIT
 
     def on_mount(self) -> None:
-        """Follow the focus."""
         self.watch(self.screen, "focused", self._redraw, init=False)
 
     def _redraw(self) -> None:
@@ -72,10 +70,10 @@ class ColumnHeads(Widget):
     def show(
         self, title: str, messages: int, listed_counts: tuple[int, int] | None = None, unit: str = DEFAULT_UNIT
     ) -> None:
-        """Show a title above columns for this number of messages.
+        """Show a title above the columns of a session with a number of messages.
 
         Args:
-            listed_counts: number of listed rows, and of all rows; None if all are listed.
+            listed_counts: numbers of listed rows and of all rows; None if all are listed.
             unit: heading of the token column.
         """
         if (title, messages, listed_counts, unit) != (self.title, self._messages, self.listed_counts, self.unit):
@@ -83,7 +81,6 @@ class ColumnHeads(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Return the line."""
         styles = {name.partition("--")[2]: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
         focused = isinstance(self.parent, Widget) and self.parent.has_focus_within
         counts = format_listed_variants(*self.listed_counts, focused) if self.listed_counts else ("",)
@@ -93,15 +90,12 @@ class ColumnHeads(Widget):
         return Strip([*heads.crop(0, columns.width - 1), Segment(MAP_HEADING, styles["label"])])
 
     def on_click(self) -> None:
-        """List all rows again."""
         if self.listed_counts:
             self.post_message(self.Cleared())
 
 
 def format_listed_variants(count: int, total: int, focused: bool) -> tuple[str, ...]:
-    """Format the number of listed rows and the key that lists all, longest variant first; *focused* is whether esc does
-    that.
-    """
+    """Format the number of listed rows and the key to press, longest variant first; with *focused*, esc lists all."""
     counts = f": {count:,} of {total:,}"
     if focused:
         return f"{counts} rows, esc shows all", f"{counts} rows, esc: all", f"{counts}, esc: all"
@@ -112,7 +106,7 @@ class Legend(Widget):
     """Line below the timeline: totals of the marks in the context, and the visible signs."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{look}" for look in ("about", *VERDICT_LABELS, "head", "bar")}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in ("about", *VERDICT_LABELS, "head", "bar")}
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -122,14 +116,14 @@ class Legend(Widget):
         self._unit = DEFAULT_UNIT
 
     def show(self, style_names: Collection[str], unit: str = DEFAULT_UNIT) -> None:
-        """Show the visible styles; *unit* is the unit of the bars."""
+        """Show the signs of these styles; *unit* is the unit of the bars."""
         if unit != self._unit:
             self._unit, self.shown = unit, ()
         self._style_names = style_names
         self._update_labels()
 
     def show_totals(self, totals: Mapping[str, Sequence[str]]) -> None:
-        """Show the total of each mark by style, longest variant first."""
+        """Show the total of each mark, given by style, longest variant first."""
         if totals != self._totals:
             self._totals, self.shown = totals, ()
             self._update_labels()
@@ -142,7 +136,6 @@ class Legend(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Return the line, as far as there is room for whole names."""
         about, width = self._get_label_style("about"), self.size.width
         segments: list[Segment] = []
         for name, label in fit_legend(self.shown, self._totals, width, self._unit):
@@ -158,8 +151,9 @@ class Legend(Widget):
 def fit_legend(
     style_names: Sequence[str], totals: Mapping[str, Sequence[str]], width: int, unit: str = DEFAULT_UNIT
 ) -> list[tuple[str, str]]:
-    """Fit the styles and their texts to *width* cells; each text leaves room for the shortest variants of those after
-    it. Open turns and bars are explained only if there is room left.
+    """Choose the texts of the styles that fit in *width* cells; open turns and bars are explained last.
+
+    Each text leaves room for the shortest variants of the texts after it.
     """
     forms = {
         name: totals.get(name) or ((VERDICT_LABELS[name],) if name in VERDICT_LABELS else SIGN_LABELS[name][1:])
@@ -167,13 +161,13 @@ def fit_legend(
     }
     if "bar" in forms:
         forms["bar"] = (unit,)
-    spare = [name for name in style_names if name in ("open", "bar")]
-    order = [name for name in style_names if name not in spare] + spare
+    optional = [name for name in style_names if name in ("open", "bar")]
+    order = [name for name in style_names if name not in optional] + optional
     labels: list[tuple[str, str]] = []
-    for place, name in enumerate(order, 1):
-        reserved = sum(len(forms[each][-1]) + SIGN_WIDTH for each in order[place:] if each not in spare)
-        room = width - (0 if name in spare else reserved) - SIGN_WIDTH
-        label = next((form for form in forms[name] if len(form) <= room), forms[name][-1])
+    for position, name in enumerate(order, 1):
+        reserved = sum(len(forms[later][-1]) + SIGN_WIDTH for later in order[position:] if later not in optional)
+        room = width - (0 if name in optional else reserved) - SIGN_WIDTH
+        label = choose_form(forms[name], room)
         if len(label) + SIGN_WIDTH <= width:
             labels.append((name, label))
             width -= len(label) + SIGN_WIDTH

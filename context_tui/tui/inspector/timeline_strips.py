@@ -1,4 +1,4 @@
-"""Strips of the timeline: columns laid out for a width, text cut to cells, styles from the CSS."""
+"""Strips of the timeline: its rows, turn heads and rules, painted in columns."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from context_tui.tui.timeline.turns import TurnSummary
 OPEN_GLYPH, FOLDED_GLYPH, BAR_GLYPH, RULE_GLYPH, HEAVY_RULE_GLYPH = "▾", "▸", "▇", "─", "━"
 MAX_BAR_WIDTH, KIND_WIDTH, TOKENS_WIDTH = 8, 8, 9
 MIN_PREVIEW_WIDTH = 14
-"""Cells reserved for the first words of a folded turn."""
+"""Cells reserved for the preview of a folded turn."""
 
 
 @dataclass(frozen=True)
 class TimelineColumns:
-    """Widths of the columns for a width of the timeline; a narrow one has no bar."""
+    """Widths of the columns in cells; a narrow timeline has no bar."""
 
     width: int
     index: int
@@ -42,12 +42,12 @@ class TimelineColumns:
 
     @property
     def kind_start(self) -> int:
-        """Start of the kind, after mark and number."""
+        """Cell at which the kind starts, after the mark and the number."""
         return 2 + self.index + 2
 
     @property
     def tokens_start(self) -> int:
-        """Start of the tokens and the bar."""
+        """Cell at which the tokens start, before the bar."""
         return max(self.width - TOKENS_WIDTH - (self.bar + 1 if self.bar else 0), 0)
 
     @property
@@ -56,7 +56,7 @@ class TimelineColumns:
         return max(self.tokens_start - self.kind_start - KIND_WIDTH, 0)
 
     def format_bar(self, tokens: int, largest: int) -> str:
-        """Format a bar of tokens on the scale of the largest; too few have none."""
+        """Format a bar on the scale of the *largest* number of tokens; blank for very few tokens."""
         if tokens * self.bar * 3 <= largest:
             return " " * (self.bar + 1)
         return (BAR_GLYPH * min(-(-tokens * self.bar // largest), self.bar)).ljust(self.bar + 1)
@@ -67,7 +67,7 @@ class RowCells:
     """Content of a row."""
 
     index: str
-    starts: bool
+    starts_turn: bool
     kind: str
     preview: str
     tokens: int | None
@@ -77,12 +77,12 @@ class RowCells:
 def paint_row(
     row: RowCells, columns: TimelineColumns, largest: int, styles: Mapping[str, Style], overlay: Style
 ) -> Strip:
-    """Paint the strip of a row; *overlay* is a style over every segment, such as the cursor's."""
-    outside = row.mark.verdict in ("before", "after")
+    """Paint a row; *overlay* is a style over every segment, such as that of the cursor."""
+    is_outside = row.mark.verdict in ("before", "after")
     dim = styles["outside"]
-    kind = dim if outside else styles.get(row.kind, styles["text"])
-    text = dim if outside else styles["turn"] if row.starts else styles["text"]
-    quiet = dim if outside else styles["quiet"]
+    kind = dim if is_outside else styles.get(row.kind, styles["text"])
+    text = dim if is_outside else styles["turn"] if row.starts_turn else styles["text"]
+    quiet = dim if is_outside else styles["quiet"]
     verdict_style = styles.get(row.mark.verdict, quiet)
     is_removed = row.mark.verdict in ("cleared", "summarised", "dropped")
     tokens = row.tokens or 0
@@ -93,7 +93,7 @@ def paint_row(
         (fit_to_width(row.kind, KIND_WIDTH), kind),
         (clip_to_width(row.preview, columns.preview_width), verdict_style if is_removed else text),
         (f"{count:>8} ", quiet if tokens < largest // 50 else text),
-        (columns.format_bar(tokens, largest), verdict_style if is_removed else dim if outside else styles["bar"]),
+        (columns.format_bar(tokens, largest), verdict_style if is_removed else dim if is_outside else styles["bar"]),
     ]
     return _build_strip(parts, columns.width, styles["text"], overlay)
 
@@ -106,7 +106,7 @@ def paint_head(
     styles: Mapping[str, Style],
     overlay: Style,
 ) -> Strip:
-    """Paint the head of a turn: a rule above its messages, or if it is folded its *preview* and a bar."""
+    """Paint the head of a turn: a rule, or if the turn is folded, its *preview* and a bar."""
     dim = styles["outside"] if turn.outside else None
     head, text, quiet = (dim or styles[name] for name in ("head", "text", "about"))
     verdict_style = styles.get(turn.verdict, quiet)
@@ -116,8 +116,8 @@ def paint_head(
     tokens = (f"{turn.tokens:>8,} ", text)
     if preview is None:
         count = f" · {pluralize(len(turn.messages), 'message')}"
-        ways = (f"{count} · {share} of the context ", f"{count} · {share} ") if share else (f"{count} ", " ")
-        about = choose_form((*ways, ""), room)
+        forms = (f"{count} · {share} of the context ", f"{count} · {share} ") if share else (f"{count} ", " ")
+        about = choose_form((*forms, ""), room)
         rule = about + RULE_GLYPH * (room - len(about))
         glyph = (f" {VERDICT_GLYPHS[turn.outside or 'kept']}", verdict_style)
         parts = [glyph, (name, head), (rule, quiet), tokens, (" " * (columns.bar + 1), quiet)]
@@ -136,15 +136,15 @@ def paint_head(
 
 
 def _format_turn_effects(turn: TurnSummary, share: str, room: int) -> tuple[str, str]:
-    """Format the effects of the plan on a folded turn, its messages and share, in the longest variant that fits."""
+    """Format the effects of the plan on a folded turn, and its messages and share, in the longest form that fits."""
     count = len(turn.messages)
-    effects, short_effects = (", ".join(map(spell, turn.effects)) for spell in (str, attrgetter("short")))
+    full, short = (", ".join(map(spell, turn.effects)) for spell in (str, attrgetter("short")))
     share = f"{share:>6}" if turn.share is not None else ""
     count_text, short_count = f"{pluralize(count, 'message'):>15}", f"{count:>6,} msg"
-    ways = [(effects, count_text + share), (short_effects, count_text + share), (short_effects, short_count + share)]
-    for chosen_effects, about in (*ways, (short_effects, share), ("", share)):
-        if len(chosen_effects) + len(about) + 2 <= room:
-            return f"  {chosen_effects}" if chosen_effects else "", about
+    forms = [(full, count_text + share), (short, count_text + share), (short, short_count + share)]
+    for effects, about in (*forms, (short, share), ("", share)):
+        if len(effects) + len(about) + 2 <= room:
+            return f"  {effects}" if effects else "", about
     return "", ""
 
 
@@ -160,25 +160,24 @@ def paint_column_heads(
     listed_variants: Sequence[str] = ("",),
     unit: str = "est. tokens",
 ) -> Strip:
-    """Paint the upper edge of the timeline: column headings, and the title if there is room.
+    """Paint the upper edge of the timeline: its title among the column headings, some of which give way to it.
 
     Args:
-        listed_variants: texts after the title, longest first. Title and text take the place of column headings; if
-            there is no room for both, the title is cut.
+        listed_variants: texts after the title, longest first; the title is cut if there is no room for the shortest.
         unit: heading of the token column.
     """
     preview_start, tokens = columns.kind_start + KIND_WIDTH, columns.tokens_start + TOKENS_WIDTH - 1 - len(unit)
     heads = [(columns.kind_start - 2, "#"), (columns.kind_start, "kind"), (preview_start, "first words")]
     all_end = preview_start + len("first words") + 3
     places = (heads, all_end), (heads[:2], preview_start), (heads[:1], columns.kind_start)
-    ways = [(labels, at, suffix) for suffix in listed_variants for labels, at in places[: 3 if suffix else 2]]
-    fits = (way for way in ways if way[1] + cell_len(title + way[2]) + 3 <= tokens)
-    labels, at, suffix = next(fits, ways[-1])
-    title = clip_to_width(title, max(tokens - at - 3 - cell_len(suffix), 0)).rstrip() + suffix
+    forms = [(labels, start, suffix) for suffix in listed_variants for labels, start in places[: 3 if suffix else 2]]
+    fitting = (form for form in forms if form[1] + cell_len(title + form[2]) + 3 <= tokens)
+    labels, title_start, suffix = next(fitting, forms[-1])
+    title = clip_to_width(title, max(tokens - title_start - 3 - cell_len(suffix), 0)).rstrip() + suffix
     labels = [*labels, (tokens, unit)]
     parts: list[tuple[str, Style]] = []
     end = 0
-    for place, label in sorted([*labels, (at, title)]):
+    for place, label in sorted([*labels, (title_start, title)]):
         edge = (rule_glyph * (place - end - 2)).center(place - end) if end else rule_glyph * (place - 1) + " "
         parts += [(edge, styles["edge"]), (label, styles["title" if label == title else "label"])]
         end = place + cell_len(label)

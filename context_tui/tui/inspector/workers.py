@@ -1,7 +1,7 @@
 """Background threads of the inspector: reading, searching, measuring and planning.
 
-The threads read immutable views, store results in :class:`~context_tui.tui.analysis.AnalysisCache`, and post messages.
-Each message names the view that it belongs to, so that a late result can be dropped.
+The threads read immutable views and post messages. Results that other views can use, too, are stored in
+:class:`~context_tui.tui.analysis.AnalysisCache`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -33,84 +34,48 @@ from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
 from context_tui.tui.rendering.formatting import MessageReader
 from context_tui.tui.search import SearchReport, search_session
 from context_tui.tui.threads import WORK_SLICE_S, ThreadJob, start_work
-from context_tui.tui.timeline.rows import Location, TimelineRows
+from context_tui.tui.timeline.rows import TimelineRows
 from context_tui.tui.view import View
 
 INPUT_QUIET_S = 0.15
 """Seconds after a key press during which low-priority work yields to the screen."""
 SHORT_PAUSE_S, LONG_PAUSE_S = 0.02, 0.3
-"""Pause of such work after each slice, in seconds: for reading, and for details that are added later."""
+"""Seconds of a pause after each slice of such work: for reading, and for details that are added later."""
 MAX_PLANNED_MESSAGES = 50_000
 """Maximum number of messages for which plans are computed to find the first effect."""
 
 
 @dataclass
 class SessionRead(Message):
-    """Another part of the session is read, or reading has failed."""
+    """Posted when another part of the session has been read, or reading has failed."""
 
     report: SessionSnapshot | ReadFailure
 
 
 @dataclass
 class SearchReported(Message):
-    """The search has found more, or has ended."""
+    """Posted when the search has found more, or has ended."""
 
     report: SearchReport
 
 
 @dataclass
-class FiringsComputed(Message):
-    """The firings of a view's policy are computed."""
-
-    view: View
-
-
-@dataclass
-class ContextSizesComputed(Message):
-    """The sizes of a view's context are computed."""
-
-    view: View
-
-
-@dataclass
 class MeasureComputed(Message):
-    """A view's session is measured by its token measure, or ``error`` is why it cannot be."""
+    """Posted when a view's session has been measured by its token measure; ``error`` is the reason if it cannot be."""
 
     view: View
     error: str = ""
 
 
 @dataclass
-class RuntimeSizesComputed(Message):
-    """The sizes that each runtime assumed at the messages of a session are computed."""
+class ResultReady(Message):
+    """Posted when a result is ready; ``draw`` draws it, unless it belongs to a view that is no longer shown."""
 
-    session: Session
-
-
-@dataclass
-class CurveComputed(Message):
-    """The tokens after are computed for each value of a setting."""
-
-    view: View
-    name: str
-    values: Sequence[Any]
-    tokens_after: list[int]
-
-
-@dataclass
-class BlocksRead(Message):
-    """The blocks of a large message are read."""
-
-    reader: MessageReader
-    location: Location
-
-
-ComputedMessage = FiringsComputed | ContextSizesComputed | CurveComputed | RuntimeSizesComputed | BlocksRead
-"""Result of background work that only needs to be drawn."""
+    draw: Callable[[], object]
 
 
 class InspectorWorkers:
-    """Threads of the inspector; each starts work unless its result is known."""
+    """Threads of the inspector; each method starts work unless it has begun, and *draw* draws the result."""
 
     def __init__(self, screen: Screen[Any], analysis: AnalysisCache) -> None:
         self._screen, self._analysis = screen, analysis
@@ -119,7 +84,7 @@ class InspectorWorkers:
         self.last_input_at = 0.0
 
     def _start(self, group: str, description: str, work: Callable[[ThreadJob], None], pause_s: float = 0.0) -> None:
-        """Start work that pauses for at most so many seconds after each slice while keys are pressed."""
+        """Start work that pauses for at most *pause_s* seconds after each slice while keys are pressed."""
 
         def pause() -> None:
             until = time.monotonic() + pause_s
@@ -128,35 +93,38 @@ class InspectorWorkers:
 
         start_work(self._screen, group, description, work, pause)
 
+    def _post(self, draw: Callable[[], object]) -> None:
+        self._screen.post_message(ResultReady(draw))
+
     def cancel(self, group: str) -> None:
         """Stop the work of a group."""
         self._screen.workers.cancel_group(self._screen, group)
 
-    def read_session(self, loading: SessionLoader) -> None:
+    def read_session(self, loader: SessionLoader) -> None:
         """Read a session, or continue to read it; posts ``SessionRead``."""
 
         def work(job: ThreadJob) -> None:
-            loading.read(self._post_read, lambda: job.is_cancelled, job.yield_to_screen)
+            loader.read(self._post_read, lambda: job.is_cancelled, job.yield_to_screen)
 
         self._start("read", "read the session", work, SHORT_PAUSE_S)
 
     def _post_read(self, report: SessionSnapshot | ReadFailure) -> None:
         self._screen.post_message(SessionRead(report))
 
-    def follow(self, loading: SessionLoader) -> None:
+    def follow(self, loader: SessionLoader) -> None:
         """Read the session whenever the file changes, until cancelled; posts ``SessionRead``."""
 
         def work(job: ThreadJob) -> None:
-            loading.follow(self._post_read, job.stop_event, job.yield_to_screen)
+            loader.follow(self._post_read, job.stop_event, job.yield_to_screen)
 
         self._start("follow", "follow the session", work, SHORT_PAUSE_S)
 
-    def read_blocks(self, reader: MessageReader, location: Location) -> None:
-        """Read a large message; posts ``BlocksRead``."""
+    def read_blocks(self, reader: MessageReader, message: int, draw: Callable[[], object]) -> None:
+        """Read a large message."""
 
         def work(job: ThreadJob) -> None:
-            reader.read_blocks(location.message)
-            self._screen.post_message(BlocksRead(reader, location))
+            reader.read_blocks(message)
+            self._post(draw)
 
         self._start("blocks", "read a large message", work)
 
@@ -169,23 +137,20 @@ class InspectorWorkers:
 
         self._start("search", "search the session", work)
 
-    def compute_context_sizes(self, view: View, rows: TimelineRows) -> None:
-        """Break the context of a view down by its token measure, unless that is done; posts ``ContextSizesComputed``.
+    def compute_context_sizes(self, view: View, rows: TimelineRows, draw: Callable[[], object]) -> None:
+        """Break the context of a view down by its token measure; *rows* are those of its session.
 
         A session that is not measured yet is measured first, and ``MeasureComputed`` is posted.
-
-        Args:
-            rows: rows of the view's session.
         """
         key = view.session, view.point, view.measure
         if self._analysis.get_context_sizes(view) is not None or self._context_sizes_key == key:
             return
-        sized, copy = self._analysis.get_measured_rows(view), None
-        if view.measure is not TokenMeasure.OWN and sized is None:
+        measured, copy = self._analysis.get_measured_rows(view), None
+        if view.measure is not TokenMeasure.OWN and measured is None:
             copy = rows.copy()  # the rows may grow meanwhile
 
         def work(job: ThreadJob) -> None:
-            nonlocal sized
+            nonlocal measured
             if copy is not None:
                 try:
                     if view.measure is TokenMeasure.EXACT:
@@ -195,62 +160,64 @@ class InspectorWorkers:
                 except MeasureError as error:
                     self._screen.post_message(MeasureComputed(view, str(error)))
                     return
-                sized = MeasuredRows(token_table, copy.with_table(token_table, job.checkpoint))
-                self._analysis.store_measured_rows(view, sized)
+                measured = MeasuredRows(token_table, copy.with_table(token_table, job.checkpoint))
+                self._analysis.store_measured_rows(view, measured)
                 self._screen.post_message(MeasureComputed(view))
-            sizes = compute_context_sizes(view, job.checkpoint, sized.token_table if sized else None)
+            sizes = compute_context_sizes(view, job.checkpoint, measured.token_table if measured else None)
             if not job.is_cancelled:  # a late result must not replace a newer one
                 self._analysis.store_context_sizes(view, sizes)
-                self._screen.post_message(ContextSizesComputed(view))
+                self._post(draw)
 
         self._context_sizes_key = key
         self._start("sizes", "compute the breakdown", work)
 
-    def find_firings(self, view: View) -> None:
-        """Find the firings of a view's policy, unless that is done; posts ``FiringsComputed`` once or twice."""
+    def find_firings(self, view: View, draw: Callable[[], object]) -> None:
+        """Find the firings of a view's policy; *draw* is called once or twice."""
         if self._analysis.get_firings(view) is not None:
             return
 
         def work(job: ThreadJob) -> None:
-            def keep(fires: TriggerFirings) -> None:
+            def store(firings: TriggerFirings) -> None:
                 if not job.is_cancelled:
-                    self._analysis.store_firings(view, fires)
-                    self._screen.post_message(FiringsComputed(view))
+                    self._analysis.store_firings(view, firings)
+                    self._post(draw)
 
             runs = find_firing_runs(view.session, POLICIES[view.policy], view.policy_params, job.checkpoint)
             points = [run[0].at for run in runs]
-            keep(TriggerFirings(points))
+            store(TriggerFirings(points))
             if points and len(view.session) <= MAX_PLANNED_MESSAGES:
-                acts = find_first_effect(view, list(chain.from_iterable(runs)), job.checkpoint)
-                if acts is not None and acts != points[0]:
-                    keep(TriggerFirings(points, acts))
+                first_effect = find_first_effect(view, list(chain.from_iterable(runs)), job.checkpoint)
+                if first_effect is not None and first_effect != points[0]:
+                    store(TriggerFirings(points, first_effect))
 
         self._start("fires", "find where triggers fire", work, LONG_PAUSE_S)
 
-    def compute_runtime_sizes(self, session: Session) -> None:
-        """Compute the sizes that each runtime assumed, unless that has begun; posts ``RuntimeSizesComputed``."""
+    def compute_runtime_sizes(self, session: Session, draw: Callable[[], object]) -> None:
+        """Compute the sizes that each runtime assumed over a session."""
         if self._runtime_sizes_session is session:
             return
 
         def work(job: ThreadJob) -> None:
-            self._analysis.store_runtime_sizes(compute_runtime_sizes(session, job.checkpoint))
-            self._screen.post_message(RuntimeSizesComputed(session))
+            self._analysis.runtime_sizes = compute_runtime_sizes(session, job.checkpoint)
+            self._post(draw)
 
         self._runtime_sizes_session = session
         self._start("runtime-sizes", "compute the believed sizes", work, LONG_PAUSE_S)
 
-    def compute_curve(self, view: View, name: str, values: Sequence[Any]) -> None:
-        """Compute plans for many values of a setting; posts ``CurveComputed``."""
+    def compute_curve(
+        self, view: View, name: str, values: Sequence[Any], draw: Callable[[Sequence[int]], object]
+    ) -> None:
+        """Compute the tokens after the plan for each value of a setting, which *draw* draws."""
 
         def work(job: ThreadJob) -> None:
-            after: list[int] = []
+            tokens_after: list[int] = []
             step = 1
-            while len(after) < len(values):
+            while len(tokens_after) < len(values):
                 started = time.monotonic()
-                after += view.compute_curve(name, values[len(after) : len(after) + step])
-                if time.monotonic() - started < WORK_SLICE_S / 2:  # as many at once as keep within a turn
+                tokens_after += view.compute_curve(name, values[len(tokens_after) : len(tokens_after) + step])
+                if time.monotonic() - started < WORK_SLICE_S / 2:  # as many at once as fit in a slice
                     step *= 2
                 job.checkpoint()
-            self._screen.post_message(CurveComputed(view, name, values, after))
+            self._post(partial(draw, tokens_after))
 
         self._start("curve", "compute the curve", work)

@@ -1,4 +1,4 @@
-"""Sessions of the picker: groups, folded subagents, filter, order and cursor. Independent of Textual."""
+"""Listing of the picker: its groups, folded subagents, filter, order and cursor. Independent of Textual."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import chain
 
 from context_tui.library.discovery import (
     GROUPS,
@@ -18,7 +19,7 @@ from context_tui.library.discovery import (
 from context_tui.library.overview import SessionOverview
 
 MAX_UNFOLDED = 5
-"""Maximum number of child sessions that are listed unfolded at first."""
+"""Maximum number of children with which a session is unfolded at first."""
 
 
 class SessionOrder(Enum):
@@ -32,9 +33,9 @@ class SessionOrder(Enum):
 
 @dataclass(eq=False, slots=True)
 class SessionItem:
-    """Session of a listing with its overview and title; ``children`` are its subagents and branches.
+    """Session of a listing, with its subagents and branches (``children``).
 
-    ``is_unfolded`` is whether they are unfolded, ``shows_children`` whether any of them is listed under the filter.
+    ``is_unfolded`` is whether the user wants to see the children, ``shows_children`` whether any of them is listed.
     """
 
     entry: SessionEntry
@@ -60,25 +61,25 @@ class SessionItem:
 
     @property
     def project_name(self) -> str:
-        """Name of the project folder, if the head of the file has it."""
+        """Name of the project folder; empty if unknown."""
         return find_project_name(self.entry, self.summary.cwd if self.summary else "")
 
     @property
     def agent(self) -> str:
-        """Format."""
+        """Name of the agent that wrote the session, or of the format."""
         return (self.summary.agent if self.summary else "") or self.entry.agent or self.entry.info.format
 
     @property
     def bytes(self) -> int:
-        """Size of the session's files, as far as known."""
+        """Size of the session's files in bytes; 0 if unknown."""
         return (self.summary.bytes if self.summary else 0) or self.entry.info.bytes
 
     def matches(self, terms: Sequence[str]) -> bool:
-        """Return whether every term is in the name, title, project, agent or path."""
+        """Return whether the name, title, project, agent or path contains every term."""
         return all(map(self.get_search_text().__contains__, terms))
 
     def get_search_text(self) -> str:
-        """Return the text that a filter searches; cached."""
+        """Return the text that filters search; cached."""
         if not self.search_text:
             self.search_text = (
                 f"{self.entry.name} {self.title} {self.project_name} {self.agent} {self.entry.info.path}".casefold()
@@ -87,15 +88,15 @@ class SessionItem:
 
 
 ListingLine = SessionItem | str
-"""Session, or heading of a group."""
+"""Session, or the heading of a group."""
 
 
 class SessionListing:
-    """Sessions with a filter and a cursor; ``lines`` are listed, ``cursor`` is one of them (-1 for none).
+    """Sessions with a filter and a cursor, which is the index of one of the listed ``lines`` or -1.
 
     Args:
-        entries: the sessions; one whose ``parent`` is among them is listed below it.
-        selected: session that the cursor begins on; its children are listed at once if they are few.
+        entries: sessions; those whose ``parent`` is among them are listed below it.
+        selected: session that the cursor is on at first.
     """
 
     def __init__(self, entries: Iterable[SessionEntry], selected: SessionKey | None = None) -> None:
@@ -105,7 +106,7 @@ class SessionListing:
         self.cursor = -1
         self.session_count = 0
         self._by_key: dict[SessionKey, SessionItem] = {}
-        self._learned_parents: dict[SessionKey, SessionKey] = {}  # read from the heads of the files
+        self._learned_parents: dict[SessionKey, SessionKey] = {}  # known since the heads of the files were read
         self._initial_key, self._has_input = selected, False
         self._set_entries(entries)
         self._update_lines(self._find_home())
@@ -115,7 +116,7 @@ class SessionListing:
         keys = {entry.key for entry in self._entries}
         unique_entries: dict[SessionKey, SessionEntry] = {}
         for entry in self._entries:
-            # A parent that is read from its own file names no parent.
+            # Of two entries for a session, the one that names a listed parent is preferred.
             if entry.key not in unique_entries or _find_parent_key(entry) in keys:
                 unique_entries[entry.key] = entry
         learned = self._learned_parents
@@ -127,13 +128,13 @@ class SessionListing:
             and parent is not None
         }
         children: dict[SessionKey, list[SessionEntry]] = {}
-        by_group: dict[str, list[SessionItem]] = {group: [] for group in GROUPS}
+        items_by_group: dict[str, list[SessionItem]] = {group: [] for group in GROUPS}
         for key, entry in unique_entries.items():
             if key in parents and (owner := _find_outermost(key, parents)) != key:
                 children.setdefault(owner, []).append(entry)
             else:
-                by_group[entry.group].append(SessionItem(entry))
-        self.items = self._unsorted_items = [item for items in by_group.values() for item in items]
+                items_by_group[entry.group].append(SessionItem(entry))
+        self.items = self._unsorted_items = [item for items in items_by_group.values() for item in items]
         self._by_key |= {item.key: item for item in self.items}
         for key, child_entries in children.items():
             if item := self._by_key.get(key):
@@ -141,16 +142,16 @@ class SessionListing:
                 item.is_unfolded = len(child_entries) <= MAX_UNFOLDED
 
     def _find_home(self) -> SessionItem | None:
-        """Find the item for the initial cursor, and list it below its parent."""
+        """Find the session that the cursor is on at first; unfold its parent until there is input."""
         self._home = self._by_key.get(self._initial_key) if self._initial_key else None
         if self._home and self._home.parent and not self._has_input:
             self._home.parent.is_unfolded = True
         return self._home
 
     def _add_children(self, item: SessionItem, entries: Iterable[SessionEntry]) -> None:
-        children = {each.key: each for each in item.children}
+        children = {child.key: child for child in item.children}
         for entry in entries:
-            if child := children.get(entry.key):  # opened before: as a child, it may have another name
+            if child := children.get(entry.key):  # the name of its entry as a child may differ
                 child.entry, child.search_text = entry, ""
             else:
                 children[entry.key] = self._by_key[entry.key] = SessionItem(entry, item)
@@ -158,31 +159,21 @@ class SessionListing:
 
     # Titles and overviews
 
-    def get_item(self, key: SessionKey) -> SessionItem:
-        """Return the session of this key.
-
-        Raises:
-            KeyError: there is none.
-        """
-        return self._by_key[key]
-
     def update_titles(self, titles: Mapping[SessionKey, str]) -> None:
-        """Add titles; sessions that now match the filter are listed."""
+        """Set titles, and list the sessions that match the filter now."""
         for key, title in titles.items():
-            item = self._by_key.get(key)
-            if item is None:  # its file holds several sessions, which replaced it
-                continue
-            item.read_title, item.search_text = title, ""
+            if item := self._by_key.get(key):  # else it was replaced by the sessions in its file
+                item.read_title, item.search_text = title, ""
         if self.filter_text:
             self._update_lines(self.selected)
 
     def update_summaries(self, summaries: Mapping[SessionKey, SessionOverview]) -> None:
-        """Add summaries of sessions. Their children stay folded, so that no line moves under a key."""
+        """Set overviews of sessions; new children stay folded, so that no line moves while the user presses keys."""
         for key, overview in summaries.items():
             item = self._by_key.get(key)
-            if item is None:  # its file holds several sessions, which replaced it
+            if item is None:  # replaced by the sessions in its file
                 continue
-            if item.summary and overview.tokens is None:  # too large for an overview, but it has been open
+            if item.summary and overview.tokens is None:  # the file is too large, but its size was known before
                 overview = replace(overview, tokens=item.summary.tokens, window=item.summary.window)
             item.summary, item.search_text = overview, ""
             if overview.parent:
@@ -194,17 +185,17 @@ class SessionListing:
                 self._update_lines(self._home)
 
     def _move_below_parent(self, item: SessionItem, key: SessionKey) -> None:
-        """List a session below the one that it belongs to; unfold that one if the cursor is on it."""
+        """List a session, with its children, below the session of *key* or its parent; unfold it if selected."""
         parent = self._by_key.get(key)
         owner = parent.parent or parent if parent else None
         if item.parent or owner is None or owner is item:
             return
         self._learned_parents[item.key], item.parent = key, owner
-        for each in item.children:
-            each.parent = owner
+        for child in item.children:
+            child.parent = owner
         owner.children, item.children = (*owner.children, item, *item.children), ()
-        self._unsorted_items = [each for each in self._unsorted_items if each is not item]
-        self.items = [each for each in self.items if each is not item]
+        self._unsorted_items = [other for other in self._unsorted_items if other is not item]
+        self.items = [other for other in self.items if other is not item]
         owner.is_unfolded = owner.is_unfolded or self.selected is item
         self._update_lines(self.selected)
 
@@ -215,7 +206,7 @@ class SessionListing:
         terms = self.filter_text.casefold().split()
         lines, group, match = list[ListingLine](), None, -1
         items = self.items
-        for term in terms:  # term by term, as there are many items; children may match if their session does not
+        for term in terms:  # term by term, which is faster for many items; children may match without their session
             items = [item for item in items if item.children or term in (item.search_text or item.get_search_text())]
         self.session_count = 0
         for item in items:
@@ -223,7 +214,7 @@ class SessionListing:
             if terms:
                 is_match = not item.children or item.matches(terms)
                 if not (is_match and children):
-                    children = tuple(each for each in item.children if each.matches(terms))
+                    children = tuple(child for child in item.children if child.matches(terms))
                 if not is_match and not children:
                     continue
                 if match < 0:
@@ -237,9 +228,9 @@ class SessionListing:
             self.session_count += 1
         self.lines = lines
         self.cursor = match if terms else 1 if lines else -1
-        for each in () if first or target is None else (target, target.parent):
-            if each is not None and each in lines:
-                self.cursor = lines.index(each)
+        for item_to_select in () if first or target is None else (target, target.parent):
+            if item_to_select is not None and item_to_select in lines:
+                self.cursor = lines.index(item_to_select)
                 break
 
     @property
@@ -251,7 +242,7 @@ class SessionListing:
     # Commands
 
     def filter(self, filter_text: str) -> None:
-        """List only sessions that contain every word; the cursor goes to the first one."""
+        """List only the sessions that match every word, with the cursor on the first one."""
         if filter_text != self.filter_text:
             self.filter_text, self._has_input = filter_text, True
             self._update_lines(self.selected, first=bool(filter_text.strip()))
@@ -270,11 +261,12 @@ class SessionListing:
         self._update_lines(self.selected)
 
     def replace_files(self, sessions_by_file: Mapping[SessionKey, Sequence[SessionEntry]]) -> None:
-        """Replace files that hold several sessions by these sessions, each at its time."""
-        self.set_entries([new for entry in self._entries for new in sessions_by_file.get(entry.key, (entry,))])
+        """Replace files by the several sessions that they hold, sorted by time."""
+        entries = (sessions_by_file.get(entry.key, (entry,)) for entry in self._entries)
+        self.set_entries([*chain.from_iterable(entries)])
 
     def set_entries(self, entries: list[SessionEntry]) -> None:
-        """List these sessions, newest first; titles and overviews are kept."""
+        """List these sessions, newest first; the titles and overviews of known sessions stay."""
         old_items, selected = self._by_key, self.selected
         local_groups = (THIS_PROJECT, OTHER_PROJECTS)
         entries.sort(key=lambda entry: -entry.info.time if entry.group in local_groups else 0.0)
@@ -284,17 +276,17 @@ class SessionListing:
             if (old := old_items.get(key)) and (old.entry is item.entry or old.entry.info == item.entry.info):
                 item.summary, item.read_title, item.is_unfolded = old.summary, old.read_title, old.is_unfolded
                 if old.children and not item.children:
-                    self._add_children(item, [each.entry for each in old.children])
-        has_input, target = self._has_input, self._find_home()
-        if has_input:
-            target = self._by_key.get(selected.key) if selected else None
-        self._update_lines(target)
+                    self._add_children(item, [child.entry for child in old.children])
+        had_input, item_to_select = self._has_input, self._find_home()
+        if had_input:
+            item_to_select = self._by_key.get(selected.key) if selected else None
+        self._update_lines(item_to_select)
         if self.order is not SessionOrder.AS_FOUND:
             self.sort(self.order)
-        self._has_input = has_input
+        self._has_input = had_input
 
     def select(self, line: int) -> bool:
-        """Put the cursor on a line; return whether it has a session."""
+        """Move the cursor to a line; return False if the line has no session."""
         self._has_input = True
         if 0 <= line < len(self.lines) and isinstance(self.lines[line], SessionItem):
             self.cursor = line
@@ -313,10 +305,10 @@ class SessionListing:
                 return
 
     def fold(self, is_open: bool | None = None) -> bool:
-        """Fold or unfold the sessions below the one under the cursor; None toggles.
+        """Fold or unfold the children of the selected session or of its parent; None toggles.
 
         Returns:
-            Whether there is anything to fold.
+            Whether there are children.
         """
         self._has_input = True
         item = self.selected
@@ -328,7 +320,7 @@ class SessionListing:
         return True
 
     def unfold_sessions(self, key: SessionKey, entries: Sequence[SessionEntry]) -> None:
-        """List *entries* below a file that holds several sessions, with the cursor on the first."""
+        """List the sessions of a file below it, with the cursor on the first."""
         item = self._by_key[key]
         self._add_children(item, entries)
         item.is_unfolded = True
@@ -336,7 +328,7 @@ class SessionListing:
 
 
 def _find_outermost(key: SessionKey, parents: Mapping[SessionKey, SessionKey]) -> SessionKey:
-    """Return the outermost ancestor of a session; itself in a cycle."""
+    """Return the outermost ancestor of a session; in a cycle, the session itself."""
     visited, ancestor = {key}, parents[key]
     while ancestor in parents and ancestor not in visited:
         visited.add(ancestor)
@@ -345,7 +337,7 @@ def _find_outermost(key: SessionKey, parents: Mapping[SessionKey, SessionKey]) -
 
 
 def _find_parent_key(entry: SessionEntry) -> SessionKey | None:
-    """Return the key of the parent: the session of a file, or another one of the same file."""
+    """Return the key of a session's parent, which may be in the same file; None if it has no parent."""
     parent, file_prefix = entry.info.parent, f"{entry.info.path}#"
     if not parent:
         return None

@@ -1,4 +1,4 @@
-"""Picker of a session: samples, sessions found on this machine, or those of one file."""
+"""Picker of a session: one of the samples, of those found on this machine, or of those in one file."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from context_tui.tui.widgets.footer import KeyFooter
 
 LOCAL_GROUPS = (THIS_PROJECT, OTHER_PROJECTS)
 MAX_READ_TITLES = 2_000
-"""Maximum number of files that are opened for their titles."""
+"""Maximum number of files that are opened to read their titles."""
 UPDATE_INTERVAL_S = 0.1
-"""Seconds between two updates of the list while titles are read."""
+"""Seconds between two updates of the list while titles or overviews are read."""
 OVERVIEW_DELAY_S = 0.05
-"""Seconds after the last change until the visible sessions are read."""
+"""Seconds after the last change of the list until the overviews of the visible sessions are read."""
 
 FINDING_TEXT = "Looking for sessions…"
 EMPTY_TEXT = """\
@@ -65,7 +65,7 @@ class PickerExit(Enum):
 
 
 class FilterInput(Input):
-    """Input for the filter; keys that move the cursor over the sessions work here too."""
+    """Input for the filter, in which the keys that move the cursor over the sessions work, too."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         build_picker_binding("enter", "submit", "open", "filter-submit", "Open the selected session", show=True),
@@ -81,13 +81,12 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
     """Lists sessions; returns the chosen one with its format, or a ``PickerExit``.
 
     Args:
-        entries: sessions to choose from; plain ``SessionInfo`` for those of one file.
-        find: finds the other sessions after the first paint; yields all that are known, again and again.
+        entries: sessions that are listed at first; the sessions of one file may be given as ``SessionInfo``.
+        find: finds further sessions after the first paint; each list that it yields holds all sessions known by then.
         heading: title line.
-        current: session that ``esc`` returns to; the cursor begins on it.
-        overview: overview of the current session.
+        current: session that ``esc`` returns to, with its *overview*; the cursor is on it at first.
         read_title: reads the title of a session without one.
-        now: time from which ages are counted.
+        now: time from which ages are counted; the present by default.
     """
 
     AUTO_FOCUS = "PickerList"
@@ -100,29 +99,29 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
 
     @dataclass
     class TitlesRead(Message):
-        """Posted when titles are read."""
+        """Posted when titles have been read."""
 
         titles: dict[SessionKey, str]
 
     @dataclass
     class SessionsFound(Message):
-        """Posted with all sessions found so far, or in the end with ``are_all``."""
+        """Posted with all sessions found so far; ``are_all`` is set after the last ones."""
 
         entries: list[SessionEntry]
         are_all: bool
 
     class AllFound(Message):
-        """Posted when all sessions are found: slow work may begin."""
+        """Posted when all sessions have been found, so that slow work may begin."""
 
     @dataclass
     class DatabasesListed(Message):
-        """Posted when the sessions of databases are listed."""
+        """Posted with the sessions in databases, by database."""
 
         sessions: dict[SessionKey, list[SessionEntry]]
 
     @dataclass
     class OverviewsRead(Message):
-        """Posted when visible sessions are read."""
+        """Posted with overviews of visible sessions."""
 
         overviews: dict[SessionKey, SessionOverview]
 
@@ -142,8 +141,8 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self._heading, self._read_title, self._current = heading, read_title or self._reader.read_title, current
         self._now = time.time() if now is None else now
         self._find = find
-        infos = [each for each in entries if isinstance(each, SessionInfo)]
-        all_entries = [*(each for each in entries if isinstance(each, SessionEntry)), *build_entries(infos)]
+        infos = [entry for entry in entries if isinstance(entry, SessionInfo)]
+        all_entries = [*(entry for entry in entries if isinstance(entry, SessionEntry)), *build_entries(infos)]
         home = build_session_key(current) if current else None
         self.listing = SessionListing([*all_entries, *(overview.children if overview else ())], home)
         if home and overview:
@@ -154,7 +153,6 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield the filter, column headings, the list, and a line for problems."""
         yield Label(self._heading, id="picker-heading", markup=False)
         with Horizontal(id="picker-filter"):
             yield Label("/ ", id="picker-prompt", markup=False)
@@ -166,7 +164,6 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Find the sessions if needed, and read their titles."""
         self._show()
         if self.is_finding:
             self.call_after_refresh(start_work, self, "titles", "find the sessions", self._find_all)
@@ -186,7 +183,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
 
     @on(PickerList.Changed)
     def _show(self) -> None:
-        """Show the number and order of the listed sessions; read the visible ones after a pause."""
+        """Show the number and order of the listed sessions; after a pause, read overviews of the visible ones."""
         listing, rows = self.listing, self.rows
         count, noun = len(listing.items), "session" if len(listing.items) == 1 else "sessions"
         counts = f"{listing.session_count:,} of {count:,}" if listing.filter_text.strip() else f"{count:,}"
@@ -199,14 +196,14 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
             "empty", NO_MATCH_TEXT if listing.items else FINDING_TEXT if self.is_finding else EMPTY_TEXT
         )
         empty.display = not listing.lines
-        # An empty list takes no room, but keeps the focus.
+        # An empty list takes no room; it stays displayed, because it has the focus.
         rows.set_class(not listing.lines, "-empty")
         if self._timer is not None:
             self._timer.stop()
         self._timer = self.set_timer(OVERVIEW_DELAY_S, self._read_overviews)
 
     def _update_label(self, name: str, text: str) -> Label:
-        """Update a line of the screen if its text has changed."""
+        """Update a label if its text has changed."""
         label = self.query_one(f"#picker-{name}", Label)
         if self._label_texts.get(name) != text:
             self._label_texts[name] = text
@@ -275,14 +272,14 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
                         self.post_message(self.OverviewsRead(overviews))
                         overviews, posted_at = {}, time.monotonic()
                     job.checkpoint()
-            finally:  # also those read before the cancellation
+            finally:  # also if the work is cancelled
                 self.post_message(self.OverviewsRead(overviews))
             self._reader.flush()
 
         start_work(self, "overviews", "read the visible sessions", work)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show the error of a worker; the sessions found so far can be opened."""
+        """Show the error of a worker; after an error, no more sessions are found."""
         self._worker_error = message
         self._show_problem()
         if self.is_finding and group == "titles":
@@ -290,13 +287,13 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
 
     @on(PickerList.Moved)
     def _show_problem(self) -> None:
-        """Show why the session under the cursor cannot be read, or another problem."""
+        """Show why the selected session cannot be read, else the last error of a worker."""
         item = self.listing.selected
         problem = item.summary.problem if item and item.summary else ""
         self._update_label("status", make_visible(problem or self._worker_error))
 
     def on_picker_screen_titles_read(self, message: TitlesRead) -> None:
-        """Show the titles that are read."""
+        """Show titles."""
         self.listing.update_titles(message.titles)
         if self.listing.filter_text:
             self.rows.refresh_listing()
@@ -304,13 +301,13 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
             self.rows.refresh_sessions(message.titles)
 
     def on_picker_screen_databases_listed(self, message: DatabasesListed) -> None:
-        """List the sessions of databases in place of the databases."""
+        """Replace databases by their sessions."""
         self.listing.replace_files(message.sessions)
         self.rows.measure_names()
         self.rows.refresh_listing()
 
     def on_picker_screen_overviews_read(self, message: OverviewsRead) -> None:
-        """Show how full the contexts of sessions are, and which sessions belong to them."""
+        """Show overviews, and list the sessions that belong to others below them."""
         self._read_keys |= message.overviews.keys()
         lines = len(self.listing.lines)
         self.listing.update_summaries(message.overviews)
@@ -341,17 +338,14 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self.action_filter()
 
     def action_filter(self) -> None:
-        """Type a filter."""
         filter_input = self.query_one(Input)
         self.set_focus(filter_input)
         filter_input.cursor_position = len(filter_input.value)
 
     def action_move(self, rows: int) -> None:
-        """Move the cursor over the sessions."""
         self.rows.action_move(rows)
 
     def action_page(self, pages: int) -> None:
-        """Move the cursor by pages."""
         self.rows.action_page(pages)
 
     def action_leave(self) -> None:
@@ -364,33 +358,26 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
             self.set_focus(self.rows)
 
     def action_return(self) -> None:
-        """Go back to the session that the picker was opened from."""
         self.dismiss(PickerExit.BACK)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the way back only if there is a session to go back to."""
+        """Offer to go back only if there is a current session."""
         return action != "return" or self._current is not None
 
     def action_quit(self) -> None:
-        """Quit."""
         self.dismiss(PickerExit.QUIT)
 
     def on_picker_list_chosen(self, message: PickerList.Chosen) -> None:
-        """Detect the format of the file and close with it; list its sessions if it holds several."""
-        from context_tui.formats.opening import (  # all the readers: not before one is needed
-            choose_session,
-            sessions_in,
-        )
+        """Close with the session, after detecting the format of its file; if a file holds several, list them."""
+        # Imports all readers, and so is not imported before one is needed.
+        from context_tui.formats.opening import choose_session, sessions_in
 
-        entry = message.entry
-        info = entry.info
+        entry, info = message.entry, message.entry.info
         try:
             self.dismiss(info if info.format else choose_session(info.path))
         except SeveralSessions:
-            self.listing.unfold_sessions(
-                entry.key,
-                [SessionEntry(each, entry.group, SAME_FILE, each.format) for each in sessions_in(info.path)],
-            )
+            entries = [SessionEntry(child, entry.group, SAME_FILE, child.format) for child in sessions_in(info.path)]
+            self.listing.unfold_sessions(entry.key, entries)
             self.rows.refresh_listing()
         except Error as error:
             self._update_label("status", make_visible(str(error)))

@@ -18,8 +18,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from context_tui.library.discovery import SessionEntry
-from context_tui.library.discovery import SessionKey as SessionKey
+from context_tui.library.discovery import SessionEntry, SessionKey
 from context_tui.library.overview import SessionOverview
 from context_tui.text.numbers import format_age, format_bytes, format_percent, format_tokens
 from context_tui.text.sanitize import make_visible, sanitize_line
@@ -33,16 +32,16 @@ build_picker_binding = partial(build_binding, prefix="picker-")
 _UUID_PATTERN = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FOLDED_GLYPH, OPEN_GLYPH, CHILD_GLYPH = "▸", "▾", "└"
 COUNT_WIDTH = 4
-"""Cells after a name for the number of sessions below it."""
+"""Cells after a name for the number of its children."""
 MAX_MEASURED_NAMES = 1_000
-"""Number of names that determine the width of their column."""
+"""Number of names that are measured to fit their column."""
 FULL_SHARE = 0.8
-"""Share of the context window from which on a context is shown as full."""
+"""Used share of the context window from which on it is drawn as full."""
 
 
 @dataclass(frozen=True)
 class PickerColumns:
-    """Widths of the columns in cells; 0 if there is no room. The title gets the rest."""
+    """Widths of the columns in cells; 0 for a column that is left out. The title gets the remaining room."""
 
     name: int
     title: int
@@ -57,7 +56,7 @@ class PickerColumns:
     @classmethod
     @lru_cache(maxsize=16)
     def fit(cls, width: int, longest: int) -> PickerColumns:
-        """Fit the columns to *width* cells, given the length of the longest name."""
+        """Fit the columns to *width* cells; *longest* is the length of the longest name."""
         name_cells = max(longest + COUNT_WIDTH, len("session"))
         fitter = ColumnFitter(width, 3 + 2 + 1)
         for column, cells, from_width in (
@@ -139,7 +138,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         self._styles: dict[str, Style] = {}
 
     def measure_names(self) -> None:
-        """Fit the column of names to the longest of the first ones."""
+        """Measure the longest name, which determines the width of the column of names."""
         first = self.listing.items[:MAX_MEASURED_NAMES]
         self._longest = max((cell_len(format_short_name(item.entry)) for item in first), default=0)
 
@@ -157,38 +156,32 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     # Keys and clicks
 
     def action_choose(self) -> None:
-        """Choose the session under the cursor."""
         if self.listing.selected:
             self.post_message(self.Chosen(self.listing.selected.entry))
 
     def action_fold(self, is_open: bool | None = None) -> None:
-        """Fold or unfold the sessions below the one under the cursor."""
         self.listing.fold(is_open)
         self.refresh_listing()
 
     def action_sort(self) -> None:
-        """Sort by the next order."""
         orders = list(SessionOrder)
         self.listing.sort(orders[(orders.index(self.listing.order) + 1) % len(orders)])
         self.refresh_listing()
 
     def action_move(self, rows: int) -> None:
-        """Move the cursor over the sessions, passing headings."""
-        before = self.listing.cursor
+        old_line = self.listing.cursor
         self.listing.move(rows)
-        self._handle_cursor_moved(before)
+        self._handle_cursor_moved(old_line)
 
     def action_page(self, pages: int) -> None:
-        """Move the cursor by pages."""
         self.action_move(pages * max(self.size.height - 1, 1))
 
     def action_ends(self, last: bool) -> None:
-        """Move the cursor to the first or last session."""
         self.action_move(len(self.listing.lines) if last else -len(self.listing.lines))
 
     def on_click(self, event: Click) -> None:
-        """Move the cursor to the row; a click on its sign folds it, a double click chooses it."""
-        before, line = self.listing.cursor, int(event.y + self.scroll_offset.y)
+        """Move the cursor to the row; a click on its sign folds or unfolds it, a double click chooses it."""
+        old_line, line = self.listing.cursor, int(event.y + self.scroll_offset.y)
         if not self.listing.select(line):
             return
         item = self.listing.selected
@@ -196,10 +189,10 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             self.action_fold()
         elif event.chain > 1:
             self.action_choose()
-        self._handle_cursor_moved(before)
+        self._handle_cursor_moved(old_line)
 
-    def _handle_cursor_moved(self, before: int) -> None:
-        for line in (before, self.listing.cursor):
+    def _handle_cursor_moved(self, old_line: int) -> None:
+        for line in (old_line, self.listing.cursor):
             if line >= 0:
                 self.refresh_line(line)
         self._scroll_to_cursor()
@@ -222,22 +215,18 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
                 self.refresh_line(number)
 
     def notify_style_update(self) -> None:
-        """Discard the colours of the old theme."""
         super().notify_style_update()
         self._styles.clear()
 
     def on_resize(self) -> None:
-        """Fit the columns to the new width."""
         self.refresh_listing()
 
     def watch_scroll_y(self, old: float, new: float) -> None:
-        """Post that the visible sessions have changed."""
         super().watch_scroll_y(old, new)
         if round(old) != round(new):
             self.post_message(self.Changed())
 
     def render_line(self, y: int) -> Strip:
-        """Draw one visible row."""
         width, index = self._compute_width(), y + self.scroll_offset.y
         if index >= len(self.listing.lines):
             return Strip.blank(width, self._resolve_style(""))
@@ -284,7 +273,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     def _resolve_style(self, style_name: str) -> Style:
         style = self._styles.get(style_name)
         if style is None:
-            # Not partial: colours with an opacity are blended with the background here.
+            # The colours of a style that is not partial are blended with the background.
             style = self.get_component_rich_style(f"picker-list--{style_name}") if style_name else self.rich_style
             self._styles[style_name] = style
         return style
@@ -296,7 +285,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         cursor, lines = self.listing.cursor, self.listing.lines
         if not self.size.height or cursor < 0:
             return
-        # The heading above the first session is shown with it.
+        # The heading above the first session of a group becomes visible with it.
         first = cursor - 1 if cursor and isinstance(lines[cursor - 1], str) else cursor
         top, height = self.scroll_offset.y, self.size.height
         if first < top:
@@ -306,18 +295,18 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def format_short_name(entry: SessionEntry) -> str:
-    """Format the name: the first eight digits of an id; a rollout by its id."""
+    """Format the name of a session; of a UUID or a Codex rollout, only the first eight digits of the id."""
     match = _UUID_PATTERN.fullmatch(entry.name)
     return match.group(1) if match else make_visible(entry.name)
 
 
 def compute_used_share(overview: SessionOverview | None) -> float | None:
-    """Return the share of the context window that the last recorded request used; None if unknown."""
+    """Compute the share of the context window that the last recorded request used; None if unknown."""
     if overview is None or overview.tokens is None or overview.window is None:
         return None
     return overview.tokens / overview.window
 
 
 def _fit_cell(text: str, width: int) -> str:
-    """Fit a text to a column of *width* cells with a leading blank; empty without a column."""
+    """Fit a text to a column of *width* cells, of which the first is blank; empty if *width* is 0."""
     return " " + clip_to_width(shorten_middle(text, width - 1), width - 1) if width else ""

@@ -1,1 +1,1 @@
-"""The reader: a message, or several, as a document."""
+"""The reader: a message in full, as a document."""

@@ -1,4 +1,4 @@
-"""The selected message in full: a reading pane with styles for diffs, verdicts and headings."""
+"""Pane that shows the selected message in full, rendered or raw, with the matches of a search."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _STYLE_NAMES = (
 )
 
 SIDE_BY_SIDE_WIDTH = 100
-"""Width in cells from which on a text before and after a change is shown side by side."""
+"""Width in cells from which on the texts before and after a change are shown side by side."""
 MAX_ANCHOR_DISTANCE = 60
-"""Lines searched for the top line after a switch between rendered and raw text."""
+"""Number of lines that are searched for the line at the top after a switch between rendered and raw text."""
 
 _WORDS_PATTERN = re.compile(r"[\w ]+")
 
 
 class Detail(ReadingPane):
-    """Pane that shows one message or result; it posts a message when another is wanted."""
+    """Pane that shows one message or result."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{style}" for style in _STYLE_NAMES}
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,12 +60,12 @@ class Detail(ReadingPane):
         Binding("escape", "close", "back", key_display="esc", id="detail-close", tooltip="Back to the timeline"),
     ]
 
-    # Overridden to update the scroll bar without a new layout of the whole screen.
+    # Overridden, so that a change updates the scroll bar without a new layout of the whole screen.
     virtual_size = Reactive(Size(0, 0))
 
     @dataclass
     class Entered(Message):
-        """Posted by enter: go from a call to its result, or back."""
+        """Posted to go from a call to its result, or back."""
 
         location: Location
 
@@ -90,18 +90,18 @@ class Detail(ReadingPane):
         self._title = self._subtitle = Content()
         self._markdown: Callable[..., Iterator[TextPart]] | None = None  # None until imported
         self._highlights = HighlightCache()
-        self._rendering = PLAIN_TEXT  # of what is shown
+        self._rendering = PLAIN_TEXT  # options of the shown document
         self._is_raw = False
-        self._is_raw_here = False  # the match is only in the raw text of this subject
+        self._is_raw_here = False  # raw because only the raw text of this subject has the match
         self.needle = ""
 
     @property
     def location(self) -> Location | None:
-        """Location of the subject, or None."""
+        """Location of the shown message or result; None if there is none."""
         return self._subject.location if self._subject else None
 
     def show_document(self, subject: DocumentSource, title: Content, subtitle: Content) -> None:
-        """Show a subject; preserve the scroll position if only its verdict has changed."""
+        """Show a document; the scroll position stays if it is of the same message or result as before."""
         old = self._subject
         if old and _is_same_document(old, subject):
             return
@@ -110,7 +110,7 @@ class Detail(ReadingPane):
         self._subject = replace(subject, extent=old.extent if is_same and old else TextExtent(needle=self.needle))
         self._is_raw_here = self._is_raw_here and is_same
         if not is_same:
-            self._highlights.reset_wanted()
+            self._highlights.reset_queue()
         top = self.scroll_offset.y
         self._lay_out()
         if is_same:
@@ -121,7 +121,7 @@ class Detail(ReadingPane):
             self._import_markdown()
 
     def set_search_text(self, text: str) -> None:
-        """Highlight *text* and scroll to its first occurrence; an empty text ends that."""
+        """Highlight *text* and scroll to its first occurrence; an empty text ends the search."""
         if text == self.needle:
             return
         self.needle = text
@@ -130,7 +130,7 @@ class Detail(ReadingPane):
         self.refresh()
 
     def _show_extent(self, extent: TextExtent) -> None:
-        """Show another extent of the subject, at the first match if there is one, else at the same position."""
+        """Show another extent of the subject; scroll to its needle, or else stay at the same position."""
         if self._subject:
             top, self._subject = self.scroll_offset.y, replace(self._subject, extent=extent)
             self._is_raw_here = False
@@ -142,7 +142,7 @@ class Detail(ReadingPane):
 
     @property
     def is_raw(self) -> bool:
-        """Whether texts are shown raw, without rendering."""
+        """Whether texts are shown as written, not rendered."""
         return self._is_raw or self._is_raw_here
 
     def toggle_raw(self) -> None:
@@ -169,15 +169,16 @@ class Detail(ReadingPane):
         return build_document(self._subject, self._rendering)
 
     def _scroll_to_first_of(self, texts: list[str], near: int) -> None:
-        """Scroll to the line that contains the words of the first of *texts* that occurs, nearest to line *near*."""
+        """Scroll so that the first of *texts* that occurs has its old position; *texts* began at line *near*."""
         while len(self._lines) < 2 * near + MAX_ANCHOR_DISTANCE and self._wrap_next_part():
             pass
         self._wrap_visible()
         for number, text in enumerate(texts):
             phrase = max(_WORDS_PATTERN.findall(text), key=len, default="")
-            at = [place for place, line in enumerate(self._lines) if phrase in line.text] if len(phrase) >= 4 else []
-            if at:
-                nearest = min(at, key=lambda place: abs(place - near - number))
+            if len(phrase) < 4:
+                continue
+            if matches := [index for index, line in enumerate(self._lines) if phrase in line.text]:
+                nearest = min(matches, key=lambda index: abs(index - near - number))
                 self.scroll_to(y=nearest - number, animate=False, force=True)
                 return
         self.scroll_to(y=near, animate=False, force=True)
@@ -199,7 +200,7 @@ class Detail(ReadingPane):
 
     def _wrap_visible(self, *, everything: bool = False) -> None:
         super()._wrap_visible(everything=everything)
-        code_texts = self._highlights.pop_wanted()
+        code_texts = self._highlights.pop_queue()
         if code_texts:
 
             def work(job: ThreadJob) -> None:
@@ -220,22 +221,22 @@ class Detail(ReadingPane):
         line = -1
         if self._subject and self.needle and self._contains_needle(self._subject):
             line = self._find_needle_line()
-            if line < 0 and not self.is_raw:  # rendering has removed it
+            if line < 0 and not self.is_raw:  # rendering has removed the match
                 self._is_raw_here = True
                 self._lay_out()
                 line = self._find_needle_line()
         while line >= 0 and len(self._lines) < line + self.size.height and self._wrap_next_part():
-            pass  # enough lines to scroll it to the top
+            pass  # until there are enough lines to scroll the match to the top
         self._wrap_visible()
         if line >= 0:
             self.scroll_to(y=max(line - 2, 0), animate=False, force=True)
         return line >= 0
 
     def _contains_needle(self, subject: DocumentSource) -> bool:
-        here = subject.location.block
+        selected = subject.location.block
         blocks = zip(subject.rows, subject.blocks, strict=False)
-        forms = (self.needle, json.dumps(self.needle, ensure_ascii=False)[1:-1])  # also as escaped in a call
-        texts = (get_searchable_text(block) for row, block in blocks if here in (WHOLE_MESSAGE, row))
+        forms = (self.needle, json.dumps(self.needle, ensure_ascii=False)[1:-1])  # escaped as in the JSON of a call
+        texts = (get_searchable_text(block) for row, block in blocks if selected in (WHOLE_MESSAGE, row))
         return any(find_text(text, form) >= 0 for text in texts for form in forms)
 
     def _find_needle_line(self) -> int:
@@ -247,14 +248,14 @@ class Detail(ReadingPane):
         return self._starts[number] + max(sum(line.start <= place for line in lines) - 1, 0)
 
     def _wrap_remaining_parts(self) -> Iterator[TextPart]:
-        """Yield all parts, and wrap them on demand."""
+        """Yield all parts; wrap each before it is yielded."""
         number = 0
         while number < len(self._parts) or self._wrap_next_part():
             yield self._parts[number]
             number += 1
 
     def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
-        """Yield the matches of the search and the selection."""
+        """Yield the overlays of a drawn line: matches of the search, and the selection."""
         if self.needle and index < len(self._lines):
             style = self.get_component_rich_style("reading-pane--found")
             overlay = Style(bgcolor=style.bgcolor, reverse=style.reverse)
@@ -263,11 +264,12 @@ class Detail(ReadingPane):
 
     def _find_needle_spans(self, index: int) -> list[tuple[int, int]]:
         line: LayoutLine = self._lines[index]
-        text, long, lead = self._parts[line.part_number].text, len(self.needle), len(line.prefix)
-        edge = max(line.start - long + 1, 0)
-        places = (edge + place for place in find_all_text(text[edge : line.stop + long - 1], self.needle))
-        spans = ((max(place, line.start) - line.start, min(place + long, line.stop) - line.start) for place in places)
-        return [(lead + first, lead + stop) for first, stop in spans if first < stop]
+        text, length, offset = self._parts[line.part_number].text, len(self.needle), len(line.prefix) - line.start
+        search_start = max(line.start - length + 1, 0)  # a match may begin on the line before
+        matches = find_all_text(text[search_start : line.stop + length - 1], self.needle)
+        starts = [search_start + match for match in matches]
+        spans = [(max(start, line.start), min(start + length, line.stop)) for start in starts]
+        return [(offset + first, offset + stop) for first, stop in spans if first < stop]
 
     def show_loading(self, title: Content, text: str) -> None:
         """Show that a message is being read."""
@@ -277,7 +279,6 @@ class Detail(ReadingPane):
         self.show([TextPart(text, "muted")])
 
     def watch_virtual_size(self, size: Size) -> None:
-        """Fit the scroll bar to the lines."""
         self._scroll_update(size)
 
     def action_more(self) -> None:
@@ -287,18 +288,16 @@ class Detail(ReadingPane):
             self._show_extent(extent._replace(limit=extent.limit * 10))
 
     def action_ends(self, last: bool) -> None:
-        """Scroll to the start of the text, even if it was opened further on, or to the end of the shown part."""
+        """Scroll to the start of the text, even if an earlier part of it was not shown, or to the end."""
         if not last and self._subject and self._subject.extent.needle:
             self._show_extent(self._subject.extent._replace(needle=""))
         super().action_ends(last)
 
     def action_enter(self) -> None:
-        """Go from a call to its result, or back."""
         if self._subject:
             self.post_message(self.Entered(self._subject.location))
 
     def action_close(self) -> None:
-        """Go back to the timeline."""
         self.post_message(self.Closed())
 
 
@@ -307,7 +306,5 @@ def _is_same_message(old: DocumentSource, new: DocumentSource) -> bool:
 
 
 def _is_same_document(old: DocumentSource, new: DocumentSource) -> bool:
-    before, after = (
-        (each.session, each.location, each.mark, each.runtime_sizes_note, each.events) for each in (old, new)
-    )
-    return before == after and old.blocks is new.blocks
+    names = ("session", "location", "mark", "runtime_sizes_note", "events")
+    return old.blocks is new.blocks and all(getattr(old, name) == getattr(new, name) for name in names)

@@ -36,14 +36,14 @@ from context_tui.tui.timeline.marks import BLOCK_LABELS, CHANGED_VERDICTS, VERDI
 from context_tui.tui.timeline.rows import Location
 
 MAX_DIFF_LINES = 2_000
-"""Lines of two texts up to which they are compared; beyond, all old lines are removed and all new ones added."""
+"""Lines of two texts together up to which they are compared; a diff of longer texts removes and adds all lines."""
 
 _OLD_TEXT_KEYS = ("old_string", "old_str", "oldText", "old_text", "search")
 _NEW_TEXT_KEYS = ("new_string", "new_str", "newText", "new_text", "replace")
 
 
 class DiffLine(NamedTuple):
-    """Line of a diff, with its mark."""
+    """Line of a diff, with its mark: ``+``, ``-``, a blank, or ``@`` between two hunks."""
 
     mark: str
     text: str
@@ -53,25 +53,24 @@ def find_edits(arguments: Any) -> list[tuple[str, str]]:
     """Find the (old, new) texts of the edits of a call; empty if it edits nothing."""
     if not isinstance(arguments, Mapping):
         return []
-    several = arguments.get("edits")
-    if isinstance(several, list):
-        return [pair for each in several for pair in find_edits(each)]
+    edits = arguments.get("edits")
+    if isinstance(edits, list):
+        return [pair for edit in edits for pair in find_edits(edit)]
     new = _get_first_text(arguments, _NEW_TEXT_KEYS)
     return [] if new is None else [(_get_first_text(arguments, _OLD_TEXT_KEYS) or "", new)]
 
 
 def find_written_text(name: str, arguments: Any) -> str | None:
-    """Return the text that a call writes to a whole file; None for other calls."""
+    """Return the text of a file that a call writes; None for other calls."""
     if name.lower() in ("write", "write_file", "create_file", "writefile") and isinstance(arguments, Mapping):
         return _get_first_text(arguments, ("content", "file_text", "contents"))
     return None
 
 
 def find_patch(arguments: Any) -> str | None:
-    """Return the patch in a call's arguments (``*** Begin Patch``, as of apply_patch); None without one."""
-    if isinstance(arguments, Mapping):
-        arguments = next((v for v in arguments.values() if isinstance(v, str) and "*** Begin Patch" in v[:2_000]), None)
-    return arguments if isinstance(arguments, str) and "*** Begin Patch" in arguments[:2_000] else None
+    """Return the patch in a call's arguments (``*** Begin Patch``, as for apply_patch); None without one."""
+    texts = arguments.values() if isinstance(arguments, Mapping) else [arguments]
+    return next((text for text in texts if isinstance(text, str) and "*** Begin Patch" in text[:2_000]), None)
 
 
 def _get_first_text(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
@@ -80,27 +79,24 @@ def _get_first_text(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str
 
 def compute_diff(old: str, new: str) -> Iterator[DiffLine]:
     """Yield the lines of a diff, with three lines of context."""
-    before, after = old.split("\n") if old else [], new.split("\n") if new else []
-    if len(before) + len(after) > MAX_DIFF_LINES or not before or not after:
-        yield from (DiffLine("-", line) for line in before)
-        yield from (DiffLine("+", line) for line in after)
+    old_lines, new_lines = old.split("\n") if old else [], new.split("\n") if new else []
+    if len(old_lines) + len(new_lines) > MAX_DIFF_LINES or not old_lines or not new_lines:
+        yield from (DiffLine("-", line) for line in old_lines)
+        yield from (DiffLine("+", line) for line in new_lines)
         return
-    for number, line in enumerate(unified_diff(before, after, lineterm="", n=3)):
-        if number >= 2:  # the first two name the files
-            yield DiffLine("@", "") if line.startswith("@@") else DiffLine(line[:1], line[1:])
+    for line in islice(unified_diff(old_lines, new_lines, lineterm="", n=3), 2, None):  # without the names of the files
+        yield DiffLine("@", "") if line.startswith("@@") else DiffLine(line[:1], line[1:])
 
 
 def parse_patch(patch: str) -> Iterator[DiffLine]:
     """Yield the lines of a patch, with their marks."""
     for line in patch.split("\n"):
-        if line[:1] in ("+", "-") and not line.startswith(("+++", "---")):
-            yield DiffLine(line[0], line[1:])
-        else:
-            yield DiffLine(" ", line)
+        is_change = line[:1] in ("+", "-") and not line.startswith(("+++", "---"))
+        yield DiffLine(line[0], line[1:]) if is_change else DiffLine(" ", line)
 
 
 def describe_request(session: Session, location: Location) -> str:
-    """Describe when a message was written and the recorded usage of the request that ended with it, if known."""
+    """Format the time of a message, and the recorded usage of the request that it answers, as far as known."""
     facts, parts = session.facts, []
     if location.message < len(facts.time) and facts.time[location.message] > 0:
         parts.append(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts.time[location.message] / 1000)))
@@ -116,16 +112,16 @@ def describe_request(session: Session, location: Location) -> str:
 
 
 MAX_SHOWN_CHARS = 200_000
-"""Characters of a text that are shown at first."""
+"""Maximum number of characters of a text that are shown at first."""
 CHUNK_CHARS = 4_000
-"""Characters of a part, where a text has no line breaks."""
+"""Maximum number of characters of a part; longer lines are split into several parts."""
 MAX_MARKDOWN_CHARS = 30_000
-"""Characters of a text that are rendered as markdown."""
+"""Maximum number of characters of a text that are rendered as markdown."""
 MAX_HIGHLIGHTED_DIFF_LINES = 400
-"""Lines of a diff that are highlighted."""
+"""Maximum number of lines of a diff that are highlighted."""
 
 _PADDED_LINE_NUMBER = re.compile(r"(?=[ \d]{6,}[→\t]) *\d+[→\t]")
-"""Line number as tools that read files add it, in six columns; not part of the file."""
+"""Line number in at least six columns, which a tool that reads a file has added."""
 _DIFF_STYLES = {"+": "added", "-": "removed"}
 
 SEARCHED_STYLES = frozenset({"text", "quiet", "key", "added", "removed", "heading", "h1", "h2", "h3", "fence"})
@@ -133,13 +129,13 @@ SEARCHED_STYLES = frozenset({"text", "quiet", "key", "added", "removed", "headin
 
 
 class TextExtent(NamedTuple):
-    """Shown extent of each text: ``limit`` characters from its start or from before the first ``needle``."""
+    """Shown extent of each text: ``limit`` characters, from the start or from just before the first ``needle``."""
 
     limit: int = MAX_SHOWN_CHARS
     needle: str = ""
 
     def find_range(self, text: str) -> range:
-        """Return the shown part of a text: its beginning, unless the needle occurs only after that."""
+        """Return the shown range of a text: its beginning, unless the first needle is beyond that."""
         at = find_text(text, self.needle) if self.needle and len(text) > self.limit else -1
         if at < 0 or at + len(self.needle) <= min(self.limit, MAX_SHOWN_CHARS):
             return range(min(len(text), self.limit))
@@ -154,7 +150,10 @@ DEFAULT_EXTENT = TextExtent()
 
 @dataclass(frozen=True)
 class DocumentSource:
-    """Source of a document: a location of a session, its full blocks, and the effect of the plan on it."""
+    """Source of a document: a location of a session, its full blocks, and the effect of the plan on it.
+
+    ``events`` are those of the context above the message; ``token_table`` is None for ``bytes/4``.
+    """
 
     session: Session
     location: Location
@@ -163,9 +162,9 @@ class DocumentSource:
     plan: Plan | None = None
     request_note: str = ""
     runtime_sizes_note: str = ""
-    events: tuple[str, ...] = ()  # events of the context above the message
+    events: tuple[str, ...] = ()
     extent: TextExtent = DEFAULT_EXTENT
-    token_table: TokenTable | None = None  # bytes/4 if None
+    token_table: TokenTable | None = None
 
     @property
     def rows(self) -> list[int]:
@@ -175,10 +174,10 @@ class DocumentSource:
 
 @dataclass(frozen=True)
 class RenderOptions:
-    """Options of rendering; by default texts are shown raw.
+    """Options of rendering; by default, texts are shown raw.
 
-    ``render_markdown`` renders a safe text in a style and a width in cells; ``side_by_side`` shows a text before and
-    after a change in two columns.
+    ``render_markdown`` renders a safe text in a style and a width in cells. With ``side_by_side``, the texts before and
+    after a change are shown in two columns.
     """
 
     render_markdown: Callable[[str, str, int, Highlighter], Iterator[TextPart]] | None = None
@@ -224,17 +223,17 @@ def build_document(source: DocumentSource, options: RenderOptions = PLAIN_TEXT) 
 
 
 def find_first_match(parts: Iterable[TextPart], needle: str) -> tuple[int, int] | None:
-    """Find the first part in which *needle* begins, and its index in the text; None if there is none."""
-    before = ""
+    """Find the number of the first part in which *needle* begins, and its index there; None without a match."""
+    previous_text = ""  # of the same line: a match may extend over two parts of it
     for number, part in enumerate(parts):
         if part.style not in SEARCHED_STYLES:
-            before = ""
+            previous_text = ""
             continue
-        place = find_text(before + part.text, needle)
-        if place >= 0:
-            return (number - 1, place) if place < len(before) else (number, place - len(before))
-        # Text without line breaks comes in chunks, and a match may extend over two of them.
-        before = part.text if part.continues else ""
+        index = find_text(previous_text + part.text, needle)
+        if index >= 0:
+            length = len(previous_text)
+            return (number - 1, index) if index < length else (number, index - length)
+        previous_text = part.text if part.continues else ""
     return None
 
 
@@ -249,7 +248,7 @@ def _build_verdict(subject: DocumentSource, is_changed: bool) -> Iterator[TextPa
         yield TextPart(f"kept: {mark.reason}", "kept")
     elif mark.verdict in ("before", "after"):
         yield TextPart(mark.reason, "muted")
-    elif subject.plan is None and mark.verdict in CHANGED_VERDICTS:  # it was applied
+    elif subject.plan is None and mark.verdict in CHANGED_VERDICTS:  # by the plan that was applied
         yield TextPart(f"{mark.glyph} {mark.reason}", mark.verdict)
     else:
         yield TextPart(f"{mark.glyph} {about}: {mark.reason}" if mark.reason != about else about, mark.verdict)
@@ -263,14 +262,14 @@ def _build_replacement(subject: DocumentSource, row: int, change: Change) -> Ite
         body = change.render(get_text(subject.blocks[subject.rows.index(row)]))
     tokens = subject.token_table.count_body(row, change.body) if subject.token_table else change.body.tokens
     size = "nothing" if change.body.removed else f"{format_token_unit(subject.token_table)} {tokens:,} tokens"
-    of = "" if subject.location.block >= 0 else f" of its {BLOCK_LABELS[Kind(subject.session.facts.kind[row])]}"
-    yield TextPart(f"after{of}, {size}", "heading")
+    block = "" if subject.location.block >= 0 else f" of its {BLOCK_LABELS[Kind(subject.session.facts.kind[row])]}"
+    yield TextPart(f"after{block}, {size}", "heading")
     if not change.body.removed:
         yield from _build_text(body or "", "after", subject.extent)
 
 
 def _find_changes(subject: DocumentSource) -> Iterator[tuple[int, Change]]:
-    """Yield the changed blocks that are shown: a result, or the other blocks of a message that is not dropped."""
+    """Yield the changed blocks that are shown: the result, or the blocks of a kept message that are no results."""
     plan, facts = subject.plan, subject.session.facts
     if plan is None or subject.mark.verdict not in ("cleared", "truncated", "dropped"):
         return
@@ -311,8 +310,8 @@ def _build_block(subject: DocumentSource, row: int, block: RawBlock, rendering: 
 
 
 def _find_file_language(facts: Facts, row: int) -> str:
-    use = facts.tool_use_of(row)
-    path = facts.path[use] if use >= 0 else -1
+    call = facts.tool_use_of(row)
+    path = facts.path[call] if call >= 0 else -1
     return find_path_language(facts.paths[path]) if path >= 0 else ""
 
 
@@ -366,22 +365,20 @@ def _build_argument(key: str, value: Any, extent: TextExtent, rendering: RenderO
     elif len(text) > CHUNK_CHARS or rendering.highlight is None:
         yield from _build_text(f"{key}: {text}", "text", extent)
     else:
-        safe_text, at = sanitize(text), len(sanitize(key)) + 2
-        spans = (
-            StyleSpan(start + at, stop + at, style)
-            for start, stop, style in rendering.highlight([safe_text], language)[0]
-        )
-        yield TextPart(f"{key}: {safe_text}", "text", (StyleSpan(0, at - 1, "key"), *spans))
+        safe_text, offset = sanitize(text), len(sanitize(key)) + 2
+        highlights = rendering.highlight([safe_text], language)[0]
+        spans = (StyleSpan(start + offset, stop + offset, style) for start, stop, style in highlights)
+        yield TextPart(f"{key}: {safe_text}", "text", (StyleSpan(0, offset - 1, "key"), *spans))
 
 
 def _build_diff(lines: Iterable[DiffLine], language: str, rendering: RenderOptions) -> Iterator[TextPart]:
     remaining = iter(lines)
     first = list(islice(remaining, MAX_HIGHLIGHTED_DIFF_LINES)) if rendering.highlight and language else []
-    texts = [sanitize(each.text) for each in first]
+    texts = [sanitize(line.text) for line in first]
     if rendering.highlight and first:
-        for each, text, spans in zip(first, texts, rendering.highlight(texts, language), strict=True):
-            yield _build_diff_line(each.mark, text, spans)
-    yield from (_build_diff_line(*each) for each in remaining)
+        for line, text, spans in zip(first, texts, rendering.highlight(texts, language), strict=True):
+            yield _build_diff_line(line.mark, text, spans)
+    yield from (_build_diff_line(*line) for line in remaining)
 
 
 def _build_diff_line(mark: str, text: str, spans: StyleSpans = ()) -> TextPart:
@@ -398,13 +395,13 @@ def _build_result(
         yield TextPart("the tool reported an error", "warning")
     content = block.get("content")
     if isinstance(content, list):
-        for each in content:
-            if isinstance(each, Mapping) and each.get("type") == "image":
-                yield TextPart(f"image: {describe_image(each)}", "heading")
-            elif isinstance(each, Mapping) and each.get("type") == "text":
-                yield from _build_output(str(each.get("text") or ""), language, extent, rendering)
+        for part in content:
+            if isinstance(part, Mapping) and part.get("type") == "image":
+                yield TextPart(f"image: {describe_image(part)}", "heading")
+            elif isinstance(part, Mapping) and part.get("type") == "text":
+                yield from _build_output(str(part.get("text") or ""), language, extent, rendering)
             else:
-                yield from _build_text(_format_json(each), "quiet", extent)
+                yield from _build_text(_format_json(part), "quiet", extent)
     elif isinstance(content, Mapping):
         yield from _build_code(_format_json(content), "json", extent, rendering)
     elif content in (None, ""):
@@ -414,7 +411,7 @@ def _build_result(
 
 
 def _build_output(text: str, language: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
-    """Build the output of a tool: highlighted if it is a file or looks like code, else raw."""
+    """Build the output of a tool, highlighted if it is a file or looks like code."""
     language = language or detect_language(text)
     if language == "diff" and rendering.highlight:
         start = extent.find_range(text).start
@@ -424,7 +421,7 @@ def _build_output(text: str, language: str, extent: TextExtent, rendering: Rende
 
 
 def _style_diff_lines(parts: Iterable[TextPart], continues: bool) -> Iterator[TextPart]:
-    """Style the lines of a diff; only the first chunk of a line has a mark. With *continues*, begin within a line."""
+    """Style the lines of a diff, of which only the first part has a mark; with *continues*, begin within a line."""
     style = "text"
     for part in parts:
         if part.style == "text":
@@ -451,7 +448,7 @@ def _format_json(value: Any) -> str:
 
 
 def _build_prose(text: str, style: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
-    """Build prose: its beginning as markdown, the rest raw."""
+    """Build prose, up to ``MAX_MARKDOWN_CHARS`` as markdown, the rest raw."""
     end = _find_head_end(text, MAX_MARKDOWN_CHARS, extent)
     if rendering.render_markdown is None or rendering.highlight is None or not end:
         yield from _build_text(text, style, extent)
@@ -465,41 +462,41 @@ def _build_prose(text: str, style: str, extent: TextExtent, rendering: RenderOpt
 def _build_code(
     text: str, language: str, extent: TextExtent, rendering: RenderOptions, *, numbered: bool = False
 ) -> Iterator[TextPart]:
-    """Build code: its beginning highlighted, the rest raw; with *numbered*, line numbers are set apart."""
+    """Build code with its beginning highlighted; with *numbered*, line numbers become marks."""
     end = _find_head_end(text, highlight_cache.MAX_HIGHLIGHTED_CHARS, extent) if language and rendering.highlight else 0
     if end and rendering.highlight:
         lines = sanitize(text[:end]).removesuffix("\n").split("\n")
         numbers = measure_line_numbers(lines) if numbered else [0] * len(lines)
         number_is_content = numbered and not _PADDED_LINE_NUMBER.match(text)
-        code = [each[number:] for each, number in zip(lines, numbers, strict=True) if number or not numbers[0]]
+        code = [line[number:] for line, number in zip(lines, numbers, strict=True) if number or not numbers[0]]
         line_spans = iter(rendering.highlight(code, language))
-        for each, number in zip(lines, numbers, strict=True):
+        for line, number in zip(lines, numbers, strict=True):
             spans = next(line_spans) if number or not numbers[0] else ()
             yield TextPart(
-                each[number:], "text", spans, each[:number], " " * number, "muted", mark_is_content=number_is_content
+                line[number:], "text", spans, line[:number], " " * number, "muted", mark_is_content=number_is_content
             )
     yield from _build_text(text, "text", extent, end)
 
 
 def _find_head_end(text: str, limit: int, extent: TextExtent) -> int:
-    """Find the end of the last line within the first *limit* characters; 0 if the start is not shown."""
+    """Find the end of the last whole line within *limit* characters; 0 if there is none, or the start is not shown."""
     shown_range = extent.find_range(text)
     if shown_range.start or shown_range.stop <= limit:
         return 0 if shown_range.start or shown_range.stop < len(text) else len(text)
     return text.rfind("\n", 0, limit) + 1
 
 
-def _build_text(text: str, style: str, extent: TextExtent, at: int = 0) -> Iterator[TextPart]:
-    """Build the shown part of a text line by line, in chunks, with notes about the parts before and after it."""
+def _build_text(text: str, style: str, extent: TextExtent, start: int = 0) -> Iterator[TextPart]:
+    """Build the shown lines of a text from *start* on, with notes about the text before and after them."""
     shown_range = extent.find_range(text)
     if shown_range.start:
         yield TextPart(f"… {shown_range.start:,} characters before this; g goes to the start", "warning")
-    at, end = max(at, shown_range.start), shown_range.stop
-    while at < end:
-        stop = text.find("\n", at, end)
+    start, end = max(start, shown_range.start), shown_range.stop
+    while start < end:
+        stop = text.find("\n", start, end)
         stop = end if stop < 0 else stop
-        for start in range(at, max(stop, at + 1), CHUNK_CHARS):
-            yield TextPart(text[start : min(start + CHUNK_CHARS, stop)], style, continues=start + CHUNK_CHARS < stop)
-        at = stop + 1
+        for place in range(start, max(stop, start + 1), CHUNK_CHARS):
+            yield TextPart(text[place : min(place + CHUNK_CHARS, stop)], style, continues=place + CHUNK_CHARS < stop)
+        start = stop + 1
     if len(text) > end:
         yield TextPart(f"… {len(text) - end:,} more characters; press x to show more", "warning")

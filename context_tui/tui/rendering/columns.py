@@ -1,4 +1,4 @@
-"""Columns fitted to the cells of a line: the least important are dropped or shrunk first."""
+"""Columns fitted to the cells of a line; the least important ones are dropped or narrowed first."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ ColumnT = TypeVar("ColumnT")
 
 
 class ColumnFitter:
-    """Cells of a line, given to its columns one by one, the most important first.
+    """Cells of a line, given to its columns one by one, the most important first; a second offer widens a column.
 
-    A second offer widens a column. ``fitter[column]`` is the width of a column, 0 if it was dropped; ``room`` is the
-    number of cells that no column has.
+    ``fitter[column]`` is the width of a column, 0 if it has none; ``room`` is the number of cells that are left.
     """
 
     def __init__(self, width: int, reserved: int = 0) -> None:
@@ -23,18 +22,18 @@ class ColumnFitter:
         return self._cells.get(column, 0)
 
     def give(self, column: str, least: int, most: int | None = None, *, spare: int = 0, from_width: int = 0) -> bool:
-        """Give a column *least* to *most* cells if there is room for them, and return whether it got any.
+        """Give a column *least* to *most* cells if there is room for them, and return whether it was.
 
         Args:
-            most: the same as *least* by default.
-            spare: cells to leave to the columns that follow.
-            from_width: width of the line below which the column is not offered these cells.
+            most: as *least* by default.
+            spare: cells to leave for later columns.
+            from_width: minimum width of the line.
         """
-        before = self[column]
-        cells = min(least if most is None else most, before + self.room - spare)
-        if cells < max(least, before + 1) or self.width < from_width:
+        old_cells = self[column]
+        cells = min(least if most is None else most, old_cells + self.room - spare)
+        if cells < max(least, old_cells + 1) or self.width < from_width:
             return False
-        self.room -= cells - before
+        self.room -= cells - old_cells
         self._cells[column] = cells
         return True
 
@@ -47,7 +46,7 @@ def drop_columns(
     *,
     at_least: int = 1,
 ) -> list[ColumnT]:
-    """Return *columns* without those of the lowest rank that do not fit in *room* cells; *at_least* so many stay."""
+    """Drop the columns of the lowest rank until the others fit in *room* cells, but keep *at_least* so many."""
     fitting = list(columns)
     cells = sum(map(get_cells, fitting))
     while len(fitting) > at_least and cells > room:

@@ -1,4 +1,4 @@
-"""Text formatted for the screen: previews of messages, tool calls, results, images and token counts."""
+"""Formatting for the screen: previews of messages, tool calls, results, images and token counts."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from context_tui.text.sanitize import sanitize_line
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 
 PREVIEW_CHARS = 300
-"""Characters of a preview, more than fit on a line."""
+"""Maximum number of characters of a preview, more than fit on a line."""
 LARGE_MESSAGE_BYTES = 250_000
-"""Bytes of a message from which on only the last one read is cached."""
+"""Bytes of a message from which on it counts as large; only the last large message is cached."""
 UNSETTLED_MESSAGES = 32
-"""Messages at the end of a growing session that may still change."""
+"""Number of messages at the end of a growing session that may still change."""
 HUGE_MESSAGE_BYTES = 4_000_000
-"""Bytes of a message from which on it is not read for its preview, as decoding it would block the screen."""
+"""Bytes of a message from which on it is not read for a preview, because decoding it would block the screen."""
 
 # Arguments shown in the preview of a call, the most informative first; other calls show their first short argument.
 _PREVIEW_KEYS = (
@@ -62,10 +62,10 @@ def _find_preview_argument(arguments: Any, cwd: str) -> str:
     for key in _PREVIEW_KEYS:
         value = arguments.get(key)
         if isinstance(value, list):
-            several = [_find_preview_argument(part, cwd) for part in value[:20] if isinstance(part, str | Mapping)]
-            if len(several) > 2 and _SHELL.fullmatch(several[0]) and several[1] in ("-c", "-lc"):
-                several = several[2:]
-            value = " ".join(_shorten_path(part, cwd) if key in _PATH_KEYS else part for part in several)
+            texts = [_find_preview_argument(part, cwd) for part in value[:20] if isinstance(part, str | Mapping)]
+            if len(texts) > 2 and _SHELL.fullmatch(texts[0]) and texts[1] in ("-c", "-lc"):
+                texts = texts[2:]
+            value = " ".join(_shorten_path(text, cwd) if key in _PATH_KEYS else text for text in texts)
         if isinstance(value, str) and value:
             if key in _COMMAND_KEYS:
                 return _shorten_command(value[: PREVIEW_CHARS * 4], cwd)
@@ -76,7 +76,7 @@ def _find_preview_argument(arguments: Any, cwd: str) -> str:
 
 
 def _shorten_command(command: str, cwd: str) -> str:
-    """Replace a leading ``cd`` by the name of the folder; drop it if that is the folder of the session."""
+    """Replace a leading ``cd`` by the folder's name, or drop it if the folder is that of the session."""
     if not (match := _CD_PREFIX.match(command)):
         return command
     rest, folder = command[match.end() :], match[1].rstrip("/")
@@ -84,7 +84,7 @@ def _shorten_command(command: str, cwd: str) -> str:
 
 
 def _shorten_path(path: str, cwd: str) -> str:
-    """Make a path relative to the session's folder; cut another long one to its last three parts."""
+    """Make a path relative to the session's folder; shorten a long path elsewhere to its last three parts."""
     if len(path) > 4_096:
         return path
     if cwd and PurePath(path).is_relative_to(cwd):
@@ -94,7 +94,7 @@ def _shorten_path(path: str, cwd: str) -> str:
 
 
 def format_result(content: Any) -> str:
-    """Format the content of a tool_result; images are named."""
+    """Format the content of a tool_result; parts other than text are named by their type."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -107,7 +107,7 @@ def format_result(content: Any) -> str:
 
 
 def format_block(block: Mapping[str, Any]) -> str:
-    """Format a block for the clipboard: its text, a call with its arguments, or the name of another block."""
+    """Format a block for the clipboard: its text, a call with its arguments, or the type of another block."""
     kind = block.get("type")
     if kind in ("text", "thinking"):
         return str(block.get(str(kind)) or "")
@@ -119,7 +119,7 @@ def format_block(block: Mapping[str, Any]) -> str:
 
 
 def format_unknown_block(block: Mapping[str, Any]) -> str:
-    """Format a block of unknown type: its type, and why its text is missing, if recorded."""
+    """Format a block of unknown type: its type, with the recorded note or the size of its encrypted text."""
     kind = format_line(str(block.get("type") or "unknown"))
     encrypted, note = block.get("encrypted_content"), block.get("note")
     if isinstance(encrypted, str) and encrypted:
@@ -128,13 +128,12 @@ def format_unknown_block(block: Mapping[str, Any]) -> str:
 
 
 def has_unknown_size(facts: Facts, message: int) -> bool:
-    """Return whether a message has only blocks of unknown type, which are not estimated."""
-    kinds = {facts.kind[block] for block in facts.blocks_of(message)}
-    return kinds == {Kind.OTHER}
+    """Return whether a message has only blocks of unknown type, whose sizes are not estimated."""
+    return {facts.kind[block] for block in facts.blocks_of(message)} == {Kind.OTHER}
 
 
 def count_message_bytes(facts: Facts, message: int) -> int:
-    """Count the bytes of the records of a message, or of its blocks if records have no length."""
+    """Count the bytes of the records of a message, or if these are unknown, of its blocks."""
     recorded = sum(facts.record_length[row] for row in facts.records_of(message))
     return recorded or sum(facts.size[block] for block in facts.blocks_of(message))
 
@@ -154,7 +153,7 @@ class MessageReader:
         if blocks is None:
             try:
                 blocks = self.session.content.blocks(message)
-            except Exception:  # the file was removed or changed; the row shows that
+            except Exception:  # the file was removed or changed; previews say so
                 blocks = []
             if count_message_bytes(self.session.facts, message) > LARGE_MESSAGE_BYTES:
                 self._large_message = (message, blocks)
@@ -165,27 +164,25 @@ class MessageReader:
     def read_block(self, row: int) -> dict[str, Any]:
         """Return the block of this row; empty if it cannot be read."""
         message = self.session.facts.block_message[row]
-        for each, block in zip(self.session.facts.blocks_of(message), self.read_blocks(message), strict=False):
-            if each == row:
-                return block
-        return {}
+        blocks = zip(self.session.facts.blocks_of(message), self.read_blocks(message), strict=False)
+        return dict(blocks).get(row, {})
 
     def with_session(self, session: Session) -> MessageReader:
-        """Return a reader of a grown session, which shares the previews of all messages but the last ones."""
-        other = MessageReader(session)
+        """Return a reader of a grown session, with the previews of the messages that cannot have changed."""
+        reader = MessageReader(session)
         if session.facts is self.session.facts:
-            settled = len(self.session) - UNSETTLED_MESSAGES
+            settled_count = len(self.session) - UNSETTLED_MESSAGES
             for key in list(self._previews.keys()):
-                if key[0] < settled:
-                    other._previews[key] = self._previews[key]
-        return other
+                if key[0] < settled_count:
+                    reader._previews[key] = self._previews[key]
+        return reader
 
     def is_cached(self, message: int) -> bool:
-        """Return whether the message is in the cache."""
+        """Return whether the blocks of a message are in the cache."""
         return message == self._large_message[0] or message in self._blocks
 
     def is_huge(self, message: int) -> bool:
-        """Return whether the message is too large to read for a preview."""
+        """Return whether a message is too large to be read for a preview."""
         return count_message_bytes(self.session.facts, message) > HUGE_MESSAGE_BYTES
 
     def format_preview(self, message: int, block: int = -1) -> str:
@@ -242,7 +239,7 @@ class MessageReader:
 
 
 def format_row_kind(facts: Facts, message: int, block: int = -1) -> str:
-    """Format the kind of a row in at most seven letters."""
+    """Format the kind of a row, a message or one of its results (*block*), in at most seven letters."""
     if block >= 0:
         return "error" if facts.block_flags[block] & BlockFlag.ERROR else "result"
     if facts.flags[message] & MessageFlag.SUMMARY:
@@ -256,7 +253,7 @@ def format_row_kind(facts: Facts, message: int, block: int = -1) -> str:
 
 
 def format_token_unit(token_table: TokenTable | None) -> str:
-    """Return the label before a number of tokens: ``est.`` for ``bytes/4``, else the short name of the measure."""
+    """Return the label of a number of tokens: ``est.`` for ``bytes/4``, else the short name of the measure."""
     return token_table.label if token_table else "est."
 
 
@@ -268,7 +265,7 @@ def format_token_column(token_table: TokenTable | None) -> str:
 
 
 def format_estimate_sign(request: NextRequest) -> str:
-    """Return ``~`` before the size of a request without the plan, unless all of it was recorded."""
+    """Return the sign before the size of a request without the plan: ``~`` unless all of it was recorded."""
     return "" if request.source_before is SizeSource.RECORDED else "~"
 
 
@@ -293,7 +290,7 @@ def describe_image(block: Mapping[str, Any]) -> str:
 
 
 def read_image_size(data: str) -> tuple[int, int] | None:
-    """Read width and height of a base64 PNG, GIF or JPEG from its first bytes; None if unknown."""
+    """Read the width and height of a PNG, GIF or JPEG, given in base64; None if unknown."""
     try:
         head = base64.b64decode(data[:65_536])
     except (binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""Cache of syntax highlighting, with the code that remains to be highlighted."""
+"""Cache of syntax highlighting, with the code that is still to be highlighted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from context_tui.tui.rendering.layout import StyleSpans
 
 MAX_HIGHLIGHTED_CHARS = 32_000
-"""Characters of a text up to which it is highlighted."""
+"""Maximum number of characters of a text that is highlighted."""
 MAX_CACHED_CHARS = 200_000
-"""Characters of earlier messages whose highlighting stays in the cache."""
+"""Maximum number of characters in the cache when another message is shown."""
 MAX_LINE_CHARS = 1_000
-"""Length of a line from which on a text is not highlighted, as nobody reads such code."""
+"""Maximum number of characters of a line; code with longer lines is not highlighted."""
 
 
 class CodeText(NamedTuple):
@@ -27,44 +27,43 @@ HighlightedCode = tuple[CodeText, list[StyleSpans]]
 
 
 class HighlightCache:
-    """Style spans of code by its text; code that was requested and is not known is ``wanted``."""
+    """Style spans by code. Code without spans is put into a queue when its spans are requested."""
 
     def __init__(self) -> None:
         self._spans_by_code: dict[CodeText, list[StyleSpans]] = {}
-        self._wanted: dict[CodeText, None] = {}
+        self._queue: dict[CodeText, None] = {}
 
     def get_spans(self, lines: Sequence[str], language: str) -> list[StyleSpans]:
-        """Return the style spans of each line; none while they are unknown."""
-        nothing: list[StyleSpans] = [()] * len(lines)
+        """Return the style spans of each line; none until they are known."""
+        no_spans: list[StyleSpans] = [()] * len(lines)
         if not language or any(len(line) > MAX_LINE_CHARS for line in lines):
-            return nothing
+            return no_spans
         code = CodeText("\n".join(lines), language)
         if len(code.text) > MAX_HIGHLIGHTED_CHARS:
-            return nothing
+            return no_spans
         spans = self._spans_by_code.get(code)
         if spans is None:
-            self._wanted[code] = None
-        return spans or nothing
+            self._queue[code] = None
+        return spans or no_spans
 
-    def pop_wanted(self) -> list[CodeText]:
-        """Return the wanted code, and clear it."""
-        requested = list(self._wanted)
-        self._wanted.clear()
-        return requested
+    def pop_queue(self) -> list[CodeText]:
+        """Return the code in the queue, and empty the queue."""
+        code_texts, self._queue = list(self._queue), {}
+        return code_texts
 
     def store(self, highlighted: Sequence[HighlightedCode]) -> None:
         """Store highlighted code."""
         self._spans_by_code.update(highlighted)
 
-    def reset_wanted(self) -> None:
-        """Clear the wanted code, and the cache if it is large, since another message is shown."""
-        self._wanted.clear()
+    def reset_queue(self) -> None:
+        """Empty the queue for another message, and the cache, too, if it is large."""
+        self._queue.clear()
         if sum(len(code.text) for code in self._spans_by_code) > MAX_CACHED_CHARS:
             self._spans_by_code.clear()
 
 
 def compute_highlights(code_texts: Sequence[CodeText], checkpoint: Callable[[], object]) -> list[HighlightedCode]:
-    """Highlight code, in a thread, as the first import takes a while."""
+    """Highlight code; call it in a thread, since the first call imports Pygments."""
     from context_tui.tui.rendering.highlighting import highlight
 
     return [(code, highlight(code.text, code.language, checkpoint)) for code in code_texts]

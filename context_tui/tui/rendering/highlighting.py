@@ -31,30 +31,30 @@ _TOKEN_STYLES = {
 
 
 def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> list[StyleSpans]:
-    """Return the style spans of each line, none if the language has no lexer; *checkpoint* is called often."""
+    """Return the style spans of each line; an empty list if there is no lexer. *checkpoint* may raise to stop."""
     lines = text.split("\n")
     spans_by_line: list[list[StyleSpan]] = [[] for _ in lines]
     try:
         lexer = get_lexer_by_name(language)
     except ClassNotFound:
         return []
-    row, line_start = 0, 0  # the line, and where it begins
+    row, line_start = 0, 0
     for place, kind, value in lexer.get_tokens_unprocessed(text):
         checkpoint()
         style = _find_token_style(kind)
         while row < len(lines) - 1 and place > line_start + len(lines[row]):
             line_start, row = line_start + len(lines[row]) + 1, row + 1
         if style:
-            at, line = place - line_start, row
-            for piece in value.split("\n"):
-                if piece.strip():
-                    _append_span(spans_by_line[line], StyleSpan(at, at + len(piece), style))
-                at, line = 0, line + 1
+            start, line = place - line_start, row
+            for text_in_line in value.split("\n"):
+                if text_in_line.strip():
+                    _append_span(spans_by_line[line], StyleSpan(start, start + len(text_in_line), style))
+                start, line = 0, line + 1
     return [tuple(spans) for spans in spans_by_line]
 
 
 def _append_span(spans: list[StyleSpan], span: StyleSpan) -> None:
-    """Append a span, joined to the one before it if that has the same style."""
+    """Append a span; join it to the last one if both have the same style and are adjacent."""
     if spans and spans[-1].stop == span.start and spans[-1].style == span.style:
         span = StyleSpan(spans.pop().start, span.stop, span.style)
     spans.append(span)

@@ -8,44 +8,32 @@ from collections.abc import Sequence
 _LANGUAGE_ALIASES = {
     "python": "py pyi pyw python3 ipython",
     "javascript": "js mjs cjs",
-    "jsx": "",
     "typescript": "ts mts cts",
-    "tsx": "",
     "json": "json5 jsonc jsonl ndjson ipynb webmanifest",
     "html": "htm vue svelte jinja",
     "xml": "svg xsd xsl plist",
-    "css": "",
-    "scss": "",
     "rust": "rs",
     "go": "golang",
     "c": "h",
     "cpp": "c++ cc cxx hpp hh",
     "csharp": "cs c#",
-    "java": "",
     "kotlin": "kt kts",
-    "swift": "",
     "ruby": "rb gemfile rakefile",
-    "php": "",
-    "lua": "",
     "bash": "sh zsh shell bashrc zshrc profile",
-    "fish": "",
     "powershell": "ps1",
     "yaml": "yml",
-    "toml": "",
     "ini": "cfg conf editorconfig properties",
-    "sql": "",
     "makefile": "make mk",
     "docker": "dockerfile containerfile",
     "markdown": "md mdx",
     "diff": "patch",
     "elixir": "ex exs",
     "haskell": "hs",
-    "scala": "",
-    "r": "",
     "julia": "jl",
     "protobuf": "proto",
     "graphql": "gql",
     "terraform": "tf hcl",
+    **dict.fromkeys("jsx tsx css scss java swift php lua fish toml sql scala r".split(), ""),
 }
 _LANGUAGE_BY_ALIAS = {
     name: language for language, names in _LANGUAGE_ALIASES.items() for name in (language, *names.split())
@@ -66,7 +54,7 @@ def find_fence_language(info: str) -> str:
 
 
 def detect_language(text: str) -> str:
-    """Return ``json`` or ``diff`` if a text is almost certainly that, else an empty string."""
+    """Return ``json`` or ``diff`` if a text looks like it, else an empty string."""
     head = text[:2_000].lstrip()
     if head.startswith(("diff --git ", "--- a/", "Index: ")) or ("\n+++ " in head and "\n@@ " in head):
         return "diff"
@@ -74,13 +62,13 @@ def detect_language(text: str) -> str:
 
 
 def measure_line_numbers(lines: Sequence[str]) -> list[int]:
-    """Count the characters of each line that are its number, if lines are numbered consecutively; else 0."""
-    widths, last = [0] * len(lines), -1
+    """Count the characters of the number of each line; 0 for lines that are not numbered consecutively."""
+    widths, last_number = [0] * len(lines), -1
     for index, line in enumerate(lines):
-        number = _LINE_NUMBER.match(line)
-        if number is None or (last >= 0 and int(number[1]) != last + 1):
+        match = _LINE_NUMBER.match(line)
+        if match is None or (last_number >= 0 and int(match[1]) != last_number + 1):
             break
-        widths[index], last = number.end(), int(number[1])
-    # A single line that begins with a number is not numbered.
+        widths[index], last_number = match.end(), int(match[1])
+    # A number at the start of a single line is not a line number, unless an arrow follows it.
     is_numbered = sum(map(bool, widths)) > 1 or (len(lines) == 1 and "→" in lines[0][: widths[0]])
     return widths if is_numbered else [0] * len(lines)

@@ -13,7 +13,7 @@ from context_tui.text.sanitize import sanitize
 
 
 class WrappedLine(NamedTuple):
-    """Drawn line of a text: its characters from ``start`` to ``stop``, after ``indent`` blank cells."""
+    """Line of a wrapped text: the characters from ``start`` to ``stop`` after ``indent`` blanks."""
 
     start: int
     stop: int
@@ -21,12 +21,12 @@ class WrappedLine(NamedTuple):
 
 
 def wrap_text(text: str, width: int) -> Iterator[str]:
-    """Yield the lines of *text* (safe text), each at most *width* cells wide."""
+    """Yield the lines of a safe *text*, wrapped at *width* cells."""
     return (" " * indent + text[start:stop] for start, stop, indent in find_wrapped_lines(text, width))
 
 
 def find_wrapped_lines(text: str, width: int) -> Iterator[WrappedLine]:
-    """Yield the wrapped lines of *text* (safe text), each with its indent at most *width* cells wide."""
+    """Yield the positions of the lines of a safe *text*, wrapped at *width* cells."""
     width = max(width, 2)  # a wide character must fit
     start = 0
     while True:
@@ -39,24 +39,25 @@ def find_wrapped_lines(text: str, width: int) -> Iterator[WrappedLine]:
 
 def _wrap_line(text: str, start: int, stop: int, width: int) -> Iterator[WrappedLine]:
     line = text[start:stop]
-    ascii_only = line.isascii()
-    if len(line) <= width and (ascii_only or cell_len(line) <= width):
+    is_ascii = line.isascii()
+    if len(line) <= width and (is_ascii or cell_len(line) <= width):
         yield WrappedLine(start, stop)
         return
     # Continuation lines are indented like the first one, by at most half of the width.
-    hang, indent, begin = min(len(line) - len(line.lstrip(" ")), width // 2, width - 2), 0, 0
-    while begin < len(line):
+    hanging_indent = min(len(line) - len(line.lstrip(" ")), width // 2, width - 2)
+    indent = first = 0
+    while first < len(line):
         room = width - indent
-        end = min(begin + room, len(line)) if ascii_only else _find_fitting_end(line, begin, room)
+        end = min(first + room, len(line)) if is_ascii else _find_fitting_end(line, first, room)
         if end < len(line):
-            blank = line.rfind(" ", begin, end + 1)
-            # A blank far back would leave the line nearly empty: long words are cut instead.
-            if blank > begin + (end - begin) // 3:
+            blank = line.rfind(" ", first, end + 1)
+            # A line that would be less than a third full is filled with a part of the next word instead.
+            if blank > first + (end - first) // 3:
                 end = blank
-        length = len(line[begin:end].rstrip(" ")) if end < len(line) else end - begin
-        yield WrappedLine(start + begin, start + begin + length, indent)
-        begin = end + 1 if end < len(line) and line[end] == " " else end
-        indent = hang
+        length = len(line[first:end].rstrip(" ")) if end < len(line) else end - first
+        yield WrappedLine(start + first, start + first + length, indent)
+        first = end + 1 if end < len(line) and line[end] == " " else end
+        indent = hanging_indent
 
 
 def _find_fitting_end(line: str, start: int, width: int) -> int:
@@ -82,21 +83,21 @@ class StyleSpan(NamedTuple):
 StyleSpans = tuple[StyleSpan, ...]
 """Styles within one text."""
 Highlighter = Callable[[Sequence[str], str], Sequence[StyleSpans]]
-"""Function that returns the style spans of lines of code in a language, as far as known."""
+"""Function that returns the style spans of each line of code in a language, as far as known."""
 
 
 class TextPart(NamedTuple):
-    """Piece of text with its style.
+    """Part of a text, such as a line, with its style.
 
     Attributes:
-        text: text, sanitized before it is drawn; ``spans`` refer to the safe text.
+        text: text, which is sanitized before it is drawn; ``spans`` refer to the safe text.
         style: ``text``, ``heading``, ``muted`` or another style of the pane.
-        mark: prefix of the first line: the mark of a diff or list, or a line number.
+        mark: prefix of the first line, such as the mark of a diff or list, or a line number.
         continuation_mark: prefix of continuation lines, as wide as the mark.
-        mark_style: style of both; empty for that of the text.
-        continues: whether the next part continues the same line of the text.
+        mark_style: style of both marks; empty for that of the text.
+        continues: whether the next part continues the same line.
         right_part: part in the right column.
-        mark_is_content: whether the mark is part of the original text, and copied with it.
+        mark_is_content: whether the mark belongs to the original text, and is copied with it.
     """
 
     text: str
@@ -111,7 +112,7 @@ class TextPart(NamedTuple):
 
 
 class LayoutLine(NamedTuple):
-    """Drawn line: ``prefix``, then the characters of a part's text from ``start`` to ``stop``."""
+    """Drawn line: a prefix, then the characters of a part from ``start`` to ``stop``; ``spans`` refer to these."""
 
     part_number: int
     start: int
@@ -119,10 +120,10 @@ class LayoutLine(NamedTuple):
     prefix: str
     text: str
     style: str
-    spans: StyleSpans = ()  # within the text of the line
+    spans: StyleSpans = ()
     prefix_style: str = ""
     right_line: LayoutLine | None = None
-    prefix_is_content: bool = False  # whether the prefix is copied
+    prefix_is_content: bool = False
 
     @property
     def drawn_text(self) -> str:
@@ -131,20 +132,20 @@ class LayoutLine(NamedTuple):
 
 
 def sanitize_part(part: TextPart) -> TextPart:
-    """Sanitize the text of a part; drop its spans if that changes the text, as they may have moved."""
+    """Sanitize the text of a part; if that changes the text, drop its spans, which may be wrong then."""
     text = sanitize(part.text)
     spans = part.spans if text == part.text else ()
     return part._replace(text=text, spans=spans, right_part=sanitize_part(part.right_part) if part.right_part else None)
 
 
 EMPTY_PART = TextPart("", "nothing")
-"""Filler beside a part that has no counterpart; it takes no line."""
+"""Filler beside a part without a counterpart; it takes no line."""
 
 
 def pair_columns(left: Iterable[TextPart], right: Iterable[TextPart]) -> Iterator[TextPart]:
     """Combine the parts of two columns."""
-    for one, other in zip_longest(left, right, fillvalue=EMPTY_PART):
-        yield one._replace(right_part=other)
+    for left_part, right_part in zip_longest(left, right, fillvalue=EMPTY_PART):
+        yield left_part._replace(right_part=right_part)
 
 
 class PartLayout:
@@ -152,39 +153,39 @@ class PartLayout:
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self._right_lines: deque[LayoutLine] = deque()  # lines of the right column
+        self._right_lines: deque[LayoutLine] = deque()
 
     def lay_out(self, part: TextPart, number: int) -> list[LayoutLine]:
-        """Lay out the next safe part, the *number*-th."""
+        """Lay out the next safe part, which has this *number*."""
         if part.right_part is None:
             return [*self.flush_right(), *lay_out_part(part, number, self.width)]
-        each = compute_column_width(self.width)
+        column_width = compute_column_width(self.width)
         if part.right_part.style != EMPTY_PART.style:
-            self._right_lines.extend(lay_out_part(part.right_part, number, each))
+            self._right_lines.extend(lay_out_part(part.right_part, number, column_width))
         if part.style == EMPTY_PART.style:
             return []
         blank = LayoutLine(number, 0, 0, "", "", "text")
-        lines = lay_out_part(part, number, each)
+        lines = lay_out_part(part, number, column_width)
         return [line._replace(right_line=self._right_lines.popleft() if self._right_lines else blank) for line in lines]
 
     def restyle(self, part: TextPart, number: int, lines: Sequence[LayoutLine]) -> list[LayoutLine]:
-        """Lay out again a part whose styles have changed, in place of the first of *lines*."""
-        each = compute_column_width(self.width) if part.right_part else self.width
-        new_lines = lay_out_part(part, number, each) if part.style != EMPTY_PART.style else iter(())
+        """Lay out a part whose styles have changed, beside the right column of its old *lines*."""
+        width = compute_column_width(self.width) if part.right_part else self.width
+        new_lines = lay_out_part(part, number, width) if part.style != EMPTY_PART.style else iter(())
         return [line._replace(right_line=old.right_line) for line, old in zip(new_lines, lines, strict=False)]
 
     def flush_right(self) -> list[LayoutLine]:
-        """Return the remaining lines of the right column, with nothing to their left."""
+        """Return the remaining lines of the right column, each beside a blank line."""
         lines = [LayoutLine(line.part_number, 0, 0, "", "", "text", right_line=line) for line in self._right_lines]
         self._right_lines.clear()
         return lines
 
 
 def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine]:
-    """Lay out a safe part, the *number*-th, in *width* cells, without its right column."""
+    """Lay out a safe part, which has this *number*, in *width* cells, without its right column."""
     room = min(cell_len(part.mark), width // 2, max(width - 2, 0))
     lead, continuation = set_cell_size(part.mark, room), set_cell_size(part.continuation_mark, room)
-    if is_content := part.mark_is_content:  # which may begin with blanks, so that its end is more important
+    if is_content := part.mark_is_content:  # such a mark may begin with blanks, so that its start is cut
         lead = set_cell_size(part.mark[::-1], room)[::-1]
     for start, stop, indent in find_wrapped_lines(part.text, width - room):
         spans = tuple(_clip_spans(part.spans, start, stop)) if part.spans else ()
@@ -207,21 +208,21 @@ def compute_column_width(width: int) -> int:
 
 
 class LineColumn(NamedTuple):
-    """Column of a drawn line, and the index of the character at which it begins."""
+    """Column of a drawn line, and the index of its first character in that line."""
 
     line: LayoutLine
     start: int
     is_right: bool
 
     def clip_selection(self, first: int, last: int) -> tuple[int, int]:
-        """Clip the drawn characters from *first* to *last* to those of this column that are copied."""
-        begin = self.start + (0 if self.line.prefix_is_content else len(self.line.prefix))
+        """Clip the range from *first* to *last* to the characters of this column that can be copied."""
+        start = self.start + (0 if self.line.prefix_is_content else len(self.line.prefix))
         end = self.start + len(self.line.drawn_text)
-        return min(max(first, begin), end), max(min(last, end), begin)
+        return min(max(first, start), end), max(min(last, end), start)
 
 
 def get_column(line: LayoutLine, width: int, *, is_right: bool) -> LineColumn:
-    """Return the right or left column of a line, or its only one."""
+    """Return the right or left column of a line; its only column if it has no right one."""
     if is_right and line.right_line:
         return LineColumn(line.right_line, _find_right_start(line, width), True)
     return LineColumn(line, 0, False)
@@ -239,17 +240,18 @@ def _find_right_start(line: LayoutLine, width: int) -> int:
 def format_copied_text(parts: Sequence[TextPart], selections: Iterable[tuple[LineColumn, int, int]]) -> str:
     """Return the original text of selected characters, without the line breaks of wrapping."""
     texts: list[str] = []
-    last, copied_to = -1, 0
-    for (line, at, right), first, stop in selections:
-        one = parts[line.part_number]
-        one = one.right_part if right and one.right_part else one
-        begin, end = (max(place - at - len(line.prefix), 0) + line.start for place in (first, stop))
-        if line.part_number == last:
-            texts.append(one.text[copied_to:end])  # with the blank at which it was broken
+    last_number, copied_to = -1, 0
+    for (line, offset, is_right), first, stop in selections:
+        part = parts[line.part_number]
+        part = part.right_part if is_right and part.right_part else part
+        start, end = (max(place - offset - len(line.prefix), 0) + line.start for place in (first, stop))
+        if line.part_number == last_number:
+            texts.append(part.text[copied_to:end])  # with the blank at which the line was broken
         else:
-            texts += [] if last < 0 or parts[last].continues else ["\n"]
-            # The mark may have been cut.
-            has_mark = line.prefix_is_content and first == at and stop >= at + len(line.prefix)
-            texts += [one.mark if has_mark else line.prefix[first - at : stop - at], one.text[begin:end]]
-        last, copied_to = line.part_number, max(end, copied_to if line.part_number == last else 0)
+            texts += [] if last_number < 0 or parts[last_number].continues else ["\n"]
+            # The drawn mark may have been cut.
+            has_mark = line.prefix_is_content and first == offset and stop >= offset + len(line.prefix)
+            texts += [part.mark if has_mark else line.prefix[first - offset : stop - offset], part.text[start:end]]
+            copied_to = 0
+        last_number, copied_to = line.part_number, max(end, copied_to)
     return "".join(texts)

@@ -1,7 +1,6 @@
-"""Markdown rendered section by section as styled text parts; imported on first use.
+"""Markdown rendered as styled text parts, section by section; imported on first use.
 
-Lines and their indentation are preserved; only text with markdown marks is styled. HTML, entities and underscores are
-plain text.
+Lines stay as they are, with their indentation. HTML, entities and underscores are plain text.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from context_tui.tui.rendering.languages import find_fence_language
 from context_tui.tui.rendering.layout import Highlighter, StyleSpan, StyleSpans, TextPart, find_wrapped_lines
 
 SECTION_CHARS, LONG_SECTION_CHARS, MAX_SECTION_CHARS = 2_000, 4_000, 12_000
-"""Length of a section from which on it ends at the end of a block, at any line of prose, and at any line."""
+"""Characters from which on a section ends at the next block, at the next line of prose, and at the next line."""
 MAX_LINE_CHARS = 4_000
 MAX_PAIRED_MARKS = 800
-"""Brackets or stars from which on a section is shown as plain text, as pairing them may take very long."""
+"""Maximum number of brackets or stars of a section; a section with more is plain text, as pairing them is slow."""
 
-_CONTAINER_MARKS = r"(?:[ >]|[-*+] |\d{1,9}[.)] )*"  # of quotes and lists
+_CONTAINER_MARKS = r"(?:[ >]|[-*+] |\d{1,9}[.)] )*"  # marks of quotes and lists
 _FENCE = re.compile(_CONTAINER_MARKS + "(`{3,}|~{3,})(.*)")
 _HEADING_STYLES = {"h1": "h1", "h2": "h2"}
 _INLINE_STYLES = {"strong_open": "strong", "em_open": "em", "s_open": "strike", "link_open": "link"}
@@ -51,28 +50,29 @@ def render_markdown(text: str, style: str, width: int, highlight: Highlighter) -
 
 
 def split_sections(text: str) -> Iterator[str]:
-    """Split a text, if possible between two blocks; a fence that is cut is opened again."""
-    piece: list[str] = []
-    size, fence, blank = 0, "", False
+    """Split a text into sections, if possible between two blocks; a fence that is split is opened again."""
+    section: list[str] = []
+    size, fence, is_blank = 0, "", False
     for line in text.split("\n"):
-        starts = blank and line.strip() != "" and not line.startswith(" ")
-        prose = not fence and not line.lstrip().startswith("|")
-        if (prose and (size >= LONG_SECTION_CHARS or (size >= SECTION_CHARS and starts))) or size >= MAX_SECTION_CHARS:
-            yield "".join(piece)
-            piece, size = [f"{fence}\n"] if fence else [], 0
-        piece.append(line + "\n")
-        size, blank = size + len(line) + 1, not line.strip()
+        starts_block = is_blank and line.strip() != "" and not line.startswith(" ")
+        is_prose = not fence and not line.lstrip().startswith("|")
+        is_full = size >= LONG_SECTION_CHARS or (size >= SECTION_CHARS and starts_block)
+        if (is_prose and is_full) or size >= MAX_SECTION_CHARS:
+            yield "".join(section)
+            section, size = [f"{fence}\n"] if fence else [], 0
+        section.append(line + "\n")
+        size, is_blank = size + len(line) + 1, not line.strip()
         if len(line) <= MAX_LINE_CHARS and (match := _FENCE.fullmatch(line)):
             if not fence:
                 fence = match[1] + find_fence_language(match[2]) if "`" not in match[2] else ""
             elif match[1].startswith(re.match(r"`+|~+", fence)[0]) and not match[2].strip():  # type: ignore[index]
                 fence = ""
-    yield "".join(piece)
+    yield "".join(section)
 
 
 @dataclass
 class _Container:
-    """Quote or list item, with the marks before its first line and before the others."""
+    """Quote or list item, with the mark before its first line and the mark before later lines."""
 
     first_mark: str
     continuation_mark: str
@@ -88,11 +88,11 @@ class _SectionRenderer:
     def __init__(self, lines: Sequence[str], style: str, width: int, highlight: Highlighter) -> None:
         self._lines, self._style, self._width, self._highlight = lines, style, width, highlight
         self._containers: list[_Container] = []
-        self._heading_style = ""  # style of the current heading
-        self._next_line = 0  # first line not yet rendered
+        self._heading_style = ""  # style of the heading that is being rendered
+        self._next_line = 0  # first line that is not rendered yet
 
     def render(self, tokens: Sequence[Token]) -> Iterator[TextPart]:
-        """Render all blocks, with an empty part for the empty lines between two of them."""
+        """Render all blocks, with one empty part for the empty lines between two blocks."""
         table: list[Token] = []
         for token in tokens:
             if token.type in ("heading_open", "heading_close"):
@@ -120,18 +120,18 @@ class _SectionRenderer:
         yield from self._render_gap(first)
         yield from parts
         while stop > first and not self._lines[min(stop, len(self._lines)) - 1].strip(" >"):
-            stop -= 1  # some blocks include the empty lines after them
+            stop -= 1  # the parser counts empty lines after some blocks to these blocks
         self._next_line = max(stop, self._next_line)
 
     def _render_gap(self, line: int) -> Iterator[TextPart]:
-        if any(not each.strip(" >") for each in self._lines[self._next_line : line]):
-            mark = "".join(each.continuation_mark for each in self._containers if each.has_begun).rstrip()
+        if any(not text.strip(" >") for text in self._lines[self._next_line : line]):
+            mark = "".join(item.continuation_mark for item in self._containers if item.has_begun).rstrip()
             yield TextPart("", self._style, (), mark, mark, "bullet")
             self._next_line = line
 
     def _render_line(self, text: str, spans: StyleSpans, style: str, extra_mark: str = "") -> Iterator[TextPart]:
-        mark = "".join(each.next_mark() for each in self._containers) + extra_mark
-        continuation = "".join(each.continuation_mark for each in self._containers) + extra_mark
+        mark = "".join(container.next_mark() for container in self._containers) + extra_mark
+        continuation = "".join(container.continuation_mark for container in self._containers) + extra_mark
         is_listed = bool(mark.strip(" │"))
         yield TextPart(
             text, style, spans, mark, continuation, "bullet" if is_listed else "muted", mark_is_content=is_listed
@@ -162,13 +162,13 @@ class _SectionRenderer:
                 rows.append([])
             elif token.type == "inline":
                 rows[-1].append(next(iter(_parse_inline(token)), ("", ())))
-        room = self._width - sum(len(each.continuation_mark) for each in self._containers)
+        room = self._width - sum(len(container.continuation_mark) for container in self._containers)
         widths = _fit_columns([max(cell_len(row[n][0]) for row in rows) for n in range(len(rows[0]))], room)
         first, stop = tokens[0].map or (0, 0)
         lines = [line.lstrip(" >") for line in self._lines[first:stop]]
-        # The parser would drop cells beyond those of the first row.
+        # Such a table is shown raw, as the parser drops the cells beyond those of the first row.
         if not widths or max(_count_cells(line) for line in lines[2:] or [""]) > len(widths):
-            if not all(each.has_begun for each in self._containers):
+            if not all(container.has_begun for container in self._containers):
                 lines[0] = re.sub(_CONTAINER_MARKS, "", lines[0], count=1)
             for line in lines:
                 yield from self._render_line(line, (), self._style)
@@ -186,7 +186,7 @@ def _count_cells(line: str) -> int:
 
 
 def _fit_columns(widths: list[int], room: int) -> list[int]:
-    """Shrink the widest columns until all fit in *room* cells; return no widths if there are too many columns."""
+    """Narrow the widest columns until all fit in *room* cells; return an empty list if there are too many columns."""
     room -= 3 * (len(widths) - 1)
     if room < 4 * len(widths):
         return []
@@ -194,8 +194,8 @@ def _fit_columns(widths: list[int], room: int) -> list[int]:
         widest = max(widths)
         second = max((width for width in widths if width < widest), default=0)
         widest_count = widths.count(widest)
-        less = max(second, widest - -(-(sum(widths) - room) // widest_count), 1)
-        widths = [less if width == widest else width for width in widths]
+        smaller = max(second, widest - -(-(sum(widths) - room) // widest_count), 1)
+        widths = [smaller if width == widest else width for width in widths]
     return [max(width, 1) for width in widths]
 
 
@@ -242,11 +242,11 @@ def _parse_inline(token: Token) -> Iterator[_StyledLine]:
 
 
 def _format_target(token: Token, key: str) -> str:
-    return " ".join(str(token.attrs[each]) for each in (key, "title") if token.attrs.get(each))
+    return " ".join(str(token.attrs[name]) for name in (key, "title") if token.attrs.get(name))
 
 
 def _keep_line_break(state: StateInline, silent: bool) -> bool:
-    """Parse a line break, preserving the blanks at the start of the next line."""
+    """Parse a line break without dropping the blanks at the start of the next line."""
     if state.src[state.pos] != "\n":
         return False
     if not silent:
@@ -256,10 +256,10 @@ def _keep_line_break(state: StateInline, silent: bool) -> bool:
 
 
 def _parse_emphasis(state: StateInline, silent: bool) -> bool:
-    """Parse emphasis by stars that are not between letters: ``__init__`` and ``2*3*4`` stay unchanged."""
-    around = state.src[max(state.pos - 1, 0) : state.pos + 2]
-    between = len(around) == 3 and around[0].isalnum() and around[2].isalnum()
-    return around[1 if state.pos else 0] == "*" and not between and tokenize(state, silent)
+    """Parse emphasis by stars that are not within a word, so that ``__init__`` and ``2*3*4`` stay plain text."""
+    text = state.src[max(state.pos - 1, 0) : state.pos + 2]
+    is_in_word = len(text) == 3 and text[0].isalnum() and text[2].isalnum()
+    return text[1 if state.pos else 0] == "*" and not is_in_word and tokenize(state, silent)
 
 
 def _parse_destination(text: str, start: int, stop: int) -> Any:
@@ -280,7 +280,7 @@ def _parse_title(text: str, start: int, stop: int, before: Any = None) -> Any:
 
 
 class _Parser(MarkdownIt):
-    """Parser that accepts all links and shows their targets as written, since they cannot be followed here."""
+    """Parser that accepts all links, which cannot be followed here, and shows their targets as written."""
 
     def normalizeLink(self, url: str) -> str:
         return url

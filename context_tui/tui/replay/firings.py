@@ -104,4 +104,4 @@ class FiringsScreen(TextScreen[InspectorCommand | None]):
 
     def action_jump(self, step: int) -> None:
         """Scroll to the next policy, or the one before."""
-        self.query_one(ReadingPane).jump_to_style("heading", step)
+        self.query_one(ReadingPane).jump_to_heading(step)

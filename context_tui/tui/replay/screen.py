@@ -329,7 +329,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     @on(RecordingPrepared)
     def _show_recording(self, event: RecordingPrepared) -> None:
         self._is_preparing = False
-        self.comparison.set_recording(event.recording)
+        self.comparison.recording = event.recording
         self.comparison.move_to_message(self.controller.view.point)
         self.draw()
 

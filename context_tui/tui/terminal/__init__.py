@@ -1,1 +1,1 @@
-"""Terminal capabilities: cells, colours, keys, clipboard and output filter."""
+"""Terminal: cells, colours, keys, the clipboard and the output filter."""

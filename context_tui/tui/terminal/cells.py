@@ -10,7 +10,7 @@ from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.terminal.contrast import DRAWING_CHARACTERS
 
 VERTICAL_BLOCKS, HORIZONTAL_BLOCKS = " ▁▂▃▄▅▆▇█", " ▏▎▍▌▋▊▉█"
-"""Blocks that fill none to eight eighths of a cell: from the bottom up, from the left to the right."""
+"""Blocks that fill zero to eight eighths of a cell: from the bottom, and from the left."""
 
 ASCII_GLYPHS = str.maketrans(
     {
@@ -32,22 +32,22 @@ ASCII_GLYPHS = str.maketrans(
 
 
 def to_ascii(text: str) -> str:
-    """Replace the glyphs of *text* by ASCII, in as many cells: ``≥`` takes the space behind it for ``>=``."""
+    """Replace the glyphs of *text* by ASCII in as many cells; ``≥`` and a space become ``>=``."""
     return text.replace("≥ ", ">=").replace("≤ ", "<=").translate(ASCII_GLYPHS)
 
 
 ASCII_KEY_NAMES = str.maketrans({"⏎": "enter", "⌫": "backspace"})
-"""Names of the keys that have a sign."""
+"""Names of the keys that are otherwise shown as signs."""
 
 ELLIPSIS = "…"
 
 
 MAX_LINE_SOURCE = 2_000
-"""Characters of a text that are read for one line; no terminal shows more."""
+"""Maximum number of characters of a text that are used for one line; no terminal shows more."""
 
 
 def choose_form(forms: Sequence[str], width: int) -> str:
-    """Return the first of *forms*, the longest first, that fits in *width* cells; the last one if none fits."""
+    """Return the first of *forms* that fits in *width* cells, or the last one if none does; the longest comes first."""
     return next((form for form in forms if cell_len(form) <= width), forms[-1])
 
 
@@ -80,15 +80,15 @@ def shorten(text: str, width: int) -> str:
 
 
 def shorten_at_word(text: str, width: int) -> str:
-    """Cut *text* to at most *width* cells between two words; a single long word is cut anywhere."""
+    """Cut *text* to at most *width* cells after a word, with an ellipsis; a single long word is cut within."""
     if cell_len(text) <= width:
         return text
-    clean = text.rstrip()
-    return shorten(clean[: find_word_end(clean, width)] + ELLIPSIS, width)
+    stripped = text.rstrip()
+    return shorten(stripped[: find_word_end(stripped, width)] + ELLIPSIS, width)
 
 
 def find_word_end(text: str, width: int) -> int:
-    """Return the end of the last word that leaves a cell of *width* for an ellipsis; of the first if none does."""
+    """Return the end of the last word after which an ellipsis fits in *width*; if there is none, of the first word."""
     end = len(text)
     while cell_len(text[:end]) >= width and (space := text.rfind(" ", 0, end)) > 0:
         end = len(text[:space].rstrip())
@@ -110,11 +110,11 @@ def shorten_middle(text: str, width: int) -> str:
 
 def shorten_path(path: str, width: int) -> str:
     """Cut a path to at most *width* cells at its start, if possible between two folders; make it safe to draw."""
-    clean = sanitize_line(path[:MAX_LINE_SOURCE])
-    if cell_len(clean) <= width:
-        return clean
-    while clean and cell_len(clean) > width - 1:
-        clean = clean[max(1, (cell_len(clean) - width + 1) // 2) :]
-    folder = clean.find("/")
-    clean = clean[folder:] if 0 <= folder < len(clean) - 1 else clean
-    return ELLIPSIS + clean if width > 0 else ""
+    text = sanitize_line(path[:MAX_LINE_SOURCE])
+    if cell_len(text) <= width:
+        return text
+    while text and cell_len(text) > width - 1:
+        text = text[max(1, (cell_len(text) - width + 1) // 2) :]
+    separator = text.find("/")
+    text = text[separator:] if 0 <= separator < len(text) - 1 else text
+    return ELLIPSIS + text if width > 0 else ""

@@ -1,7 +1,4 @@
-"""System clipboard, written by an external program.
-
-It is not used over ssh, where the user's clipboard is that of the terminal.
-"""
+"""System clipboard, which an external program writes; it is not used over ssh, where it is on the wrong machine."""
 
 from __future__ import annotations
 
@@ -15,14 +12,14 @@ from subprocess import DEVNULL, Popen
 from tempfile import TemporaryFile
 
 COPY_TIMEOUT_S = 1.0
-"""Seconds after which the program is killed."""
+"""Seconds after which a program that is still copying is killed."""
 
 _WAYLAND_COMMANDS = [["wl-copy"]]
 _X11_COMMANDS = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
 
 
 def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.platform) -> list[str] | None:
-    """Find the program, with its arguments, that copies its standard input; None if there is none."""
+    """Find a program that copies its standard input, with its arguments; None if there is none."""
     if any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT")):
         return None
     commands = [["pbcopy"]] if platform == "darwin" else []
@@ -36,22 +33,22 @@ def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.p
 
 
 def start_copy(text: str, environment: Mapping[str, str]) -> Popen[bytes] | None:
-    """Start a program that copies *text*, and outlives this one; None if there is no such program."""
+    """Start a program that copies *text*; it may outlive this one. Return None if there is no such program."""
     program = find_clipboard_command(environment)
     if program is None:
         return None
     encoding = "utf-16" if program[0].endswith("clip.exe") else "utf-8"
-    with suppress(OSError), TemporaryFile() as file:  # a pipe could block
+    with suppress(OSError), TemporaryFile() as file:  # writing to a pipe could block
         file.write(text.encode(encoding, "replace"))
         file.seek(0)
-        # In a new session, as some programs keep running to serve the text, even after the terminal is closed.
+        # In a new session, since some programs must run as long as the text is in the clipboard.
         return Popen(program, stdin=file, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
     return None
 
 
-async def wait_for_copy(program: Popen[bytes], timeout_s: float = COPY_TIMEOUT_S) -> bool:
-    """Return whether the program has succeeded; kill it after *timeout_s* seconds."""
-    deadline = time.monotonic() + timeout_s
+async def wait_for_copy(program: Popen[bytes]) -> bool:
+    """Wait until the program has copied, and return whether it succeeded; kill it after ``COPY_TIMEOUT_S``."""
+    deadline = time.monotonic() + COPY_TIMEOUT_S
     while program.poll() is None:
         if time.monotonic() > deadline:
             cancel_copy(program)

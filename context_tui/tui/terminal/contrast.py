@@ -1,8 +1,7 @@
 """Minimum contrast of text in the colours that the terminal supports.
 
-Styles are checked last, after themes and blending, because only then are the colours known that a terminal with 256 or
-16 colours shows. Text with too little contrast gets the nearest readable colour. Bars, borders and shades are drawing,
-not text, and stay unchanged.
+The final styles are adjusted, as only these have the colours that a terminal with 256 or 16 colours shows. Text with
+too little contrast gets the nearest readable colour; bars, borders and shades stay as they are.
 
 A terminal with 16 colours gets a background from its palette, as its default is unknown. Without colours, only bold,
 dim, underline and reverse remain.
@@ -20,7 +19,7 @@ from rich.style import Style
 from textual.color import Color
 
 MIN_TEXT_CONTRAST, MIN_DIM_CONTRAST = 4.5, 3.0
-"""Least contrast by WCAG of text with its background; of text that the terminal itself dims."""
+"""Minimum contrast by WCAG of text, and of text that the terminal dims, with its background."""
 
 DRAWING_CHARACTERS = "".join(map(chr, range(0x2500, 0x25A0)))
 """Box drawing and block elements, used for bars, borders, rules and shades."""
@@ -56,17 +55,17 @@ class ContrastAdjuster:
 
     Args:
         colour_system: colours of the terminal; None for no colours.
-        dark: whether to assume that the terminal's default background is dark.
+        dark: whether the terminal's default background is assumed to be dark.
     """
 
     def __init__(self, colour_system: ColorSystem | None, *, dark: bool) -> None:
         self.colour_system, self.dark = colour_system, dark
-        # Numbers in the palette that the default colours are assumed to be.
+        # Default colours that are assumed, as numbers in the palette.
         self._default_foreground, self._default_background = (7, 0) if dark else (0, 15)
         self._adjusted_styles: dict[object, tuple[Style, Style]] = {}
 
     def __call__(self, style: Style, text: str, background: Color) -> Style:
-        """Return the style for *text*; *background* applies if the style has none."""
+        """Return the adjusted style of *text*; *background* is used if the style has none."""
         key: object = style if style.bgcolor is not None else (style, background)
         styles = self._adjusted_styles.get(key)
         if styles is None:
@@ -92,10 +91,10 @@ class ContrastAdjuster:
         return style
 
     def _remove_colours(self, style: Style) -> Style:
-        """Return the style without colours; one with a background, such as that of a cursor, is reversed."""
+        """Return the style without colours; a style with a background, such as that of a cursor, is reversed."""
         ground = style.bgcolor
-        bar = not (ground is None or ground.is_default or ground.number == self._default_background)
-        plain = style.without_color + Style(reverse=True) if bar else style.without_color
+        has_background = not (ground is None or ground.is_default or ground.number == self._default_background)
+        plain = style.without_color + Style(reverse=True) if has_background else style.without_color
         return plain + Style.from_meta(style.meta) if style.meta else plain
 
     def _adjust_contrast(self, style: Style) -> Style:
@@ -114,19 +113,18 @@ class ContrastAdjuster:
         return style + Style(color=self._find_readable_colour(ink, front_colour, back_colour))
 
     def _find_readable_colour(self, ink: RichColor, foreground: ColorTriplet, background: ColorTriplet) -> RichColor:
-        """Find the readable colour nearest to *ink*: of the same hue, or one of the sixteen if *ink* is one."""
+        """Find the readable colour nearest to *ink*: a lighter or darker one, or one of the palette if *ink* is."""
         if ink.type is not ColorType.TRUECOLOR or self.colour_system is ColorSystem.STANDARD:
             contrasts = (compute_contrast(_XTERM_PALETTE[number], background) for number in range(16))
-            fit = [number for number, contrast in enumerate(contrasts) if contrast >= MIN_TEXT_CONTRAST]
-            return _ANSI_COLOURS[min(fit, key=lambda number: _compute_distance(_XTERM_PALETTE[number], foreground))]
-        pole = max(_BLACK, _WHITE, key=lambda end: compute_contrast(end, background))
-        steps = (RichColor.from_triplet(blend_rgb(foreground, pole, step / 16)) for step in range(1, 16))
-        fits = (
-            colour
-            for colour in steps
-            if compute_contrast(self._resolve_colour(colour, self._default_foreground), background) >= MIN_TEXT_CONTRAST
-        )
-        return next(fits, RichColor.from_triplet(pole))
+            readable = [number for number, contrast in enumerate(contrasts) if contrast >= MIN_TEXT_CONTRAST]
+            return _ANSI_COLOURS[min(readable, key=lambda n: _compute_distance(_XTERM_PALETTE[n], foreground))]
+        extreme = max(_BLACK, _WHITE, key=lambda colour: compute_contrast(colour, background))
+        for step in range(1, 16):
+            colour = RichColor.from_triplet(blend_rgb(foreground, extreme, step / 16))
+            resolved = self._resolve_colour(colour, self._default_foreground)
+            if compute_contrast(resolved, background) >= MIN_TEXT_CONTRAST:
+                return colour
+        return RichColor.from_triplet(extreme)
 
     def _resolve_colour(self, colour: RichColor, default: int) -> ColorTriplet:
         if self.colour_system is not None:

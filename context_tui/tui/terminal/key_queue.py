@@ -1,8 +1,8 @@
 """Queue that handles keys, pastes and mouse events strictly one after the other.
 
-Textual passes a key to the focused widget and looks up bindings only after the key has bubbled back to the application.
-In a burst of keys, the second one would therefore reach the widget that had the focus before the first one moved it or
-opened a dialog. Pastes and mouse events are queued for the same reason.
+Textual passes a key to the focused widget, and looks up bindings only after the key has bubbled back to the
+application. If two keys arrive together, the second one would reach the old widget, even if the first one moves the
+focus or opens a dialog.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from textual.widget import Widget
 
 UserInput = Key | Paste | MouseEvent
 KEY_TIMEOUT_S = 1.0
-"""Seconds after which the next key is handled even if the one before did not return, as its widget may have been
-removed, or if a new screen has no focus.
+"""Seconds to wait until a key has been handled, and until a new screen has a focus.
+
+The wait may be in vain, for example if the widget that received the key was removed.
 """
 POLL_INTERVAL_S = 0.005
 """Seconds between two checks of a screen that is being opened."""
 BARRIER_ROUNDS = 3
-"""Rounds of the barrier: after the key, after the messages it posted, and after the calls that these deferred."""
+"""Rounds of a barrier: after the key, after the messages that it posted, and after the calls that these deferred."""
 
 
 class KeyBarrier(Message):
-    """Message that follows a key through the widgets; when it returns to the application, the key has been handled."""
+    """Message that follows a key through the widgets; when it reaches the application, the key has been handled."""
 
     def __init__(self, target: MessagePump, rounds: int) -> None:
         super().__init__()
@@ -41,25 +42,25 @@ class KeyBarrier(Message):
 
 
 class KeyQueue:
-    """Queue of the keys of an application, which passes every ``UserInput`` and ``KeyBarrier`` to it."""
+    """Queue of user input; the application passes every ``UserInput`` and ``KeyBarrier`` to it."""
 
     def __init__(self, app: App[None], handle: Callable[[UserInput], Awaitable[None]]) -> None:
-        """Create a queue; *handle* passes a key to a widget or a binding."""
+        """Create a queue; *handle* lets Textual handle an event."""
         self._app, self._handle = app, handle
         self._waiting: deque[UserInput] = deque()
         self._timer: Timer | None = None  # runs while a key is being handled or a screen is being opened
-        self._ready_screen: Screen[Any] | None = None  # screen that last received keys
+        self._ready_screen: Screen[Any] | None = None  # screen that received the last key
         self._ready_deadline = 0.0
-        self._last_press: MouseDown | None = None  # the screen has been drawn since the keys before it
+        self._last_press: MouseDown | None = None  # waits until the screen is drawn, with the effects of earlier keys
 
     async def enqueue(self, key: UserInput) -> None:
-        """Handle a key now, or after those before it."""
+        """Handle a key, after those that were enqueued before."""
         if self._is_busy:
             self._waiting.append(key)
         elif not self._is_screen_ready():
             self._waiting.appendleft(key)
             self._timer = self._app.set_timer(POLL_INTERVAL_S, self._handle_waiting)
-        elif isinstance(key, MouseMove):  # frequent, and nothing depends on its result
+        elif isinstance(key, MouseMove):  # no other input depends on it
             await self._handle(key)
         elif isinstance(key, MouseDown) and key is not self._last_press:
             self._last_press = key
@@ -83,20 +84,20 @@ class KeyQueue:
             return None
 
     def _is_screen_ready(self) -> bool:
-        """Return whether the top screen is ready for keys: it is mounted, and has a focus if it can have one."""
+        """Return whether the top screen is mounted, and has a focus if any of its widgets can have it."""
         screen = self._app.screen
         if screen is self._ready_screen:
             return True
         now = time.monotonic()
         self._ready_deadline = self._ready_deadline or now + KEY_TIMEOUT_S
-        ready = screen.is_mounted and (screen.focused is not None or not screen.focus_chain)
-        if ready or now >= self._ready_deadline:
+        is_ready = screen.is_mounted and (screen.focused is not None or not screen.focus_chain)
+        if is_ready or now >= self._ready_deadline:
             self._ready_screen, self._ready_deadline = screen, 0.0
             return True
         return False
 
     async def handle_barrier(self, message: KeyBarrier) -> None:
-        """Handle a barrier that has returned: send it again, or handle the next key."""
+        """Handle a barrier that has reached the application: start its next round, or handle the next key."""
         message.stop()
         if self._is_busy:
             await self._post_barrier(message.target, message.rounds - 1)

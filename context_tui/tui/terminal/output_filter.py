@@ -1,7 +1,6 @@
 """Line filter for safe and readable output, in ASCII on request.
 
-Text is sanitized where it enters a widget; this filter is the safety net that lets no control character through. It
-also adjusts the contrast of all text, and replaces glyphs for ``--ascii``.
+Widgets sanitize their texts; this filter makes sure that no control character reaches the terminal.
 """
 
 from __future__ import annotations
@@ -22,14 +21,12 @@ _CONTROL_REPLACEMENTS = {code: "·" for codes in _CONTROL_RANGES for code in cod
 _NO_STYLE = Style.null()
 _CONTROL_REPLACEMENTS |= {code: "·" for code in (0x200E, 0x200F, 0x061C, 0x2028, 0x2029)}
 _MAX_CACHED_SEGMENTS = 8192
-"""Segments in the cache, enough for several screens."""
 
 
 class OutputFilter(LineFilter):
-    """Line filter that replaces control characters, adjusts contrast and, with *ascii*, replaces glyphs.
+    """Line filter that replaces control characters, adjusts the contrast and, with *ascii*, replaces glyphs.
 
-    It runs Textual's own filters first and takes their place, as each filter copies every line. Results are cached by
-    segment, since most segments have been drawn before.
+    It includes Textual's filters, as Textual copies every line for every filter. Its results are cached by segment.
     """
 
     def __init__(
@@ -41,8 +38,8 @@ class OutputFilter(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments with safe and readable text in the same number of cells."""
-        for each in self.inner_filters:
-            segments = each.apply(segments, background)
+        for inner_filter in self.inner_filters:
+            segments = inner_filter.apply(segments, background)
         safe = self._make_safe_cached
         return [segment if segment.control else safe(segment, background) for segment in segments]
 

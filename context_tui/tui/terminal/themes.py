@@ -1,4 +1,4 @@
-"""Themes of the program, their 16-colour variants, and the choice of one at startup."""
+"""Themes of the program, their variants for 16 colours, and the choice of a theme at startup."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from context_tui.errors import Error
 
 
 def _build_scrollbar_colours(track: str, bar: str, hover: str, active: str) -> dict[str, str]:
-    """Return the colours of the scroll bars, whose track looks like the background."""
+    """Return the variables of the colours of scroll bars."""
     tracks = ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active")
     colours = {"scrollbar": bar, "scrollbar-hover": hover, "scrollbar-active": active}
     return {**dict.fromkeys((*tracks, "scrollbar-corner-color"), track), **colours}
@@ -139,7 +139,7 @@ def has_no_colours(environment: Mapping[str, str]) -> bool:
 def choose_theme(
     requested: str | None, environment: Mapping[str, str], names: Collection[str], saved: str | None = None
 ) -> str:
-    """Return the name of the *requested* theme (or ``dark``, ``light``), else of the *saved* one, else of the dark one.
+    """Return the name of the *requested* theme, else that in TEXTUAL_THEME, the *saved* one, or the dark one.
 
     Raises:
         Error: There is no theme of that name.

@@ -1,1 +1,1 @@
-"""The rows of a timeline, with their marks, filters, turns and context events; no widgets."""
+"""Rows of the timeline with their marks, filters, turns and context events, without widgets."""

@@ -1,4 +1,4 @@
-"""Compactions, clears and drops of the context, their labels, and notices of new ones."""
+"""Events of the context (compactions, clears and drops), their labels, and news about them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ from context_tui.tui.rendering.formatting import format_line, pluralize
 
 
 class ContextEvent(NamedTuple):
-    """Event of the context just before ``message``; a drop happened in the request that ``message`` answers."""
+    """Event of the context just before ``message``; a drop is in the request that ``message`` answers."""
 
     message: int
     fact: Compaction | Epoch | Drop
 
     @property
     def begins_context(self) -> bool:
-        """Whether another context starts here."""
+        """Whether another context begins with the message."""
         return isinstance(self.fact, Epoch) or (isinstance(self.fact, Compaction) and self.fact.kind == "full")
 
 
 def find_context_events(session: Session) -> list[ContextEvent]:
     """Find the compactions, clears and drops of a session's context, in order."""
     facts = session.facts
-    events = [ContextEvent(each.message, each) for each in facts.compactions if each.message <= session.length]
+    compactions = (compaction for compaction in facts.compactions if compaction.message <= session.length)
     clears = (epoch for epoch in facts.epochs if epoch.cause == "clear" and epoch.message <= session.length)
-    events += (ContextEvent(each.message, each) for each in clears)
     drops = {drop.message: drop for drop in session.drops if drop.explained_by != Explanation.MICROCOMPACTION}
-    events += (ContextEvent(each.message, each) for each in drops.values())
-    return sorted(events, key=lambda event: event.message)
+    event_facts: list[Compaction | Epoch | Drop] = [*compactions, *clears, *drops.values()]
+    return [ContextEvent(fact.message, fact) for fact in sorted(event_facts, key=lambda fact: fact.message)]
 
 
 def is_compaction(event: ContextEvent) -> bool:
@@ -48,8 +47,8 @@ def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
     if isinstance(fact, Epoch):
         return ("context cleared (/clear)",)
     if isinstance(fact, Drop):
-        why, short_reason = _format_explanation(fact)
-        return (f"recorded context fell by {fact.tokens:,}: {why}", f"recorded −{fact.tokens:,}: {short_reason}")
+        reason, short_reason = _format_explanation(fact)
+        return (f"recorded context fell by {fact.tokens:,}: {reason}", f"recorded −{fact.tokens:,}: {short_reason}")
     trigger = f" ({format_line(fact.trigger)})" if fact.trigger else ""
     if fact.kind == "full":
         size = f", {fact.pre_tokens:,} tokens before" if fact.pre_tokens else ""
@@ -64,7 +63,7 @@ def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
 
 
 def _format_explanation(drop: Drop) -> tuple[str, str]:
-    """Format the explanation of a drop, long and short; both state that it is inferred."""
+    """Format the explanation of a drop, long and short; both say that it is inferred."""
     if drop.explained_by is None:
         return "unexplained", "unexplained"
     if not drop.cleared_blocks:
@@ -74,7 +73,7 @@ def _format_explanation(drop: Drop) -> tuple[str, str]:
 
 
 def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
-    """Compute the fall of the recorded context at the first request after a microcompaction, or 0."""
+    """Return by how many tokens the recorded context fell at the first request after a microcompaction, or 0."""
     row = bisect_left(facts.request_message, compaction.message)
     message = facts.request_message[row] if row < len(facts.requests) else -1
     index = bisect_left(facts.drops, message, key=lambda drop: drop.message)
@@ -84,7 +83,7 @@ def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
 
 
 def format_event_point(event: ContextEvent) -> str:
-    """Format the reason of the jump point before an event."""
+    """Format the reason to jump to the point before an event."""
     fact = event.fact
     if isinstance(fact, Epoch):
         return "before the context was cleared (/clear)"
@@ -94,7 +93,7 @@ def format_event_point(event: ContextEvent) -> str:
 
 
 def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
-    """Yield the lines about an event above a message, for its detail."""
+    """Yield the lines about an event that are shown above a message in full."""
     yield format_event_labels(facts, event)[0]
     if isinstance(event.fact, Drop) and event.fact.cleared_blocks:
         owners = [facts.block_message[row] for row in event.fact.cleared_blocks]
@@ -104,7 +103,7 @@ def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
 
 
 class SeenState(NamedTuple):
-    """State of a session up to the latest news: compactions (kind, message), branches, messages."""
+    """State of a followed session when its news were last shown; compactions are given by kind and message."""
 
     compactions: frozenset[tuple[str, int]]
     branches: int
@@ -114,13 +113,13 @@ class SeenState(NamedTuple):
     def from_session(cls, session: Session) -> SeenState:
         """Return the present state of a session."""
         facts = session.facts
-        announced = ((each.kind, each.message) for each in facts.compactions)
+        announced = ((compaction.kind, compaction.message) for compaction in facts.compactions)
         silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
         return cls(frozenset([*announced, *silent]), len(facts.branches), len(session))
 
 
 def format_news(old: SeenState, session: Session) -> list[str]:
-    """Format the news since *old*: compactions with the blocks they dropped, rewinds, a rewritten file."""
+    """Format the news since *old*: compactions with the blocks that they removed, rewinds, or a rewritten file."""
     new = SeenState.from_session(session)
     if new.messages < old.messages and new.branches <= old.branches:
         return ["The file was rewritten, and read again from its start"]
@@ -128,14 +127,14 @@ def format_news(old: SeenState, session: Session) -> list[str]:
     if new.branches > old.branches:
         count = sum(branch.messages for branch in session.facts.branches[old.branches :])
         news.append(f"A rewind left {pluralize(count, 'message')} on a branch")
-    if fresh := new.compactions - old.compactions:
+    if new_keys := new.compactions - old.compactions:
         compactions = find_recorded_compactions(session)
-        news += [_format_compaction(each) for each in compactions if (each.kind, each.message) in fresh]
+        news += [_format_compaction(item) for item in compactions if (item.kind, item.message) in new_keys]
     return news
 
 
 def _format_compaction(compaction: RecordedCompaction) -> str:
-    """Format a compaction on one line: its kind, the size before, and the blocks lost."""
+    """Format a compaction on one line: its kind, the size before it, and the lost blocks."""
     event = compaction.event
     trigger = f" ({format_line(event.trigger)})" if isinstance(event, Compaction) and event.trigger else ""
     names = {"full": f"Full compaction{trigger}", "micro": f"Microcompaction{trigger}"}

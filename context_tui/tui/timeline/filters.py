@@ -1,4 +1,4 @@
-"""Filters, folded turns and sort order: the rows that the timeline lists."""
+"""Rows that the timeline lists, by filter, folded turns and order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from context_tui.tui.timeline.marks import VERDICT_LABELS, RowMarker
 from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
 
 ROW_KINDS = ("user", "assistant", "thinking", "tool_use", "tool_result", "error", "injected", "summary", "image")
-"""Kinds of rows: the categories of the breakdown, and results that are errors."""
+"""Kinds of rows: categories of the breakdown, and ``error`` for results that are errors."""
 KIND_LABELS = {
     "user": "user",
     "system": "system prompt",
@@ -29,15 +29,15 @@ KIND_LABELS = {
 }
 """Labels of kinds that differ from their names."""
 SIZE_STEPS = (500, 1_000, 5_000, 20_000)
-"""Choices for the least number of tokens of a row."""
+"""Choices of a minimum number of tokens."""
 _KIND_BITS = {kind: 1 << number for number, kind in enumerate(ROW_KINDS)}
 
 
 class RowTraits(NamedTuple):
-    """Traits by which filters distinguish rows, the same for many of them.
+    """Properties by which filters select rows; many rows have the same ones.
 
-    ``kinds`` has a bit for each kind, ``tools`` are the numbers of the tools that read the filter's path, ``tokens`` is
-    the largest of ``SIZE_STEPS`` that the row reaches, or 0.
+    ``kinds`` has a bit for each kind. ``tools`` are the numbers of the tools that the row calls or is a result of, if
+    they read the filter's path. ``tokens`` is the largest of ``SIZE_STEPS`` that the row reaches, or 0.
     """
 
     kinds: int
@@ -54,10 +54,10 @@ class RowTraits(NamedTuple):
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Conditions that a row must all meet; an empty one is no condition.
+    """Conditions that a row must all meet; empty values are no conditions.
 
-    ``category`` is one of ``ROW_KINDS``, ``verdict`` that of a mark, ``path`` a file that was read; ``in_context``
-    selects the messages of the context.
+    ``category`` is one of ``ROW_KINDS``, ``verdict`` that of a mark, ``path`` a file that was read; with
+    ``in_context``, the row must be in the context.
     """
 
     category: str = ""
@@ -82,14 +82,14 @@ class RowFilter:
         )
 
     def toggle_condition(self, kind: str, value: str | int) -> RowFilter:
-        """Set one condition; remove it if it has this value already."""
+        """Set a condition, or remove it if it has this value already."""
         empty = getattr(NO_FILTER, kind)
         return replace(self, **{kind: empty if getattr(self, kind) == value else value})  # type: ignore[arg-type]
 
     def toggle_part(self, kind: str, value: str) -> RowFilter:
-        """Filter by a part of the context alone; remove the filter if it does so already."""
-        only = build_part_filter(kind, value)
-        return NO_FILTER if self == only else only
+        """Return the filter of a part of the context, or no filter if this is it."""
+        part_filter = build_part_filter(kind, value)
+        return NO_FILTER if self == part_filter else part_filter
 
     def describe(self) -> str:
         """Describe the filter in a title."""
@@ -102,16 +102,16 @@ class RowFilter:
         return ", ".join(conditions)
 
     def format_no_match(self, policy: str) -> str:
-        """Format the message for an empty listing; *policy* is named with a verdict, which depends on it."""
-        by = f" by {policy}" if self.verdict else ""
-        return f"No rows match: {self.describe()}{by}; f changes it, esc shows all"
+        """Format the message for an empty listing; it names the *policy* if the filter has a verdict."""
+        suffix = f" by {policy}" if self.verdict else ""
+        return f"No rows match: {self.describe()}{suffix}; f changes it, esc shows all"
 
 
 NO_FILTER = RowFilter()
 
 
 def build_part_filter(kind: str, value: str) -> RowFilter:
-    """Build the filter of a part of the context: a ``category``, a ``tool`` or a ``path``."""
+    """Build the filter of a part of the context: a ``category``, ``tool`` or ``path`` (*kind*)."""
     return NO_FILTER.toggle_condition(kind, value).toggle_condition("in_context", True)
 
 
@@ -121,7 +121,7 @@ def get_kind_label(name: str) -> str:
 
 
 def find_tool_number(facts: Facts, tool: str) -> int:
-    """Return the number of a tool; -2 for one that is never used."""
+    """Return the number of a tool; -2 if the session has no such tool."""
     return facts.tools.index(tool) if tool in facts.tools else -2
 
 
@@ -138,25 +138,25 @@ def find_row_traits(facts: Facts, message: int, block: int, path: str = "") -> t
             kinds |= _KIND_BITS["error"]
         return kinds, (facts.tool[block],) if facts.call[block] >= 0 and _reads_path(facts, block, path) else ()
     kinds, tools, kind = 0, list[int](), facts.kind
-    for each in facts.blocks_of(message):
-        if kind[each] != Kind.TOOL_RESULT:
-            kinds |= _KIND_BITS[categorize_block(facts, message, each)]
-            if kind[each] == Kind.TOOL_USE and facts.call[each] >= 0 and _reads_path(facts, each, path):
-                tools.append(facts.tool[each])
+    for row in facts.blocks_of(message):
+        if kind[row] != Kind.TOOL_RESULT:
+            kinds |= _KIND_BITS[categorize_block(facts, message, row)]
+            if kind[row] == Kind.TOOL_USE and facts.call[row] >= 0 and _reads_path(facts, row, path):
+                tools.append(facts.tool[row])
     return kinds, tuple(tools)
 
 
 def _reads_path(facts: Facts, block: int, path: str) -> bool:
-    """Return whether a call, or the call of a result, reads a file; always True without a path."""
+    """Return whether a call, or the call of a result, reads a file; True if *path* is empty."""
     if not path:
         return True
-    use = facts.tool_use_of(block) if facts.kind[block] == Kind.TOOL_RESULT else block
-    return use >= 0 and facts.path[use] >= 0 and facts.paths[facts.path[use]] == path
+    call = facts.tool_use_of(block) if facts.kind[block] == Kind.TOOL_RESULT else block
+    return call >= 0 and facts.path[call] >= 0 and facts.paths[facts.path[call]] == path
 
 
 @dataclass(frozen=True)
 class TurnFolds:
-    """Folded turns: those with these numbers, or with ``inverted`` all others, including turns still to be read."""
+    """Folded turns: those with these numbers, or if ``inverted``, all others, also those that are not read yet."""
 
     turns: frozenset[int] = frozenset()
     inverted: bool = False
@@ -184,7 +184,7 @@ def list_rows(
 ) -> Sequence[int]:
     """Return the rows to list, in order.
 
-    With a filter or by size, heads are not listed and folds are ignored; by size, only rows of the context are listed.
+    With a filter or by size, no heads are listed and folds are ignored; by size, only rows of the context are listed.
     """
     if not row_filter and not by_size:
         return fold_rows(rows, folds) if folds else range(len(rows))
@@ -202,18 +202,19 @@ def list_rows(
 
 
 def is_listed(listed_rows: Sequence[int], row: int) -> bool:
-    """Return whether no filter and no order hides a row, though its turn may be folded."""
+    """Return whether a row is listed, or would be if its turn were unfolded."""
     return not isinstance(listed_rows, array) or row in listed_rows
 
 
 def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
-    """Return all rows, of folded turns only the heads and the events that begin another context."""
-    begins = [row for row, event in rows.iterate_event_rows() if event.begins_context]
+    """Return all rows, but of folded turns only the heads and the events that begin another context."""
+    context_starts = [row for row, event in rows.iterate_event_rows() if event.begins_context]
     spans: list[range] = [range(rows.heads[0])] if rows.heads else []
     for turn in range(len(rows.heads)):
         span = rows.get_turn_rows(turn)
         if rows.get_turn_number(turn) in folds:
-            event_rows = begins[bisect_left(begins, span.start) : bisect_left(begins, span.stop)]
+            first, stop = bisect_left(context_starts, span.start), bisect_left(context_starts, span.stop)
+            event_rows = context_starts[first:stop]
             spans += [range(row, row + 1) for row in (span.start, *event_rows)]
         elif spans and spans[-1].stop == span.start:
             spans[-1] = range(spans[-1].start, span.stop)
@@ -223,17 +224,17 @@ def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
 
 
 def find_line(listed_rows: Sequence[int], row: int) -> int:
-    """Find the line of a row or of the nearest listed one; for a row in a folded turn, of the last one above it."""
+    """Find the line of a row, or if it is not listed, of the nearest row; in a folded turn, of the last row above."""
     if not isinstance(listed_rows, array):
         return max(bisect_right(listed_rows, row) - 1, 0)
     if row in listed_rows:
         return listed_rows.index(row)
-    # The rows may be sorted by size.
+    # Not by bisection, as the rows may be sorted by size.
     return min(range(len(listed_rows)), key=lambda line: abs(listed_rows[line] - row), default=0)
 
 
 def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilter) -> list[int] | range:
-    """Return the rows that can match: all, or only those that the plan changes."""
+    """Return the rows that can match: all, or those that the plan changes if the filter has such a verdict."""
     plan = marker.plan
     if plan and row_filter.verdict in ACTION_PAST_TENSE.values() and not plan.dropped_ranges:
         facts = plan.context.facts
@@ -244,7 +245,7 @@ def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilte
 
 
 class _RowProperties:
-    """Traits of one row, each computed only when a condition of the filter tests it."""
+    """Traits of one row, each computed only when a filter tests it."""
 
     def __init__(self, rows: TimelineRows, marker: RowMarker, path: str, row: int) -> None:
         self._rows, self._marker, self._path, self._row = rows, marker, path, row
@@ -280,7 +281,7 @@ class _RowProperties:
 
 
 def count_shown_tokens(rows: TimelineRows, marker: RowMarker, row: int) -> int:
-    """Count the tokens of a row in its form in the context, or as recorded if it is not in the context."""
+    """Count the tokens of a row as it is in the context, or if it is not, as recorded."""
     block, context = rows.block[row], marker.context
     if block >= 0 and block in context.replacements and marker.find_position(rows.message[row]) >= 0:
         return rows.token_table.block_tokens(context, block) if rows.token_table else context.replacements[block].tokens

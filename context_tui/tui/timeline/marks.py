@@ -1,4 +1,4 @@
-"""Marks of timeline rows: the verdict of a plan, with its glyph and reason."""
+"""Marks of timeline rows: the verdict of a plan on each, with its glyph and reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from context_tui.tokens.measures import TokenTable
 
 
 class RowMark(NamedTuple):
-    """Verdict on a row, with its glyph for the mark column and its reason for the detail."""
+    """Verdict on a row, with its glyph and its reason."""
 
     glyph: str
     verdict: str
@@ -73,9 +73,9 @@ CHANGED_VERDICTS = frozenset({"cleared", "truncated", "summarised", "dropped"})
 
 
 class RowMarker:
-    """Marks of one plan, computed row by row on demand; without a plan, those of an applied one.
+    """Marks of a plan, or without one, of the plan that was applied last; computed on demand.
 
-    Reasons show sizes by the measure of *token_table*, if given; the plan does not depend on it.
+    Sizes in reasons are by the measure of ``token_table``, if there is one.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class RowMarker:
         return index_context(self.context).position_of.get(message, -1)
 
     def find_mark(self, message: int, block: int = -1) -> RowMark:
-        """Return the mark of a message without its results, or of its tool result in this row of facts."""
+        """Return the mark of a message without its results, or of one of its results, given by its row of facts."""
         position = self.find_position(message)
         if position < 0:
             if message >= self.context.at:
@@ -108,40 +108,41 @@ class RowMarker:
         if self.plan is None:
             return self._find_applied_mark(message, block) if self.applied_marks else NO_MARK
         verdict = self.plan.find_verdict_at(position, block if block >= 0 else None)
-        word = verdict.outcome
-        if word == "kept" and block < 0:
+        outcome = verdict.outcome
+        if outcome == "kept" and block < 0:
             for changed_block in self.find_changed_blocks(message):
-                part = self.plan.find_verdict_at(position, changed_block)
+                block_verdict = self.plan.find_verdict_at(position, changed_block)
                 label = BLOCK_LABELS[Kind(self.context.facts.kind[changed_block])]
-                replacement = self._format_replacement(changed_block) or part.explanation
-                return RowMark(VERDICT_GLYPHS.get(part.outcome, "?"), part.outcome, f"its {label}, {replacement}")
-        if word == "kept":
+                reason = f"its {label}, {self._format_replacement(changed_block) or block_verdict.explanation}"
+                return RowMark(VERDICT_GLYPHS.get(block_verdict.outcome, "?"), block_verdict.outcome, reason)
+        if outcome == "kept":
             if block in self.context.replacements:
-                word = "gone"
+                outcome = "gone"
             elif verdict.code in PROTECTED_CODES:
-                word = "protected"
+                outcome = "protected"
         replacement = self._format_replacement(block) if verdict.code is VerdictCode.SELECTED else ""
-        return RowMark(VERDICT_GLYPHS.get(word, "?"), word, replacement or verdict.explanation)
+        return RowMark(VERDICT_GLYPHS.get(outcome, "?"), outcome, replacement or verdict.explanation)
 
     def _format_replacement(self, row: int) -> str:
-        """Format the change of a block's size by the token measure; empty if the plan does not change it."""
+        """Format the change of a block's size by the token measure; empty without a measure or a change."""
         change = self.plan.changes.get(row) if self.token_table and self.plan and row >= 0 else None
         if change is None or self.token_table is None:
             return ""
-        became = "nothing" if change.body.removed else f"{self.token_table.count_body(row, change.body):,}"
-        return f"{self.token_table.block_tokens(self.context, row):,} tokens become {became} ({self.token_table.name})"
+        size_after = "nothing" if change.body.removed else f"{self.token_table.count_body(row, change.body):,}"
+        size = f"{self.token_table.block_tokens(self.context, row):,} tokens become {size_after}"
+        return f"{size} ({self.token_table.name})"
 
     def _find_applied_mark(self, message: int, block: int) -> RowMark:
         facts = self.context.facts
         rows = [block] if block >= 0 else [r for r in facts.blocks_of(message) if facts.kind[r] != Kind.TOOL_RESULT]
         for row in rows:
-            if word := self.applied_marks.get(row):
+            if verdict := self.applied_marks.get(row):
                 label = "" if block >= 0 else f"its {BLOCK_LABELS[Kind(facts.kind[row])]}, "
-                return RowMark(VERDICT_GLYPHS.get(word, "?"), word, f"{label}{word} when the plan was applied")
+                return RowMark(VERDICT_GLYPHS.get(verdict, "?"), verdict, f"{label}{verdict} when the plan was applied")
         return NO_MARK
 
     def find_changed_blocks(self, message: int) -> list[int]:
-        """Return the changed blocks of a message other than results, which have rows of their own."""
+        """Return the blocks of a message that the plan changes, without results, which have rows of their own."""
         if self.plan is None or not self.plan.changes:
             return []
         facts, changes = self.context.facts, self.plan.changes

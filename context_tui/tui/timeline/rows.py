@@ -1,4 +1,4 @@
-"""Rows of the timeline, as growing columns of numbers without text."""
+"""Rows of the timeline, as columns of numbers that grow with the session."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from context_tui.tokens.measures import TokenTable
 from context_tui.tui.timeline.context_events import ContextEvent, find_context_events
 
 WHOLE_MESSAGE, TURN_HEAD = -1, -2
-"""Values of ``block``: the message without its tool results; the head of the turn that begins with the message."""
+"""Values of ``block``: the message without its tool results, and the head of the turn that begins with the message."""
 
 
 class Location(NamedTuple):
-    """Place in the timeline: a message, one of its tool results (``block`` is a row of facts), or the head above it."""
+    """Place in the timeline: a message, one of its tool results (its row of facts is ``block``), or the head above."""
 
     message: int
     block: int = WHOLE_MESSAGE
@@ -36,12 +36,13 @@ class TimelineRows:
     Attributes:
         message: message of each row.
         block: row of facts of a tool result, ``WHOLE_MESSAGE``, ``TURN_HEAD``, or -3 - n for ``events[n]``.
-        tokens: tokens of each row.
+        tokens: tokens of each row; ``sums`` are their prefix sums.
         first: first row of each message.
         turn: number of the turn of each message, from 1; 0 before the first turn.
-        heads: rows of the heads, one for each turn and one for the messages before the first; a turn's rows extend from
-            its head to the next.
-        largest, largest_turn: most tokens of a row, and of a turn.
+        heads: rows of the heads of all turns, and of the messages before the first turn. The rows of a turn extend
+            from its head to the next one.
+        largest, largest_turn: largest number of tokens of a row, and of a turn.
+        token_table: token measure of ``tokens``; None for ``bytes/4``.
     """
 
     def __init__(self) -> None:
@@ -54,27 +55,25 @@ class TimelineRows:
         self.largest = self.largest_turn = 1
         self.events: list[ContextEvent] = []
         self.sums = array("q", (0,))
-        """Prefix sums of ``tokens``."""
         self.token_table: TokenTable | None = None
-        """Token measure of ``tokens``; None for ``bytes/4``."""
 
     def __len__(self) -> int:
         return len(self.message)
 
     def copy(self) -> TimelineRows:
         """Return a copy for another thread."""
-        other = TimelineRows()
+        rows = TimelineRows()
         for name in ("message", "block", "tokens", "first", "turn", "heads", "sums"):
-            setattr(other, name, getattr(self, name)[:])
-        other.largest, other.largest_turn, other.events = self.largest, self.largest_turn, self.events
-        other.token_table = self.token_table
-        return other
+            setattr(rows, name, getattr(self, name)[:])
+        rows.largest, rows.largest_turn, rows.events = self.largest, self.largest_turn, self.events
+        rows.token_table = self.token_table
+        return rows
 
     def with_table(self, token_table: TokenTable, checkpoint: Callable[[], object] = lambda: None) -> TimelineRows:
         """Return the rows with tokens by another measure; *checkpoint* is called at every row and may raise to stop."""
-        other = self.copy()
-        other.token_table = token_table
-        tokens, blocks, messages = other.tokens, token_table.blocks, token_table.messages
+        rows = self.copy()
+        rows.token_table = token_table
+        tokens, blocks, messages = rows.tokens, token_table.blocks, token_table.messages
         remaining = 0  # tokens of the message without its results
         for row, (message, block) in enumerate(zip(self.message, self.block, strict=True)):
             checkpoint()
@@ -85,67 +84,68 @@ class TimelineRows:
                 remaining -= blocks[block]
             elif block == WHOLE_MESSAGE:
                 tokens[row] = remaining
-        other.largest = max(tokens, default=1) or 1
-        other.sums = array("q", accumulate(tokens, initial=0))
-        other._update_largest_turn()
-        return other
+        rows.largest = max(tokens, default=1) or 1
+        rows.sums = array("q", accumulate(tokens, initial=0))
+        rows._update_largest_turn()
+        return rows
 
     def grow(self, session: Session, revised_from: int | None = None) -> None:
-        """Update the rows to a session that has grown and, from message *revised_from* on, changed."""
+        """Update the rows to a session that has grown; its messages from *revised_from* on have changed."""
         facts, start, events = session.facts, len(self.first), find_context_events(session)
-        pairs = (pair for pair in zip_longest(self.events, events) if pair[0] != pair[1])
-        changed_from = min((event.message for event in next(pairs, ()) if event), default=session.length)
+        differing_events = (pair for pair in zip_longest(self.events, events) if pair[0] != pair[1])
+        first_pair = next(differing_events, ())
+        changed_from = min((event.message for event in first_pair if event), default=session.length)
         self.events = events
         if start == session.length and revised_from is None and changed_from >= start:
             return
         self._truncate(min(start, changed_from, start if revised_from is None else revised_from))
-        at: dict[int, list[int]] = {}
+        event_numbers: dict[int, list[int]] = {}
         for number, event in enumerate(events):
             if event.message >= len(self.first):
-                at.setdefault(event.message, []).append(number)
+                event_numbers.setdefault(event.message, []).append(number)
 
-        kind, size, following = facts.kind, facts.size, facts.block_next
-        result, image, other, turn_start = Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER, int(MessageFlag.TURN_START)
+        kind, size, next_row = facts.kind, facts.size, facts.block_next
+        result, image, unknown, turn_start = Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER, int(MessageFlag.TURN_START)
         turn = self.turn[-1] if self.turn else 0
         largest = self.largest
         add_message, add_block, add_tokens = self.message.append, self.block.append, self.tokens.append
         for message in range(len(self.first), session.length):
-            starts = facts.flags[message] & turn_start
-            turn += bool(starts)
+            starts_turn = facts.flags[message] & turn_start
+            turn += bool(starts_turn)
             self.turn.append(turn)
-            for number in at.get(message, ()):
+            for number in event_numbers.get(message, ()):
                 add_message(message)
                 add_block(_convert_event_number(number))
                 add_tokens(0)
-            if starts or not message:
+            if starts_turn or not message:
                 self.heads.append(len(self.message))
                 add_message(message)
                 add_block(TURN_HEAD)
                 add_tokens(0)
             self.first.append(len(self.message))
-            row, remaining, has_remaining, results = facts.first_block[message], 0, False, []
+            row, other_tokens, has_other, results = facts.first_block[message], 0, False, []
             while row >= 0:
                 block_kind = kind[row]
                 if block_kind == result:
                     results.append(row)
                 else:
-                    has_remaining = True
+                    has_other = True
                     if block_kind == image:
-                        remaining += IMAGE_TOKENS
-                    elif block_kind != other:
-                        remaining += size[row] // BYTES_PER_TOKEN
-                row = following[row]
+                        other_tokens += IMAGE_TOKENS
+                    elif block_kind != unknown:
+                        other_tokens += size[row] // BYTES_PER_TOKEN
+                row = next_row[row]
             for row in results:  # providers require results before the other blocks of a message
                 tokens = size[row] // BYTES_PER_TOKEN
                 add_message(message)
                 add_block(row)
                 add_tokens(tokens)
                 largest = max(largest, tokens)
-            if has_remaining or not results:
+            if has_other or not results:
                 add_message(message)
                 add_block(WHOLE_MESSAGE)
-                add_tokens(remaining)
-                largest = max(largest, remaining)
+                add_tokens(other_tokens)
+                largest = max(largest, other_tokens)
         self.largest = largest
         self.sums.extend(islice(accumulate(self.tokens[len(self.sums) - 1 :], initial=self.sums[-1]), 1, None))
         self._update_largest_turn()
@@ -171,12 +171,12 @@ class TimelineRows:
         return self.events[start : bisect_right(self.events, message, key=lambda event: event.message)]
 
     def get_event(self, row: int) -> ContextEvent | None:
-        """Return the event of a row; None if it has none."""
+        """Return the event of a row; None for another row."""
         number = _convert_event_number(self.block[row])
         return self.events[number] if number >= 0 else None
 
     def iterate_event_rows(self) -> Iterator[tuple[int, ContextEvent]]:
-        """Yield the events that have a row, with their rows, in order."""
+        """Yield the rows of events with their events, in order."""
         row = -1
         for event in self.events:
             if event.message < len(self.first):
@@ -185,18 +185,18 @@ class TimelineRows:
 
     @property
     def listable_count(self) -> int:
-        """Number of rows that a filter can list: messages and results, not heads and events."""
+        """Number of rows that a filter can list: those of messages and results."""
         return len(self.message) - len(self.heads) - sum(event.message < len(self.first) for event in self.events)
 
     def _find_group_start(self, message: int) -> int:
-        """Find the first row of a message with the events and the head above it."""
+        """Find the first row of a message, including the events and the head above it."""
         row = self.first[message]
         while row and self.block[row - 1] < WHOLE_MESSAGE:
             row -= 1
         return row
 
     def find_row(self, message: int, block: int = WHOLE_MESSAGE) -> int:
-        """Find the row of a message, one of its results or the head above it; else the first row of the message."""
+        """Find the row of a location; if there is none, the first row of the message."""
         if not self.first:
             return 0
         message = min(max(message, 0), len(self.first) - 1)
@@ -212,7 +212,7 @@ class TimelineRows:
     # Turns, by index in ``heads``
 
     def find_turn_of_row(self, row: int) -> int:
-        """Find the turn of a row; events above a head belong to the turn before."""
+        """Find the turn of a row; events above a head belong to the previous turn."""
         return max(bisect_right(self.heads, row) - 1, 0)
 
     def find_turn_of_message(self, message: int) -> int:
@@ -220,11 +220,11 @@ class TimelineRows:
         return self.turn[message] - self.turn[0] if message < len(self.turn) else 0
 
     def get_turn_number(self, turn: int) -> int:
-        """Return the number of a turn, from 1; 0 for the messages before the first."""
+        """Return the number of a turn, from 1; 0 for the messages before the first turn."""
         return turn + self.turn[0]
 
     def get_turn_rows(self, turn: int) -> range:
-        """Return the rows of a turn, from its head on."""
+        """Return the rows of a turn, with its head."""
         stop = self.heads[turn + 1] if turn + 1 < len(self.heads) else len(self)
         return range(self.heads[turn], stop)
 

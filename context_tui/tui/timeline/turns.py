@@ -1,4 +1,4 @@
-"""Turns of the timeline: their tokens, share of the context and changes by a plan."""
+"""Turns of the timeline: their tokens, their share of the context, and the effects of a plan on them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
 from context_tui.compaction.changes import UniformChanges
@@ -27,13 +27,13 @@ from context_tui.tui.timeline.rows import TimelineRows
 
 ACTION_VERBS = {"clear": "clears", "truncate": "truncates", "drop": "drops", "summarise": "summarises"}
 MAX_EXAMINED_CHANGES = 2_000
-"""Changes of a turn that are counted by action; more are only counted."""
+"""Maximum number of changes of a turn that are counted by action."""
 
 
 class TurnEffect(NamedTuple):
     """Effect of a plan on a turn: ``affected`` of ``total`` messages, results or other blocks.
 
-    ``verdict`` determines the mark and colour.
+    ``total`` is 0 if it is not shown.
     """
 
     verdict: str
@@ -49,7 +49,7 @@ class TurnEffect(NamedTuple):
 
     @property
     def short(self) -> str:
-        """The effect without its noun, where that is understood."""
+        """Effect without its noun, if the noun is not needed."""
         if self.noun == "message" and self.affected == self.total:
             return f"{self.verb} all"
         return f"{self.verb} {self.affected:,} of {self.total:,}" if self.total else str(self)
@@ -57,11 +57,11 @@ class TurnEffect(NamedTuple):
 
 @dataclass(frozen=True)
 class TurnSummary:
-    """Summary of a turn, or with ``number`` 0 of the messages before the first.
+    """Summary of a turn; ``number`` is 0 for the messages before the first turn.
 
-    ``tokens`` is the sum of its rows by the token measure that ``unit`` names, ``share`` the share of its messages in
-    the next request. For a turn without messages in the context, ``share`` is None and ``outside`` is ``before`` or
-    ``after``.
+    ``tokens`` is the sum of its rows, by the token measure that ``unit`` names, and ``share`` the share of its messages
+    in the next request. If no message of the turn is in the context, ``share`` is None and ``outside`` is ``before``
+    or ``after``.
     """
 
     number: int
@@ -79,7 +79,7 @@ class TurnSummary:
 
     @property
     def verdict(self) -> str:
-        """Verdict of the turn, as in a mark."""
+        """Verdict of the turn, as that of a mark."""
         return self.outside or (self.effects[0].verdict if self.effects else "kept")
 
     def format_summary(self) -> str:
@@ -92,7 +92,7 @@ class TurnSummary:
 
 
 class TurnSummaries:
-    """Summaries of turns, computed on demand; without a marker only their sizes are known."""
+    """Summaries of turns, computed on demand; without a marker, only with their sizes."""
 
     def __init__(self, rows: TimelineRows, marker: RowMarker | None) -> None:
         self._rows, self._marker = rows, marker
@@ -100,12 +100,12 @@ class TurnSummaries:
 
     @cached_property
     def _request_tokens(self) -> int:
-        """Tokens of the next request, or the estimate of all messages if that is larger."""
+        """Tokens of the next request, or of all messages of the context if their estimate is larger."""
         if self._marker is None:
             return 0
-        context, sizes = self._marker.context, self._rows.token_table
-        estimate = sizes.prefix_sums_in(context)[-1] if sizes else index_context(context).total
-        return max(compute_current_size(context, sizes).tokens, estimate)
+        context, token_table = self._marker.context, self._rows.token_table
+        estimate = token_table.prefix_sums_in(context)[-1] if token_table else index_context(context).total
+        return max(compute_current_size(context, token_table).tokens, estimate)
 
     def get_summary(self, turn: int) -> TurnSummary:
         """Return the summary of the turn at this index in ``TimelineRows.heads``."""
@@ -117,53 +117,53 @@ class TurnSummaries:
     def _build_summary(self, turn: int) -> TurnSummary:
         rows, messages, span = self._rows, self._rows.get_turn_messages(turn), self._rows.get_turn_rows(turn)
         tokens, number = rows.sums[span.stop] - rows.sums[span.start], rows.get_turn_number(turn)
+        token_table, unit = rows.token_table, format_token_unit(rows.token_table)
         if self._marker is None:
-            return TurnSummary(number, messages, tokens, unit=format_token_unit(rows.token_table))
+            return TurnSummary(number, messages, tokens, unit=unit)
         context = self._marker.context
         positions = _find_positions(context, messages)
         if not positions:
             outside = "after" if messages.start >= context.at else "before"
-            return TurnSummary(number, messages, tokens, outside=outside, unit=format_token_unit(rows.token_table))
-        sizes = rows.token_table
-        sums = sizes.prefix_sums_in(context) if sizes else index_context(context).prefix
-        context_tokens = sum(sums[each.stop] - sums[each.start] for each in positions)
-        cleared, saved = _compute_cleared_tokens(context, sizes)
+            return TurnSummary(number, messages, tokens, outside=outside, unit=unit)
+        sums = token_table.prefix_sums_in(context) if token_table else index_context(context).prefix
+        context_tokens = sum(sums[span.stop] - sums[span.start] for span in positions)
+        cleared, saved = _compute_cleared_tokens(context, token_table)
         tokens -= saved[bisect_left(cleared, messages.stop)] - saved[bisect_left(cleared, messages.start)]
         share = context_tokens / self._request_tokens if self._request_tokens else 0.0
         plan = self._marker.plan
         effects = self._find_applied_effects(span)
         if plan and plan.has_changes:
             effects = self._find_effects(plan, messages, positions)
-        return TurnSummary(number, messages, tokens, share, effects=tuple(effects), unit=format_token_unit(sizes))
+        return TurnSummary(number, messages, tokens, share, effects=tuple(effects), unit=unit)
 
     def _find_applied_effects(self, span: range) -> Iterator[TurnEffect]:
-        """Count the results of a turn that an applied plan changed."""
+        """Count the results of a turn that the applied plan has changed."""
         marks = self._marker.applied_marks if self._marker else {}
         if marks:
             rows = [block for block in self._rows.block[span.start : span.stop] if block >= 0]
-            for word, count in Counter(marks[row] for row in rows if row in marks).most_common():
-                yield TurnEffect(word, word, count, len(rows), "result")
+            for verdict, count in Counter(marks[row] for row in rows if row in marks).most_common():
+                yield TurnEffect(verdict, verdict, count, len(rows), "result")
 
     def _find_effects(self, plan: Plan, messages: range, positions: list[range]) -> Iterator[TurnEffect]:
-        """Find the effects on the messages of a turn, then on the results and other blocks of those that stay."""
+        """Find the effects on the messages of a turn, then on the blocks of the messages that stay."""
         total, summarised_ranges = sum(map(len, positions)), plan.summarised_ranges or ()
-        dropped = [part for each in positions for part in find_overlaps(plan.dropped_ranges, each)]
-        summarised = sum(len(part) for each in dropped for part in find_overlaps(summarised_ranges, each))
+        dropped = [overlap for span in positions for overlap in find_overlaps(plan.dropped_ranges, span)]
+        summarised = sum(len(overlap) for span in dropped for overlap in find_overlaps(summarised_ranges, span))
         for action, count in (("summarise", summarised), ("drop", sum(map(len, dropped)) - summarised)):
             if count:
                 yield TurnEffect(ACTION_PAST_TENSE[action], ACTION_VERBS[action], count, total, "message")
         if not plan.changes:
             return
         results, rows = index_context(plan.context).results, list[int]()
-        for position in (each for every in positions for each in subtract_ranges(every, dropped)):
-            first, stop = (bisect_left(results.position, end) for end in (position.start, position.stop))
+        for span in chain.from_iterable(subtract_ranges(each, dropped) for each in positions):
+            first, stop = bisect_left(results.position, span.start), bisect_left(results.position, span.stop)
             rows += results.block[first:stop]
         yield from _count_effects(plan, [row for row in rows if row in plan.changes], len(rows), "result")
         yield from _count_effects(plan, self._other_changes.get(messages.start, []), 0, "other block")
 
     @cached_property
     def _other_changes(self) -> dict[int, list[int]]:
-        """Changed blocks other than results, of messages that stay, by the first message of their turn."""
+        """Changed blocks other than results in messages that stay, by the first message of their turn."""
         marker, rows, blocks = self._marker, self._rows, dict[int, list[int]]()
         if marker is not None and marker.plan is not None:
             facts, plan, result = marker.context.facts, marker.plan, int(Kind.TOOL_RESULT)
@@ -176,7 +176,7 @@ class TurnSummaries:
 
 
 def _count_effects(plan: Plan, blocks: list[int], total: int, noun: str) -> list[TurnEffect]:
-    """Count the actions on some changed blocks, most frequent first."""
+    """Count the actions on changed blocks, the most frequent first."""
     if isinstance(plan.changes, UniformChanges):
         actions = Counter({plan.changes.change.action: len(blocks)} if blocks else {})
     elif len(blocks) > MAX_EXAMINED_CHANGES:
@@ -189,22 +189,22 @@ def _count_effects(plan: Plan, blocks: list[int], total: int, noun: str) -> list
     ]
 
 
-def find_overlaps(ranges: Sequence[range], of: range) -> Iterator[range]:
-    """Yield the overlaps of a range with sorted ranges."""
-    first = bisect_right(ranges, of.start, key=lambda each: each.stop)
-    for each in islice(ranges, first, None):
-        if each.start >= of.stop:
+def find_overlaps(ranges: Sequence[range], span: range) -> Iterator[range]:
+    """Yield the overlaps of a span with sorted ranges."""
+    first = bisect_right(ranges, span.start, key=lambda other: other.stop)
+    for other in islice(ranges, first, None):
+        if other.start >= span.stop:
             return
-        yield range(max(each.start, of.start), min(each.stop, of.stop))
+        yield range(max(other.start, span.start), min(other.stop, span.stop))
 
 
-def subtract_ranges(of: range, removed: Sequence[range]) -> Iterator[range]:
-    """Yield the parts of a range outside sorted ranges."""
-    start = of.start
-    for each in find_overlaps(removed, of):
-        yield range(start, each.start)
-        start = each.stop
-    yield range(start, of.stop)
+def subtract_ranges(span: range, removed: Sequence[range]) -> Iterator[range]:
+    """Yield the ranges of a span that remain without the sorted *removed* ranges; some may be empty."""
+    start = span.start
+    for overlap in find_overlaps(removed, span):
+        yield range(start, overlap.start)
+        start = overlap.stop
+    yield range(start, span.stop)
 
 
 @memoize
@@ -214,24 +214,27 @@ def compute_message_spans(context: Context) -> Spans:
 
 
 def _find_positions(context: Context, messages: range) -> list[range]:
-    positions, before = [], 0
-    for each in compute_message_spans(context).ranges:
-        start, stop = max(each.start, messages.start), min(each.stop, messages.stop)
+    """Find the positions of messages in a context."""
+    positions, offset = [], 0
+    for span in compute_message_spans(context).ranges:
+        start, stop = max(span.start, messages.start), min(span.stop, messages.stop)
         if start < stop:
-            positions.append(range(before + start - each.start, before + stop - each.start))
-        before += len(each)
+            positions.append(range(offset + start - span.start, offset + stop - span.start))
+        offset += len(span)
     return positions
 
 
-def _compute_cleared_tokens(context: Context, sizes: TokenTable | None) -> tuple[list[int], list[int]]:
-    """Find the messages with results cleared earlier, and the prefix sums of the tokens saved by that."""
-    key = _compute_cleared_tokens, sizes
+def _compute_cleared_tokens(context: Context, token_table: TokenTable | None) -> tuple[list[int], list[int]]:
+    """Find the messages whose results were cleared earlier, and the prefix sums of the tokens that this has saved."""
+    key = _compute_cleared_tokens, token_table
     if key not in context.memo:
         facts, tokens = context.facts, Counter[int]()
         for row, body in context.replacements.items():
             if facts.kind[row] == Kind.TOOL_RESULT:
-                less = sizes.blocks[row] - sizes.count_body(row, body) if sizes else bytes4(facts, row) - body.tokens
-                tokens[facts.block_message[row]] += less
+                old, new = bytes4(facts, row), body.tokens
+                if token_table:
+                    old, new = token_table.blocks[row], token_table.count_body(row, body)
+                tokens[facts.block_message[row]] += old - new
         messages = sorted(tokens)
         context.memo[key] = messages, list(accumulate((tokens[message] for message in messages), initial=0))
     result: tuple[list[int], list[int]] = context.memo[key]
@@ -239,7 +242,7 @@ def _compute_cleared_tokens(context: Context, sizes: TokenTable | None) -> tuple
 
 
 class ContextCounts(NamedTuple):
-    """Messages of a context, turns that begin in it, and the numbers of turns that it has only the end of."""
+    """Number of messages of a context and of turns that begin in it, and the turns of which it has only the end."""
 
     messages: int
     turns: int
@@ -248,20 +251,20 @@ class ContextCounts(NamedTuple):
 
 def format_context_counts(counts: ContextCounts, messages: int, turns: int, width: int) -> str:
     """Format how many of the *messages* and *turns* of a file are in the context, in *width* cells if possible."""
-    some = format_fraction(counts.messages, messages, "message")
-    forms = [f"in context: {some}, {format_fraction(counts.turns, turns, 'turn')}", f"in context: {some}"]
+    in_context = f"in context: {format_fraction(counts.messages, messages, 'message')}"
+    forms = [f"{in_context}, {format_fraction(counts.turns, turns, 'turn')}", in_context]
     forms.append(pluralize(counts.messages, "message"))
-    if parts := len(counts.partial_turns):
-        if not counts.turns and parts == 1:
-            forms[0] = f"in context: {some}, end of turn {counts.partial_turns[0]:,} only"
+    if partial_count := len(counts.partial_turns):
+        if not counts.turns and partial_count == 1:
+            forms[0] = f"{in_context}, end of turn {counts.partial_turns[0]:,} only"
         else:
-            part = f"turn {counts.partial_turns[0]:,}" if parts == 1 else f"{parts:,} more"
-            forms.insert(0, f"{forms[0]} + part of {part}")
+            partial = f"turn {counts.partial_turns[0]:,}" if partial_count == 1 else f"{partial_count:,} more"
+            forms.insert(0, f"{forms[0]} + part of {partial}")
     return choose_form(forms, width)
 
 
 def format_fraction(count: int, total: int, noun: str) -> str:
-    """Format ``2 of 3 messages``, or ``3 messages`` if that is all."""
+    """Format ``2 of 3 messages``, or if *count* is *total*, ``3 messages``."""
     return pluralize(count, noun) if count == total else f"{count:,} of {pluralize(total, noun)}"
 
 
@@ -272,8 +275,8 @@ def find_turn_starts(session: Session) -> list[int]:
 
 
 def count_context(context: Context, starts: Sequence[int]) -> ContextCounts:
-    """Count a context of a session whose turns begin at *starts*."""
+    """Count the messages and turns of a context; *starts* are the messages with which the session's turns begin."""
     first_messages = {context.order[position] for position in index_context(context).turn_starts}
-    turns = (bisect_right(starts, each.start) for each in compute_message_spans(context).ranges)
-    parts = dict.fromkeys(turn for turn in turns if turn and starts[turn - 1] not in first_messages)
-    return ContextCounts(len(context), len(first_messages), tuple(parts))
+    turns = (bisect_right(starts, span.start) for span in compute_message_spans(context).ranges)
+    partial_turns = dict.fromkeys(turn for turn in turns if turn and starts[turn - 1] not in first_messages)
+    return ContextCounts(len(context), len(first_messages), tuple(partial_turns))

@@ -1,7 +1,6 @@
-"""Canvas of terminal cells on which all charts are drawn; independent of widgets.
+"""Canvas of terminal cells on which charts are drawn, independent of widgets.
 
-Columns and bars fill cells by eighths; text is written over them. Characters must be one cell wide; styles are those of
-Textual.
+Columns and bars fill cells by eighths. All characters must be one cell wide; styles are those of Textual.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ from context_tui.tui.widgets.styled_text import Run
 
 
 def count_eighths(value: float, maximum: float, cells: int = 1) -> int:
-    """Return the eighths of *cells* for a value on a scale from 0 to *maximum*, at least one for a positive value."""
+    """Return how many eighths of *cells* a value on a scale up to *maximum* fills; at least one if it is positive."""
     if value <= 0 or maximum <= 0:
         return 0
     return min(max(round(value * cells * 8 / maximum), 1), cells * 8)
 
 
 def distribute_cells(amounts: Sequence[int], cells: int) -> list[int]:
-    """Distribute *cells* in proportion to some amounts; one too small for a cell adds its share to the next."""
+    """Distribute *cells* in proportion to *amounts*; an amount that is too small for a cell adds to the next."""
     total = sum(amounts)
     ends = [round(partial_sum * cells / total) if total else 0 for partial_sum in accumulate(amounts, initial=0)]
     return [end - start for start, end in pairwise(ends)]
 
 
 class Canvas:
-    """Cells of a chart, counted from the upper left; drawing outside is clipped."""
+    """Cells of a chart, counted from the upper left; what is drawn outside of it is clipped."""
 
     def __init__(self, width: int, height: int = 1) -> None:
         self.width, self.height = width, height
@@ -36,14 +35,14 @@ class Canvas:
         self._styles = [[""] * width for _ in range(height)]
 
     def write(self, x: int, y: int, text: str, style: str = "") -> None:
-        """Write text into line *y* from cell *x* on."""
+        """Write a text in line *y* from cell *x* on."""
         start, stop = max(x, 0), min(x + len(text), self.width)
         if start < stop and 0 <= y < self.height:
             self._glyphs[y][start:stop] = text[start - x : stop - x]
             self._styles[y][start:stop] = [style] * (stop - start)
 
     def draw_column(self, x: int, bottom: int, eighths: int, style: str, width: int = 1) -> None:
-        """Draw a column that stands on line *bottom*."""
+        """Draw a column that stands on line *bottom* and is *width* cells wide."""
         full, remainder = divmod(eighths, 8)
         width = min(width, self.width - x)
         if x < 0 or width <= 0:
@@ -69,7 +68,7 @@ class Canvas:
         self.write(x, y, HORIZONTAL_BLOCKS[8] * full + (HORIZONTAL_BLOCKS[remainder] if remainder else ""), style)
 
     def get_line(self, y: int = 0) -> list[Run]:
-        """Return a line of the chart in its full width."""
+        """Return a line of the chart as runs."""
         glyphs, styles = self._glyphs[y], self._styles[y]
         runs: list[Run] = []
         start = 0
@@ -80,5 +79,5 @@ class Canvas:
         return runs
 
     def get_lines(self) -> list[list[Run]]:
-        """Return all lines, from the top."""
+        """Return all lines of the chart as runs."""
         return [self.get_line(y) for y in range(self.height)]

@@ -1,4 +1,4 @@
-"""Pane of lines that reports clicks and turns of the wheel to its screen."""
+"""Pane of lines that reports clicks and turns of the wheel."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ WHEEL_LINES = 3
 
 
 class ClickableLines(LinesPane, can_focus=True):
-    """Pane of lines; its screen decides which lines are visible, and what a click on one of them selects."""
+    """Pane of lines; its screen decides which lines it shows, and what clicks and the wheel do."""
 
     @dataclass
     class PaneMessage(Message):
-        """Message about a pane; handlers can select the pane by its id."""
+        """Message about a pane; its handlers may select the pane by id."""
 
         pane: ClickableLines
 
@@ -30,7 +30,7 @@ class ClickableLines(LinesPane, can_focus=True):
 
     @dataclass
     class Clicked(PaneMessage):
-        """A cell was clicked, counted from the upper left of the pane; a double click has ``is_double``."""
+        """Posted when a cell was clicked, counted from the upper left; ``is_double`` for a double click."""
 
         line: int
         x: int
@@ -38,7 +38,7 @@ class ClickableLines(LinesPane, can_focus=True):
 
     @dataclass
     class Scrolled(PaneMessage):
-        """The wheel was turned by a number of lines."""
+        """Posted when the wheel was turned; ``lines`` is positive downwards."""
 
         lines: int
 
@@ -47,15 +47,12 @@ class ClickableLines(LinesPane, can_focus=True):
         self.can_focus = is_focusable
 
     def on_click(self, event: events.Click) -> None:
-        """Post the clicked cell."""
         self.post_message(self.Clicked(self, event.y - self.gutter.top, event.x - self.gutter.left, event.chain > 1))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Scroll down."""
         event.stop()
         self.post_message(self.Scrolled(self, WHEEL_LINES))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Scroll up."""
         event.stop()
         self.post_message(self.Scrolled(self, -WHEEL_LINES))

@@ -25,7 +25,7 @@ from context_tui.tui.widgets.gauge import format_window_size
 class InputPrompt(ModalScreen[str | None]):
     """Asks for a text; returns it, or None if the dialog was cancelled.
 
-    ``check`` raises ``ct.Error`` or ``ValueError`` if the text is not valid.
+    *check* raises ``Error`` or ``ValueError`` if a text is not valid.
     """
 
     CSS_PATH = "dialogs.tcss"
@@ -40,7 +40,6 @@ class InputPrompt(ModalScreen[str | None]):
         self._heading, self._hint, self._value, self._check = title, hint, value, check
 
     def compose(self) -> ComposeResult:
-        """Yield the title, the input, and below it the hint or the error."""
         with Vertical(id="prompt"):
             yield Label(sanitize_line(self._heading), id="prompt-title", markup=False)
             yield Input(self._value, id="prompt-value")
@@ -49,13 +48,13 @@ class InputPrompt(ModalScreen[str | None]):
 
     @on(Input.Changed)
     def validate_input(self) -> None:
-        """Show the error while typing; the initial value is not checked."""
+        """Show the error of the typed text; the initial value is not checked."""
         value = self.query_one(Input).value
         self._show_hint(self._find_error(value) if value and value != self._value else "")
 
     @on(Input.Submitted)
     def accept(self, event: Input.Submitted) -> None:
-        """Close with the value if it is valid."""
+        """Close with the text if it is valid."""
         if error := self._find_error(event.value):
             self._show_hint(error)
         else:
@@ -76,7 +75,7 @@ class InputPrompt(ModalScreen[str | None]):
 
 
 class Answer(NamedTuple):
-    """Answer with its key, the name that is returned, and its label."""
+    """Answer: its key, the name that is returned, and the label."""
 
     key: str
     name: str
@@ -84,7 +83,7 @@ class Answer(NamedTuple):
 
 
 class ChoicePrompt(ModalScreen[str | None]):
-    """Asks for one of a few answers; returns its name, or None if cancelled. The first answer is the safe one."""
+    """Asks for one of a few answers; returns its name, or None if cancelled. The first answer is preselected."""
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -98,7 +97,6 @@ class ChoicePrompt(ModalScreen[str | None]):
         self._heading, self._detail, self._answers = title, detail, answers
 
     def compose(self) -> ComposeResult:
-        """Yield the question and a button for each answer."""
         with Vertical(id="prompt"):
             yield Label(sanitize_line(self._heading), id="prompt-title", markup=False)
             yield Label(make_visible(self._detail), id="prompt-hint", markup=False)
@@ -109,12 +107,10 @@ class ChoicePrompt(ModalScreen[str | None]):
             yield Label("←→ choose   enter accept   esc cancel", id="prompt-keys", markup=False)
 
     def on_mount(self) -> None:
-        """Bind the key of each answer."""
         for answer in self._answers:
             self._bindings.bind(answer.key, f"answer('{answer.name}')", answer.label, show=False)
 
     def action_answer(self, name: str) -> None:
-        """Give an answer by its key."""
         self.dismiss(name)
 
     @on(Button.Pressed)
@@ -124,10 +120,10 @@ class ChoicePrompt(ModalScreen[str | None]):
 
 
 def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
-    """Ask before quitting discards something: ``export``, ``quit``, or None to stay.
+    """Ask before quitting: ``export``, ``quit``, ``stay``, or None.
 
     Args:
-        unexported: whether a session with an applied plan is not exported.
+        unexported: whether there is a compacted session that was not exported.
         drafts: number of summaries that were written and not accepted.
     """
     answers = [Answer("q", "quit", "quit anyway"), Answer("s", "stay", "stay")]
@@ -144,7 +140,7 @@ def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
 
 
 def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
-    """Ask before a session is exported unchanged: ``apply``, ``export``, or None for neither."""
+    """Ask before a session is exported unchanged: ``apply``, ``export``, or None."""
     export = Answer("e", "export", "export unchanged")
     if plan_changes:
         answers = [Answer("a", "apply", "apply first"), export]
@@ -168,7 +164,7 @@ WINDOW_SOURCE_LABELS = {
 
 
 def build_window_prompt(window: Window) -> InputPrompt:
-    """Ask for the size of the window; ``parse_window_tokens`` reads the answer."""
+    """Ask for the size of the context window; ``parse_window_tokens`` parses the answer."""
     current = f"Now {format_window_size(window)}, {WINDOW_SOURCE_LABELS[window.source]}"
     hint = f"{current}; enter a size such as 200k or 1m, or nothing for the size in the file"
     return InputPrompt("Context window in tokens", hint, str(window.tokens), check=parse_window_tokens)
@@ -185,18 +181,18 @@ def parse_window_tokens(text: str) -> int | None:
 
 
 def build_name_prompt(policy: str, used_names: Sequence[str]) -> InputPrompt:
-    """Ask for a name for settings of a policy, other than *used_names*."""
+    """Ask for a name of saved settings of a policy, which must not be one of *used_names*."""
     hint = "letters, digits, points and dashes; settings saved under this name are replaced"
     return InputPrompt(f"Save the settings of {policy} as", hint, check=lambda name: validate_name(name, used_names))
 
 
 def build_message_prompt(last: int) -> InputPrompt:
-    """Ask for a message up to *last*; ``parse_message_number`` reads the answer."""
+    """Ask for a number of a message, at most *last*; ``parse_message_number`` parses the answer."""
     return InputPrompt("Go to message", f"Enter 0 to {last:,}", check=lambda text: parse_message_number(text, last))
 
 
 def parse_message_number(text: str, last: int) -> int:
-    """Parse the number of a message.
+    """Parse the number of a message, from 0 to *last*.
 
     Raises:
         ValueError: the text is not the number of a message.

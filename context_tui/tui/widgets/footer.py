@@ -1,4 +1,4 @@
-"""Footer with as many keys as fit, none of them cut."""
+"""Footer with as many keys as fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from textual.widgets._footer import FooterKey
 
 
 class KeyFooter(Footer):
-    """Footer of every screen; the last keys are dropped if there is no room for them."""
+    """Footer of every screen; the keys for which there is no room are left out, not cut."""
 
     def __init__(self) -> None:
         super().__init__(compact=True, show_command_palette=False)

@@ -1,4 +1,4 @@
-"""Gauge of the context window: the size of the next request, and its parts by category."""
+"""Gauge of the context window: the size of the next request and its parts, by category."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, PRIMARY,
 
 @dataclass(frozen=True)
 class CategoryStyle:
-    """Style of a category: its name, a short name, a pattern unique within the bar, and a colour."""
+    """Name of a category, its short name, and the pattern and colour of its part of the bar."""
 
     name: str
     short: str
@@ -36,13 +36,13 @@ CATEGORY_STYLES = {
     "tool_result": CategoryStyle("tool results", "results", "▒", WARN),
     "image": CategoryStyle("images", "images", "╬", BAD),
 }
-"""Styles of the categories of a breakdown; those with the same short name are one part of the bar."""
+"""Styles of the categories of a breakdown; categories with the same short name are one part of the bar."""
 MISSED_PATTERN, FREE_PATTERN, REST_PATTERN = "?", "·", "…"
 
 
 @dataclass(frozen=True)
 class ContextPart:
-    """Part of a context: its name, its tokens (negative for an overestimate), its pattern and style."""
+    """Part of a context; ``tokens`` is negative for an overestimate."""
 
     name: str
     tokens: int
@@ -56,12 +56,12 @@ class ContextPart:
 
 
 def build_context_parts(by_category: Mapping[str, int], size: int) -> list[ContextPart]:
-    """Build the parts that are not empty, in the order of a prompt; they add up to *size* tokens."""
+    """Build the parts that are not empty, in the order of a prompt; their tokens add up to *size*."""
     tokens: dict[CategoryStyle, int] = {}
     for name, category_style in CATEGORY_STYLES.items():
-        first = next((each for each in tokens if each.short == category_style.short), category_style)
+        first = next((style for style in tokens if style.short == category_style.short), category_style)
         tokens[first] = tokens.get(first, 0) + by_category.get(name, 0)
-    parts = [ContextPart(each.short, count, each.pattern, each.style) for each, count in tokens.items() if count]
+    parts = [ContextPart(style.short, count, style.pattern, style.style) for style, count in tokens.items() if count]
     if difference := size - sum(part.tokens for part in parts):
         name = "unknown" if difference > 0 else "overestimated"
         parts.append(ContextPart(name, difference, MISSED_PATTERN, MUTED if difference > 0 else WARN))
@@ -71,10 +71,9 @@ def build_context_parts(by_category: Mapping[str, int], size: int) -> list[Conte
 def format_parts_line(
     parts: Sequence[ContextPart], free: int, width: int, labels: Sequence[str] = ("estimated parts:", "est.")
 ) -> list[Run]:
-    """Format the parts with their tokens and the *free* tokens in *width* cells; the smallest are joined if needed.
+    """Format the parts and the *free* tokens in *width* cells; the smallest parts are combined if necessary.
 
-    Args:
-        labels: names of the token measure, the longest first.
+    *labels* are names of the token measure, the longest first.
     """
     runs: list[Run] = []
     for runs in _format_parts_variants(parts, free, labels):
@@ -99,20 +98,20 @@ def _format_parts(label: str, parts: Sequence[ContextPart], pattern_width: int =
     runs: list[Run] = [(label, MUTED)]
     for part in parts:
         name, _, tokens = part.label.rpartition(" ")
-        before = " " * (pattern_width - 1)
+        gap = " " * (pattern_width - 1)
         runs += [(" " * pattern_width, ""), (part.pattern * pattern_width, part.style)]
-        runs += [(f"{before}{name} ", MUTED), (tokens, "")]
+        runs += [(f"{gap}{name} ", MUTED), (tokens, "")]
     return runs
 
 
 ZOOM_SHARE = 0.25
-"""Share of the window below which the bar shows only the used part."""
+"""Used share of the window below which the bar shows only the used part."""
 GAUGE_GAP = 3
 
 
 @dataclass(frozen=True)
 class WindowLevel:
-    """Size of the next request: as recorded of the last one, which ended at ``message``, and estimated since."""
+    """Size of the next request in a window; the last recorded request ended at ``message``, -1 for none."""
 
     size: BelievedSize
     window: Window
@@ -130,13 +129,13 @@ class WindowLevel:
 
 
 def format_window_size(window: Window) -> str:
-    """Format the size of a window, and its possible alternatives."""
+    """Format the size of a window with its alternatives."""
     alternatives = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
     return f"{window.tokens:,} (or {alternatives})" if alternatives else f"{window.tokens:,}"
 
 
 def draw_gauge(level: WindowLevel, parts: Sequence[ContextPart] | None, width: int) -> list[Run]:
-    """Draw the bar in exactly *width* cells: the used part, divided into *parts* if known, and the free rest."""
+    """Draw the bar in exactly *width* cells: the used part, divided into *parts* if given, and the free part."""
     used_cells = min(width, max(round(level.share * width), 1 if level.size.tokens else 0))
     free_text = f" {format_tokens(level.free)} free, not to scale" if 0 < level.share < ZOOM_SHARE else ""
     if len(free_text) * 2 > width:
@@ -149,10 +148,9 @@ def draw_gauge(level: WindowLevel, parts: Sequence[ContextPart] | None, width: i
     if not parts:
         canvas.write(0, 0, "█" * used_cells, PRIMARY)
     visible_parts = [part for part in parts or () if part.tokens > 0]
+    sizes = distribute_cells([part.tokens for part in visible_parts], used_cells)
     x = 0
-    for part, size in zip(
-        visible_parts, distribute_cells([part.tokens for part in visible_parts], used_cells), strict=True
-    ):
+    for part, size in zip(visible_parts, sizes, strict=True):
         canvas.write(x, 0, part.pattern * size, part.style)
         _draw_label(canvas, x, size, part.name, BOLD)
         x += size
@@ -162,38 +160,37 @@ def draw_gauge(level: WindowLevel, parts: Sequence[ContextPart] | None, width: i
 
 
 def _draw_label(canvas: Canvas, x: int, size: int, name: str, style: str) -> None:
-    """Write a name in the middle of *size* cells, if some remain on both sides."""
+    """Write a name in the middle of *size* cells, if there are cells left on both sides."""
     if size >= len(name) + 6:
         canvas.write(x + (size - len(name) - 2) // 2, 0, f" {name} ", style)
 
 
 def format_level_variants(level: WindowLevel) -> Iterator[list[Run]]:
-    """Yield the forms of the window's level, the longest first; each number has its unit or name."""
-    recorded, since = level.size
+    """Yield the texts of the window's level, the longest first."""
+    recorded, estimated = level.size
     is_over = level.share > 1
     share = f"({format_percent(level.share)}{', over' if is_over else ''})"
-    mark = "~" if since else ""
-    size: list[Run] = [("Now ", BOLD), (f"{mark}{level.size.tokens:,}", f"bold {BAD}" if is_over else BOLD)]
+    sign = "~" if estimated else ""
+    size: list[Run] = [("Now ", BOLD), (f"{sign}{level.size.tokens:,}", f"bold {BAD}" if is_over else BOLD)]
     long: list[Run] = [*size, (f" of {level.window.tokens:,} tokens {share}", BAD if is_over else "")]
     short: list[Run] = [*size, (f" of {level.window.tokens:,} {share}", BAD if is_over else "")]
     if recorded is None:
-        yield [*long, (", all estimated: no size recorded here", MUTED)]
-        yield [*long, (", all estimated", MUTED)]
-        yield [*long, (", est.", MUTED)]
+        for suffix in (", all estimated: no size recorded here", ", all estimated", ", est."):
+            yield [*long, (suffix, MUTED)]
         yield [*short, (", est.", MUTED)]
         return
-    at = f" at #{level.message:,}" if level.message >= 0 else ""
-    if since:
-        yield [*long, (f": {recorded:,} recorded{at} + est. {since:,} since", MUTED)]
-        yield [*long, (f": {recorded:,} recorded + est. {since:,}", MUTED)]
+    place = f" at #{level.message:,}" if level.message >= 0 else ""
+    if estimated:
+        yield [*long, (f": {recorded:,} recorded{place} + est. {estimated:,} since", MUTED)]
+        yield [*long, (f": {recorded:,} recorded + est. {estimated:,}", MUTED)]
     else:
-        yield [*long, (f", recorded{at}", MUTED)]
+        yield [*long, (f", recorded{place}", MUTED)]
     yield long
     yield short
 
 
 def format_gauge_line(level: WindowLevel, parts: Sequence[ContextPart] | None, width: int, min_width: int) -> list[Run]:
-    """Format the level and the bar in *width* cells; the bar has at least *min_width* cells if possible."""
+    """Format the level and the bar in *width* cells, of which the bar has at least *min_width* if possible."""
     level_runs, room = list[Run](), 0
     for level_runs in format_level_variants(level):
         room = width - count_cells(level_runs) - GAUGE_GAP

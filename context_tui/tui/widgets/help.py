@@ -1,4 +1,4 @@
-"""Help screen with the keys of a screen, built from its bindings."""
+"""Help: the keys of a screen, listed from its bindings."""
 
 from __future__ import annotations
 
@@ -14,15 +14,11 @@ from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.widgets.text_screen import TextScreen
 
 KEYS_WIDTH = 16
-"""Cells for the keys; longer ones get a line of their own."""
+"""Cells of the column of keys; longer keys get a line of their own."""
 
 
 class HelpScreen(TextScreen[None]):
-    """Lists every key with its action, grouped by where it works.
-
-    ``nodes`` are the screen and widgets whose bindings are listed, the most specific first; ``notes`` are paragraphs
-    above them.
-    """
+    """Lists the keys of *nodes*, the screen and widgets whose bindings work, below paragraphs of *notes*."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,?,f1", "dismiss", "close", key_display="esc", id="help-close", tooltip="Back"),
@@ -38,7 +34,7 @@ class HelpScreen(TextScreen[None]):
             yield TextPart(note + "\n", "muted")
         width = min(max(self.app.size.width - 8, 40), 92) - KEYS_WIDTH
         listed: set[tuple[str, str]] = set()
-        general: list[str] = []  # Textual's bindings of every screen, listed once
+        general: list[str] = []  # keys of Textual, which work in every screen
         for node in [*self._listed_nodes, self.app]:
             lines: list[str] = []
             for binding, keys in _group_bindings(node):
@@ -48,14 +44,14 @@ class HelpScreen(TextScreen[None]):
                     group = lines if is_own else general
                     group += _format_binding_lines(self._format_keys(keys), binding, width)
             if lines:
-                words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__.removesuffix("Screen"))
-                yield TextPart(node.BINDING_GROUP_TITLE or words, "heading")
+                class_name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__.removesuffix("Screen"))
+                yield TextPart(node.BINDING_GROUP_TITLE or class_name, "heading")
                 yield TextPart("\n".join(lines) + "\n")
         yield TextPart("Everywhere", "heading")
         yield TextPart("\n".join(general))
 
     def _format_keys(self, keys: Sequence[str]) -> str:
-        """Format the keys for people; the footer's shorthand for several bindings would mislead here."""
+        """Format the names of keys; not as in the footer, where a binding may stand for several."""
         return ", ".join(dict.fromkeys(self.app.get_key_display(Binding(key, "")) for key in keys))
 
 
@@ -71,8 +67,8 @@ def _group_bindings(node: DOMNode) -> Iterable[tuple[Binding, list[str]]]:
 
 def _format_binding_lines(keys: str, binding: Binding, width: int) -> list[str]:
     about = binding.tooltip or binding.description
-    first, *more = textwrap.wrap(about[:1].upper() + about[1:], width) or [""]
-    hanging = [f"  {'':{KEYS_WIDTH}}{line}" for line in more]
+    texts = textwrap.wrap(about[:1].upper() + about[1:], width) or [""]
+    lines = [f"  {'':{KEYS_WIDTH}}{text}" for text in texts]
     if len(keys) > KEYS_WIDTH - 2:
-        return [f"  {keys}", f"  {'':{KEYS_WIDTH}}{first}", *hanging]
-    return [f"  {keys:{KEYS_WIDTH}}{first}", *hanging]
+        return [f"  {keys}", *lines]
+    return [f"  {keys:{KEYS_WIDTH}}{texts[0]}", *lines[1:]]

@@ -1,4 +1,4 @@
-"""Pane for long texts, wrapped on demand as it is scrolled, drawn line by line, with selection by mouse."""
+"""Pane for long texts, which are wrapped as they are scrolled into view, with selection by mouse."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from context_tui.tui.rendering.layout import (
 )
 
 WRAP_AHEAD_LINES = 100
-"""Lines wrapped in advance beyond the visible ones."""
+"""Number of lines below the visible ones that are wrapped in advance."""
 
 
 class ReadingPane(ScrollView, can_focus=True):
@@ -46,7 +46,7 @@ class ReadingPane(ScrollView, can_focus=True):
         .reading-pane--muted { color: $foreground 60%; }
     }
     """
-    # The inherited bindings animate.
+    # These replace inherited bindings, which animate the scrolling.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", "down", show=False, id="read-down", tooltip="One line down"),
         Binding("up,k", "move(-1)", "up", show=False, id="read-up", tooltip="One line up"),
@@ -70,7 +70,7 @@ class ReadingPane(ScrollView, can_focus=True):
         self._is_painted = False
 
     def show(self, parts: Iterable[TextPart], *, follow: bool = False) -> None:
-        """Show other text from its start; with *follow*, stay at the end if that was visible."""
+        """Show another text from its start; with *follow*, scroll to its end if the old end was visible."""
         at_end = self.scroll_offset.y >= self.max_scroll_y
         self._start_layout(parts)
         self.source_text = ""
@@ -96,7 +96,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return "\n".join(line.drawn_text for line in self._lines)
 
     def on_resize(self, event: Resize) -> None:
-        """Wrap again if the width has changed; the top part stays in place."""
+        """Wrap the text again if the width has changed; the part at the top stays there."""
         if self._compute_content_width() == self._width:
             self._wrap_visible()
         else:
@@ -104,7 +104,7 @@ class ReadingPane(ScrollView, can_focus=True):
             self._start_layout(self._rebuild_parts())
             self._wrap_visible()
             self._scroll_to_part(top)
-        self.refresh()  # lines drawn before it had a size are cached as blank
+        self.refresh()  # lines that were drawn before the pane had a size are cached as blank
 
     def _start_layout(self, parts: Iterable[TextPart]) -> None:
         self._width = self._compute_content_width()
@@ -115,7 +115,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return chain(self._parts, self._source)
 
     def recolour(self, parts: Iterable[TextPart]) -> None:
-        """Show the text again in other colours."""
+        """Replace the parts by equal ones with other styles, without wrapping them again."""
         self._source = iter(parts)
         for number, part in enumerate(map(sanitize_part, islice(self._source, len(self._parts)))):
             if part != self._parts[number]:
@@ -142,14 +142,12 @@ class ReadingPane(ScrollView, can_focus=True):
         self._wrap_visible()
 
     def notify_style_update(self) -> None:
-        """Clear the styles of the old theme."""
         super().notify_style_update()
         self._styles.clear()
 
     # Drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Render the visible lines."""
         self._is_painted = True
         try:
             return super().render_lines(crop)
@@ -157,10 +155,9 @@ class ReadingPane(ScrollView, can_focus=True):
             self._is_painted = False
 
     def render_line(self, y: int) -> Strip:
-        """Render one visible line."""
         index = y + self.scroll_offset.y
         strip = self._build_strip(index)
-        # Offsets are needed for the mouse only: with them, no two styles on screen would be equal.
+        # Offsets are needed for the mouse only; when painted, they would make all styles different.
         return strip if self._is_painted else strip.apply_offsets(0, index)
 
     def _build_strip(self, index: int) -> Strip:
@@ -184,7 +181,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return strip
 
     def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
-        """Yield the overlays of a drawn line as (start, end, style); here the selection."""
+        """Yield the overlays of a drawn line, such as the selection, as (start, end, style)."""
         selection = self.text_selection
         if selection is None or (span := selection.get_span(index)) is None:
             return
@@ -209,10 +206,10 @@ class ReadingPane(ScrollView, can_focus=True):
         return segments
 
     def _resolve_style(self, style_name: str, *, is_overlay: bool = False) -> Style:
-        """Return the Rich style of a style name, by itself or as an overlay on another."""
+        """Return the Rich style of a style name, opaque or as an overlay on another style."""
         style = self._styles.get((style_name, is_overlay))
         if style is None:
-            # Not partial, so that colours with an opacity are blended with the background.
+            # A style that is not partial has its colours blended with the background.
             style = self.get_component_rich_style(f"reading-pane--{style_name}")
             if is_overlay:
                 partial_style = self.get_component_rich_style(f"reading-pane--{style_name}", partial=True)
@@ -233,7 +230,7 @@ class ReadingPane(ScrollView, can_focus=True):
     def _find_selected_span(
         self, selection: Selection, index: int, span: tuple[int, int]
     ) -> tuple[LineColumn, int, int]:
-        """Find the selected part of a line, in the column in which the selection begins."""
+        """Find the selected characters of a line, in the column in which the selection begins."""
         line, start = self._lines[min(index, len(self._lines) - 1)], selection.start
         start_line = self._lines[start.y] if start is not None and start.y < len(self._lines) else None
         is_right = start_line is not None and start is not None and is_in_right_column(start_line, start.x, self._width)
@@ -241,17 +238,14 @@ class ReadingPane(ScrollView, can_focus=True):
         return column, *column.clip_selection(span[0], span[1] if span[1] >= 0 else 1 << 30)
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw the selection."""
         self.refresh()
 
     # Scrolling
 
     def action_move(self, lines: int) -> None:
-        """Scroll by lines."""
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by pages."""
         self.scroll_to(y=self.scroll_offset.y + pages * max(self.size.height - 1, 1), animate=False)
 
     def action_ends(self, last: bool) -> None:
@@ -260,15 +254,15 @@ class ReadingPane(ScrollView, can_focus=True):
             self._wrap_visible(everything=True)
         self.scroll_to(y=len(self._lines) if last else 0, animate=False)
 
-    def jump_to_style(self, style_name: str, step: int) -> None:
-        """Scroll to the next (+1) or previous (-1) part of this style."""
+    def jump_to_heading(self, step: int) -> None:
+        """Scroll to the next (+1) or previous (-1) heading."""
         if step > 0:
             self._wrap_visible(everything=len(self._lines) < 50_000)
-        here = self.scroll_offset.y
-        # A part of several lines starts only at the first of them.
-        styles = [line.style for line in self._lines]
-        starts = [n for n, style in enumerate(styles) if style == style_name and (not n or styles[n - 1] != style)]
-        targets = [n for n in starts if (n > here if step > 0 else n < here)]
+        top = self.scroll_offset.y
+        are_headings = [line.style == "heading" for line in self._lines]
+        # Only the first line of a heading counts.
+        starts = [n for n, is_heading in enumerate(are_headings) if is_heading and not (n and are_headings[n - 1])]
+        targets = [n for n in starts if (n > top if step > 0 else n < top)]
         if targets:
             self.scroll_to(y=targets[0] if step > 0 else targets[-1], animate=False)
 
@@ -295,7 +289,7 @@ class ReadingPane(ScrollView, can_focus=True):
             return bool(right_lines)
         part = sanitize_part(part)
         lines = self._layout.lay_out(part, len(self._parts))
-        # The right column of the part before may be longer than its left one.
+        # Lines with a right column belong to the part before, whose right column may be longer than its left one.
         self._starts.append(len(self._lines) + next((n for n, line in enumerate(lines) if not line.right_line), 0))
         self._lines += lines
         self._parts.append(part)

@@ -1,4 +1,4 @@
-"""Lines of policy settings: sliders, values, ticked lists and hints, with their click targets."""
+"""Lines of policy settings: sliders, values, lists of entries and hints, with their click targets."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from context_tui.tui.widgets.styled_text import (
 
 
 def find_knob_cell(scale: Scale, value: Number, width: int) -> int:
-    """Find the cell of a value on a track of *width* cells, including its two ends."""
+    """Find the cell of a value on a track of *width* cells, of which the first and last are its ends."""
     return 1 + round(scale.compute_share(value) * max(width - 3, 0))
 
 
 def find_value_at_cell(scale: Scale, cell: int, width: int) -> Number:
-    """Find the value at a cell of a track, whose ends are one cell each."""
+    """Find the value at a cell of a track of *width* cells."""
     return scale.find_value((cell - 1) / max(width - 3, 1))
 
 
@@ -42,17 +42,16 @@ def draw_track(scale: Scale, value: Number, default: Number | None, width: int, 
     knob = find_knob_cell(scale, value, width)
     tick = find_knob_cell(scale, default, width) if default is not None else -1
     line = ["┴" if cell == tick else "━" if cell < knob else "─" for cell in range(1, width - 1)]
-    before, after = "".join(line[: knob - 1]), "".join(line[knob:])
-    return [("◀", MUTED), (before, style), ("●", f"bold {style}"), (after, MUTED), ("▶", MUTED)]
+    lower, higher = "".join(line[: knob - 1]), "".join(line[knob:])
+    return [("◀", MUTED), (lower, style), ("●", f"bold {style}"), (higher, MUTED), ("▶", MUTED)]
 
 
 ENTRY_GAP = 2
-MOVE_EARLIER_GLYPH, MOVE_LATER_GLYPH = "◀", "▶"
 
 
 @dataclass(frozen=True)
 class ClickTarget:
-    """Clickable cells of an entry on one line; a click moves it by ``moves`` places, or ticks it if that is 0."""
+    """Cells of an entry on a line; a click on them moves the entry by ``moves`` places, or ticks it if that is 0."""
 
     item: int
     line: int
@@ -62,7 +61,7 @@ class ClickTarget:
 
 
 def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]:
-    """Return the entries that can be ticked, in the order of the list."""
+    """Return the entries of a list, with ticked entries first if they are ordered."""
     if not parameter.ordered:
         return list(parameter.entries)
     entries_by_name = {entry.name: entry for entry in parameter.entries}
@@ -71,21 +70,21 @@ def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]
 
 
 def toggle_entry(chosen: Sequence[str], name: str) -> tuple[str, ...]:
-    """Remove an entry from the list, or append it."""
-    return tuple(each for each in chosen if each != name) if name in chosen else (*chosen, name)
+    """Untick an entry, or tick it as the last one."""
+    return tuple(other for other in chosen if other != name) if name in chosen else (*chosen, name)
 
 
 def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]:
-    """Move an entry of the list by *places*, as far as possible."""
+    """Move a ticked entry by *places*, as far as possible."""
     if name not in chosen:
         return tuple(chosen)
-    other_names = [each for each in chosen if each != name]
-    at = min(max(chosen.index(name) + places, 0), len(other_names))
-    return (*other_names[:at], name, *other_names[at:])
+    other_names = [other for other in chosen if other != name]
+    index = min(max(chosen.index(name) + places, 0), len(other_names))
+    return (*other_names[:index], name, *other_names[index:])
 
 
 def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -> str:
-    """Format the ticked entries in *width* cells: in order if that matters and fits, else their number."""
+    """Format the ticked entries in *width* cells: their names if they are ordered and fit, else their number."""
     if parameter.ordered:
         text = ", ".join(f"{number} {format_safe_line(name)}" for number, name in enumerate(chosen, 1)) or "none"
         if cell_len(text) <= width:
@@ -98,7 +97,7 @@ def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -
 
 
 def format_list_keys(parameter: Parameter, width: int) -> str:
-    """Format the keys of the list in *width* cells."""
+    """Format the keys of a list in *width* cells; empty if there is no room."""
     forms = ["space on or off", "space ticks"]
     if parameter.ordered:
         forms = ["←→ choose, space adds or removes, shift+←→ moves it", "space on/off, shift+←→ moves it"]
@@ -106,13 +105,13 @@ def format_list_keys(parameter: Parameter, width: int) -> str:
 
 
 def format_entries(
-    parameter: Parameter, chosen: Sequence[str], width: int, at: int
+    parameter: Parameter, chosen: Sequence[str], width: int, item: int
 ) -> tuple[list[list[Run]], list[ClickTarget]]:
-    """Format the entries side by side on as many lines as needed, with their click targets."""
+    """Format the entries side by side, with their click targets; *item* is the index of the current entry."""
     lines: list[list[Run]] = []
-    spots: list[ClickTarget] = []
+    targets: list[ClickTarget] = []
     for index, entry in enumerate(list_entries(parameter, chosen)):
-        entry_runs = _format_entry(parameter, entry, chosen, index == at)
+        entry_runs = _format_entry(parameter, entry, chosen, index == item)
         box = clip_runs(entry_runs, width)
         cells = count_cells(lines[-1]) + ENTRY_GAP if lines else 0
         if not lines or cells + count_cells(box) > width:
@@ -121,21 +120,21 @@ def format_entries(
         elif cells:
             lines[-1].append((" " * ENTRY_GAP, ""))
         line, end = len(lines) - 1, cells + count_cells(box)
-        spots.append(ClickTarget(index, line, cells, end))
+        targets.append(ClickTarget(index, line, cells, end))
         if _format_move_arrows(parameter, entry, chosen) and count_cells(entry_runs) <= width:
-            spots[-1:] = [
+            targets[-1:] = [
                 ClickTarget(index, line, cells, end - 2),
                 ClickTarget(index, line, end - 2, end - 1, -1),
                 ClickTarget(index, line, end - 1, end, 1),
             ]
         lines[-1] += box
-    return lines, spots
+    return lines, targets
 
 
 def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str], is_current: bool) -> list[Run]:
-    ticked = entry.name in chosen
-    sign = " " if not ticked else str(chosen.index(entry.name) + 1) if parameter.ordered else "x"
-    style = (PRIMARY if ticked else MUTED) + (" reverse" if is_current else "")
+    is_ticked = entry.name in chosen
+    sign = " " if not is_ticked else str(chosen.index(entry.name) + 1) if parameter.ordered else "x"
+    style = (PRIMARY if is_ticked else MUTED) + (" reverse" if is_current else "")
     runs: list[Run] = [(f"[{sign}] {format_safe_line(entry.name, 24)}", style)]
     if entry.note:
         runs.append((f" {entry.note}", MUTED))
@@ -144,11 +143,11 @@ def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str],
 
 
 def _format_move_arrows(parameter: Parameter, entry: ListEntry, chosen: Sequence[str]) -> list[Run]:
-    """Format the arrows that move an entry, if the order matters and there is another entry."""
+    """Format the arrows that move an entry, if ticked entries are ordered and there is another one."""
     if not parameter.ordered or entry.name not in chosen or len(chosen) < 2:
         return []
-    at = chosen.index(entry.name)
-    return [(MOVE_EARLIER_GLYPH if at else " ", PRIMARY), (MOVE_LATER_GLYPH if at < len(chosen) - 1 else " ", PRIMARY)]
+    index = chosen.index(entry.name)
+    return [("◀" if index else " ", PRIMARY), ("▶" if index < len(chosen) - 1 else " ", PRIMARY)]
 
 
 MARK_WIDTH, MIN_LABEL_WIDTH, MIN_TRACK_WIDTH, MAX_TRACK_WIDTH = 2, 6, 5, 34
@@ -170,12 +169,9 @@ class SettingColumns:
 
 
 def fit_setting_columns(parameters: Sequence[Parameter], values: dict[str, Any], width: int) -> SettingColumns:
-    """Return the columns for these settings in *width* cells.
-
-    On a narrow screen the unit is dropped first, then the slider; names are cut last.
-    """
-    label = max((cell_len(control.label) for control in parameters), default=0)
-    numbers = [control for control in parameters if control.scale]
+    """Fit the columns of settings to *width* cells: the unit is dropped first, then the slider; names are cut last."""
+    label = max((cell_len(parameter.label) for parameter in parameters), default=0)
+    numbers = [parameter for parameter in parameters if parameter.scale]
     value = max((len(format_parameter_value(number, values[number.name])) for number in numbers), default=4)
     unit = max((cell_len(_get_unit(number)) for number in numbers), default=0)
     fitter = ColumnFitter(width, MARK_WIDTH + 2 + value)
@@ -192,7 +188,7 @@ def _get_unit(parameter: Parameter) -> str:
 
 
 def format_parameter_value(parameter: Parameter, value: Any) -> str:
-    """Format the value of a number; an implied value is in parentheses."""
+    """Format the value of a numeric setting; an implied value is in parentheses."""
     if value is None:
         return "none" if parameter.implied_value is None else f"({format_number(parameter.implied_value)})"
     if parameter.refers_to == "message":
@@ -203,7 +199,7 @@ def format_parameter_value(parameter: Parameter, value: Any) -> str:
 def format_setting_row(
     parameter: Parameter, value: Any, columns: SettingColumns, width: int, is_current: bool, typed_text: str | None
 ) -> list[Run]:
-    """Format one setting in *width* cells; *typed_text* is the entry so far, or None."""
+    """Format a setting in *width* cells; *typed_text* is the text typed for its value so far, or None."""
     name = shorten(parameter.label, columns.label).ljust(columns.label)
     runs: list[Run] = [("▸ " if is_current else "  ", f"bold {PRIMARY}"), (name, BOLD if is_current else ""), (" ", "")]
     if parameter.kind == "list":
@@ -226,8 +222,8 @@ def format_setting_row(
         runs += [(" ", ""), (f"{typed_text}▏".rjust(columns.value), f"bold {PRIMARY}")]
     else:
         value_text = format_parameter_value(parameter, value).rjust(columns.value)
-        quiet = value == parameter.default and not is_current
-        runs += [(" ", ""), (value_text, MUTED if value is None else "" if quiet else BOLD)]
+        is_plain = value == parameter.default and not is_current
+        runs += [(" ", ""), (value_text, MUTED if value is None else "" if is_plain else BOLD)]
     if columns.unit:
         runs += [(" ", ""), (_get_unit(parameter), MUTED)]
     return pad_runs(runs, width)
@@ -240,16 +236,16 @@ def format_manual_marks(marks: Sequence[tuple[int, int]], width: int) -> str:
     text = f"{len(marks):,} marked"
     if width < cell_len(text):
         return str(len(marks))
-    for at, (message, _) in enumerate(marks):
-        more = f"{text}{',' if at else ':'} #{message:,}"
-        if len(more) + (2 if at < len(marks) - 1 else 0) > width:
-            return f"{text}, …" if at else text
-        text = more
+    for number, (message, _) in enumerate(marks):
+        longer = f"{text}{',' if number else ':'} #{message:,}"
+        if len(longer) + (2 if number < len(marks) - 1 else 0) > width:
+            return f"{text}, …" if number else text
+        text = longer
     return text
 
 
 def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[list[list[Run]]]:
-    """Format the meaning and range of the chosen setting, the longest form first; or the error of the typed value."""
+    """Format the error of the typed value, or the meaning and range of a setting, the longest form first."""
     if error:
         return [[[("invalid: ", "bold $text-error"), (error, "$text-error")]]]
     about = parameter.about
@@ -265,9 +261,9 @@ def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[l
     ranges = [parameter.format_range()]
     if parameter.default is not None:
         ranges.append(f"default {format_number(parameter.default)}")
-    effective, reach = parameter.get_effective_value(value), parameter.scale.track_end
-    if effective is not None and parameter.scale.high > reach <= effective:
-        limit = f"beyond {format_number(reach)} nothing changes"
+    effective, track_end = parameter.get_effective_value(value), parameter.scale.track_end
+    if effective is not None and parameter.scale.high > track_end <= effective:
+        limit = f"beyond {format_number(track_end)} nothing changes"
         ranges = [f"{limit}; = types more", limit]
     forms = [[*meaning, [(f"({range_text})".replace(" ", "\u00a0"), MUTED)]] for range_text in ranges]
     return [*forms, meaning, [[(about, MUTED)]]]
@@ -275,7 +271,7 @@ def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[l
 
 @dataclass(frozen=True)
 class SettingDetails:
-    """Lines below the rows: fixed lines, lines that scroll with the entry under the cursor, and their click targets."""
+    """Lines below the rows: fixed lines, and lines that scroll to the current entry, with their click targets."""
 
     fixed_lines: list[list[Run]] = field(default_factory=list)
     scrolling_lines: list[list[Run]] = field(default_factory=list)
@@ -286,16 +282,13 @@ class SettingDetails:
 
     def find_line(self, item: int) -> int:
         """Find the scrolling line of an entry."""
-        return next((spot.line for spot in self.click_targets if spot.item == item), 0)
+        return next((target.line for target in self.click_targets if target.item == item), 0)
 
 
 def build_setting_details(
     parameter: Parameter, value: Any, item: int, error: str, width: int, room: int = 99
 ) -> SettingDetails:
-    """Build the lines below the rows: the entries of a list with their keys, or the meaning of the chosen setting.
-
-    The meaning is in the longest form that takes at most *room* lines.
-    """
+    """Build the lines below the rows: the entries of a list with its keys, or the hint in at most *room* lines."""
     width -= MARK_WIDTH
     if parameter.kind == "list" and list_entries(parameter, value):
         keys = format_list_keys(parameter, width)
@@ -307,12 +300,12 @@ def build_setting_details(
 
 
 def list_setting_lines(parameters: Sequence[Parameter]) -> list[int | str]:
-    """List the lines: the index of a setting, or the name of the policy to which the next settings belong."""
+    """List the lines: indices of settings, and above the settings of a policy of a chain, its name."""
     lines: list[int | str] = []
     owner = ""
-    for index, control in enumerate(parameters):
-        if control.owner != owner:
-            owner = control.owner
+    for index, parameter in enumerate(parameters):
+        if parameter.owner != owner:
+            owner = parameter.owner
             lines.append(owner)
         lines.append(index)
     return lines

@@ -1,4 +1,4 @@
-"""Settings of a policy as rows with sliders, set by arrows, typing, space and the mouse."""
+"""Settings of a policy as rows with sliders, which are set by arrows, typing, space and the mouse."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from context_tui.tui.widgets.setting_lines import (
 from context_tui.tui.widgets.styled_text import MUTED, Run, build_lines, clip_lines, clip_runs, set_background
 
 MIN_VISIBLE_ROWS = 2
-"""Lines of settings that stay visible above the entries of a list."""
+"""Minimum number of rows that stay visible above the entries of a list."""
 _NUMBER_PATTERN = re.compile(r"[0-9.,_kKmM%]*")
 
 
 class NumberEntry(Input, inherit_bindings=False):
-    """Entry of a number that its row draws; it leaves to the row every key that is part of no number."""
+    """Hidden input for a number; keys that cannot be part of a number bubble to the rows."""
 
     DEFAULT_CSS = "NumberEntry { width: 0; height: 0; padding: 0; border: none !important; }"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("backspace", "delete_left", show=False)]
@@ -56,10 +56,10 @@ class NumberEntry(Input, inherit_bindings=False):
 
 
 class SettingRows(Widget, can_focus=True):
-    """One row per setting, with the values of the last ``show``.
+    """One row for each setting, with the values passed to ``show``.
 
-    A key passes the new value on at once, and the owner calls ``show`` with it, so that the next key applies to that
-    value. A typed entry is accepted or refused before any other key is handled.
+    A key reports the new value at once, and the owner calls ``show`` with it, so that the next key applies to the new
+    value. A typed value is accepted or refused before another key is handled.
     """
 
     BINDING_GROUP_TITLE = "Parameters"
@@ -78,12 +78,12 @@ class SettingRows(Widget, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """Posted when another row is chosen."""
+        """Posted when another row was chosen."""
 
         name: str
 
     def __init__(self, set_value: Callable[[str, Any], object], *, id: str | None = None) -> None:
-        """Create the rows; *set_value* is called with the name and value of a setting, and calls ``show``."""
+        """Create the rows; *set_value* is called with a setting's name and new value, and must call ``show``."""
         super().__init__(id=id)
         self._set_value = set_value
         self.parameters: list[Parameter] = []
@@ -93,7 +93,7 @@ class SettingRows(Widget, can_focus=True):
         self.error = ""
         self._entry = NumberEntry()
         self._top = 0
-        self._dragged = False
+        self._is_dragging = False
         self._is_typable = False
 
     def compose(self) -> ComposeResult:
@@ -102,7 +102,7 @@ class SettingRows(Widget, can_focus=True):
 
     @property
     def typed_text(self) -> str | None:
-        """Text of the entry; None while no value is typed."""
+        """Text that is being typed; None if no value is being typed."""
         return self._entry.value if self._entry.can_focus else None
 
     @property
@@ -111,9 +111,9 @@ class SettingRows(Widget, can_focus=True):
         return self.parameters[self.row] if self.parameters else None
 
     def show(self, parameters: list[Parameter], values: dict[str, Any]) -> None:
-        """Show these settings with their values; the chosen setting stays chosen if it is among them."""
+        """Show settings with their values; the chosen setting stays chosen if it is one of them."""
         name = self.current_parameter.name if self.current_parameter else ""
-        names = [control.name for control in parameters]
+        names = [parameter.name for parameter in parameters]
         height = len(self.parameters)
         self.parameters, self.values = parameters, values
         self.row = names.index(name) if name in names else 0
@@ -124,41 +124,42 @@ class SettingRows(Widget, can_focus=True):
         self.refresh(layout=len(parameters) != height)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable typing for settings that are no numbers, so that enter bubbles."""
+        """Disable typing for settings that are not numbers, so that enter bubbles."""
         return self._is_typable if action == "type" else True
 
     def _update_footer_keys(self) -> None:
-        """Update the footer if typing became possible or impossible on the chosen row."""
-        typable = bool(self.current_parameter and self.current_parameter.scale)
-        if typable != self._is_typable:
-            self._is_typable = typable
+        """Update the footer if typing has become possible or impossible."""
+        is_typable = bool(self.current_parameter and self.current_parameter.scale)
+        if is_typable != self._is_typable:
+            self._is_typable = is_typable
             self.refresh_bindings()
 
     # Drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the height of all rows and of the details below them."""
         return len(list_setting_lines(self.parameters)) + max(len(self._build_details(width)), 1)
 
     @property
     def columns(self) -> SettingColumns:
-        """Columns at the present width."""
+        """Columns for the current width."""
         return fit_setting_columns(self.parameters, self.values, self.content_size.width)
 
     def _build_details(self, width: int, room: int = 99) -> SettingDetails:
-        if (control := self.current_parameter) is None:
+        parameter = self.current_parameter
+        if parameter is None:
             return SettingDetails()
-        return build_setting_details(control, self.values[control.name], self._current_item, self.error, width, room)
+        value = self.values[parameter.name]
+        return build_setting_details(parameter, value, self._current_item, self.error, width, room)
 
     def _arrange_lines(self) -> tuple[list[int | str], list[list[Run]], list[ClickTarget]]:
-        """Return the visible rows, the lines below them, and the click targets by line of the widget."""
+        """Return the visible rows, the lines below them, and the click targets, with lines counted in the widget."""
         lines, height = list_setting_lines(self.parameters), self.content_size.height
         details = self._build_details(self.content_size.width)
         max_details = max(height - MIN_VISIBLE_ROWS, 1) if details.click_targets else height // 3
         room = min(len(details), max(height - len(lines), min(max_details, len(details))))
         rows = max(height - room, 1)
-        at = lines.index(self.row) if self.parameters else 0
-        self._top = max(0, min(self._top, at, len(lines) - rows), at - rows + 1)
+        line = lines.index(self.row) if self.parameters else 0
+        self._top = max(0, min(self._top, line, len(lines) - rows), line - rows + 1)
         visible_rows = lines[self._top : self._top + rows]
         if not details.click_targets:
             details = self._build_details(self.content_size.width, room)
@@ -166,19 +167,18 @@ class SettingRows(Widget, can_focus=True):
         fixed = details.fixed_lines if room > len(details.fixed_lines) else []
         room -= len(fixed)
         first = max(0, details.find_line(self._current_item) - room + 1)
-        place = len(visible_rows) + len(fixed) - first
-        targets = (target for target in details.click_targets if first <= target.line < first + room)
-        spots = [replace(target, line=target.line + place) for target in targets]
-        return visible_rows, [*fixed, *details.scrolling_lines[first : first + room]], spots
+        offset = len(visible_rows) + len(fixed) - first
+        visible_targets = (target for target in details.click_targets if first <= target.line < first + room)
+        targets = [replace(target, line=target.line + offset) for target in visible_targets]
+        return visible_rows, [*fixed, *details.scrolling_lines[first : first + room]], targets
 
     def render(self) -> Content:
-        """Render the rows, and the details of the chosen one below them."""
         width = self.content_size.width
         if self.current_parameter is None or not width:
             return Content.assemble(("no parameters", MUTED))
         columns, order = self.columns, self._policy_order
         rows, detail_lines, _ = self._arrange_lines()
-        hidden = len(list_setting_lines(self.parameters)) - self._top - len(rows)
+        hidden_count = len(list_setting_lines(self.parameters)) - self._top - len(rows)
         lines: list[list[Run]] = []
         for line in rows:
             if isinstance(line, str):
@@ -186,7 +186,7 @@ class SettingRows(Widget, can_focus=True):
                 lines.append(clip_runs([("  ", ""), (f"{number}{line}", f"italic {MUTED}")], width))
             else:
                 lines.append(self._format_row(line, columns, width))
-        if hidden:
+        if hidden_count:
             lines[-1][0] = (lines[-1][0][0][:1] + "▾", lines[-1][0][1] or MUTED)
         if self._top:
             lines[0][0] = (lines[0][0][0][:1] + "▴", lines[0][0][1] or MUTED)
@@ -195,43 +195,40 @@ class SettingRows(Widget, can_focus=True):
 
     @property
     def _policy_order(self) -> Sequence[str]:
-        return next((self.values[each.name] for each in self.parameters if each.ordered), ())
+        return next((self.values[parameter.name] for parameter in self.parameters if parameter.ordered), ())
 
     def _format_row(self, number: int, columns: SettingColumns, width: int) -> list[Run]:
-        control, here = self.parameters[number], number == self.row
-        text = self.typed_text if here else None
-        runs = format_setting_row(control, self.values[control.name], columns, width, here, text)
-        return set_background(runs) if here and self.has_focus_within else runs
+        parameter, is_current = self.parameters[number], number == self.row
+        text = self.typed_text if is_current else None
+        runs = format_setting_row(parameter, self.values[parameter.name], columns, width, is_current, text)
+        return set_background(runs) if is_current and self.has_focus_within else runs
 
     def on_focus(self) -> None:
-        """Highlight the chosen row."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """Draw the chosen row without highlight."""
         self.refresh()
 
     def on_descendant_blur(self) -> None:
-        """Accept the typed entry if it is a valid value, else discard it."""
+        """Accept the typed value if it is valid, else discard it."""
         if self.screen.focused is not self._entry and not self.finish_entry():
             self._close_entry()
 
     # Setting values
 
     def set_value(self, value: Any) -> None:
-        """Set the value of the chosen setting, and pass it on if it has changed."""
-        control = self.current_parameter
+        """Set the value of the chosen setting, and report it if it has changed."""
+        parameter = self.current_parameter
         self._close_entry()
-        if control and value != self.values[control.name]:
-            self._set_value(control.name, value)
+        if parameter and value != self.values[parameter.name]:
+            self._set_value(parameter.name, value)
         self.refresh()
 
     def action_move(self, rows: int) -> None:
-        """Move the selection."""
         self.choose_row(self.row + rows)
 
     def choose_row(self, number: int) -> None:
-        """Select the row of a setting."""
+        """Choose the row of a setting."""
         number = min(max(number, 0), len(self.parameters) - 1)
         if number >= 0 and number != self.row:
             self.row, self.item = number, 0
@@ -241,47 +238,50 @@ class SettingRows(Widget, can_focus=True):
             self.refresh()
 
     def action_step(self, steps: int) -> None:
-        """Change the value by steps; in a list, go to another entry, or with several steps move it if ordered."""
-        control = self.current_parameter
-        if control is None:
+        """Change the value by steps; in a list, go to another entry, or with several steps, move an ordered entry."""
+        parameter = self.current_parameter
+        if parameter is None:
             return
-        value = self.values[control.name]
-        if control.kind == "list" and control.ordered and abs(steps) > 1:
+        value, scale = self.values[parameter.name], parameter.scale
+        if parameter.kind == "list" and parameter.ordered and abs(steps) > 1:
             self._change_item(1 if steps > 0 else -1)
-        elif control.kind == "list":
-            self.item = min(max(self._current_item + steps, 0), max(len(list_entries(control, value)) - 1, 0))
+        elif parameter.kind == "list":
+            self.item = min(max(self._current_item + steps, 0), max(len(list_entries(parameter, value)) - 1, 0))
             self.refresh()
-        elif control.kind == "switch":
+        elif parameter.kind == "switch":
             self.set_value(steps > 0)
-        elif control.scale:
-            effective = control.get_effective_value(value)
-            self.set_value(control.scale.step_value(control.scale.low if effective is None else effective, steps))
+        elif scale:
+            effective = parameter.get_effective_value(value)
+            self.set_value(scale.step_value(scale.low if effective is None else effective, steps))
 
     def action_tick(self) -> None:
-        """Switch the setting, or tick the entry under the cursor."""
-        control = self.current_parameter
-        if control and control.kind == "switch":
-            self.set_value(not self.values[control.name])
-        elif control and control.kind == "list":
+        """Switch the setting on or off, or tick the current entry."""
+        parameter = self.current_parameter
+        if parameter and parameter.kind == "switch":
+            self.set_value(not self.values[parameter.name])
+        elif parameter and parameter.kind == "list":
             self._change_item(0)
 
     @property
     def _current_item(self) -> int:
-        control = self.current_parameter
-        return max(min(self.item, len(list_entries(control, self.values[control.name])) - 1), 0) if control else 0
+        return max(min(self.item, len(self._list_entry_names()) - 1), 0)
+
+    def _list_entry_names(self) -> list[str]:
+        parameter = self.current_parameter
+        return [entry.name for entry in list_entries(parameter, self.values[parameter.name])] if parameter else []
 
     def _change_item(self, places: int) -> None:
-        """Move the entry under the cursor by *places*, or tick it if that is 0; the cursor follows it."""
-        control = self.current_parameter
-        if control is None or not (entries := list_entries(control, self.values[control.name])):
+        """Move the current entry by *places*, or tick it if that is 0; it stays the current one."""
+        parameter, names = self.current_parameter, self._list_entry_names()
+        if parameter is None or not names:
             return
-        name, chosen = entries[self._current_item].name, self.values[control.name]
+        name, chosen = names[self._current_item], self.values[parameter.name]
         self.set_value(move_entry(chosen, name, places) if places else toggle_entry(chosen, name))
-        names = [entry.name for entry in list_entries(control, self.values[control.name])]
+        names = self._list_entry_names()
         self.item = names.index(name) if name in names else self._current_item
 
     def action_type(self) -> None:
-        """Start to type a value; a setting without one only gets the focus."""
+        """Start to type a value; notify if the setting is not a number."""
         if self.current_parameter and self.current_parameter.scale:
             self._entry.can_focus = True
             self._entry.clear()
@@ -293,13 +293,12 @@ class SettingRows(Widget, can_focus=True):
             self.notify("This setting has no value to type; ←→ and space change it", markup=False, timeout=4)
 
     def action_default(self) -> None:
-        """Reset the setting to its default."""
         if self.current_parameter:
             self.set_value(self.current_parameter.default)
 
     def on_key(self, event: events.Key) -> None:
-        """Accept the typed entry before another key is handled; drop that key if the entry is refused."""
-        if self.typed_text is None or event.key == "backspace":  # which the entry handles
+        """Accept the typed value before another key is handled; drop the key if the value is invalid."""
+        if self.typed_text is None or event.key == "backspace":  # the input handles backspace
             return
         if event.key == "escape":
             self._close_entry()
@@ -321,15 +320,15 @@ class SettingRows(Widget, can_focus=True):
         self.refresh()
 
     def finish_entry(self) -> bool:
-        """Accept the typed entry; show an error and return False if it is invalid. An empty entry changes nothing."""
-        control = self.current_parameter
-        if not self.typed_text or control is None or control.scale is None:
+        """Accept the typed value, if any; show an error and return False if it is invalid."""
+        parameter = self.current_parameter
+        if not self.typed_text or parameter is None or parameter.scale is None:
             self._close_entry()
             return True
         try:
-            value = parse_number(self.typed_text, control.scale.low, control.scale.high, control.optional)
+            value = parse_number(self.typed_text, parameter.scale.low, parameter.scale.high, parameter.optional)
         except ValueError as error:
-            self.error = f"{control.label}: {error}"
+            self.error = f"{parameter.label}: {error}"
             self.refresh()
             return False
         self.set_value(value)
@@ -344,16 +343,16 @@ class SettingRows(Widget, can_focus=True):
         return line if isinstance(line, int) else None
 
     def _drag_slider(self, event: events.MouseEvent) -> bool:
-        """Set the chosen slider to the position of the mouse; return False if there is no slider."""
-        control, columns = self.current_parameter, self.columns
+        """Set the chosen slider to the position of the mouse; return False if the mouse is not on a slider."""
+        parameter, columns = self.current_parameter, self.columns
         cell = event.x - self.gutter.left - columns.track_start
-        if control is None or control.scale is None or not (self._dragged or 0 <= cell < columns.track):
+        if parameter is None or parameter.scale is None or not (self._is_dragging or 0 <= cell < columns.track):
             return False
-        self.set_value(find_value_at_cell(control.scale, cell, columns.track))
+        self.set_value(find_value_at_cell(parameter.scale, cell, columns.track))
         return True
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Choose a row; on a slider, set the value and start to drag."""
+        """Choose a row; on a slider, set its value and start to drag it."""
         number = self._find_row_at(event)
         if event.button != 1:
             return
@@ -364,25 +363,23 @@ class SettingRows(Widget, can_focus=True):
         if self.parameters[number].kind == "switch":
             self.action_tick()
         elif self._drag_slider(event):
-            self._dragged = True
+            self._is_dragging = True
             self.capture_mouse()
 
     def _click_item(self, x: int, y: int) -> None:
-        for spot in self._arrange_lines()[2]:
-            if spot.line == y and spot.start <= x < spot.end:
-                self.item = spot.item
-                self._change_item(spot.moves)
+        for target in self._arrange_lines()[2]:
+            if target.line == y and target.start <= x < target.end:
+                self.item = target.item
+                self._change_item(target.moves)
                 return
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Drag the slider."""
-        if self._dragged:
+        if self._is_dragging:
             self._drag_slider(event)
 
     def on_mouse_up(self) -> None:
-        """Stop to drag the slider."""
-        if self._dragged:
-            self._dragged = False
+        if self._is_dragging:
+            self._is_dragging = False
             self.release_mouse()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
@@ -391,6 +388,5 @@ class SettingRows(Widget, can_focus=True):
         self.choose_row(self.row - 1)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Choose the row below."""
         event.stop()
         self.choose_row(self.row + 1)

@@ -1,4 +1,4 @@
-"""Runs of styled text, fitted to lines of exact widths, and the pane that shows such lines."""
+"""Runs of styled text, fitted to lines of exact widths, and a pane that shows such lines."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from context_tui.tui.terminal.cells import ELLIPSIS, MAX_LINE_SOURCE, find_word_
 Run = tuple[str, str]
 """Text with its style."""
 
-CURSOR_BACKGROUND = "$block-cursor-blurred-background"
-"""Background of the current row."""
 MUTED, BOLD = "$foreground-muted", "bold"
 GOOD, WARN, BAD, PRIMARY = "$text-success", "$text-warning", "$text-error", "$text-primary"
 _WORD_PATTERN = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words together
@@ -29,22 +27,22 @@ def build_lines(lines: Iterable[Iterable[Run]]) -> Content:
 
 
 def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Content:
-    """Build a row of choices with the chosen one marked; a click calls the screen's ``choose`` with a name.
+    """Build choices with the chosen one marked; a click on one calls the screen's action ``choose`` with its name.
 
     Args:
         labels: label of each choice, by name.
-        width: cells of a line, to start a new line before a choice that does not fit; 0 for a single line.
+        width: cells after which lines are broken between choices; 0 for a single line.
     """
     parts: list[Content | str] = []
-    at = 0
+    line_cells = 0
     for name, label in labels.items():
         glyph, style = ("●", "bold $accent") if name == chosen else ("○", "")
-        wide = 2 + cell_len(label)
+        cells = 2 + cell_len(label)
         if parts:
-            ends = 0 < width < at + 3 + wide
-            parts.append("\n" if ends else "   ")
-            at = 0 if ends else at + 3
-        at += wide
+            is_full = 0 < width < line_cells + 3 + cells
+            parts.append("\n" if is_full else "   ")
+            line_cells = 0 if is_full else line_cells + 3
+        line_cells += cells
         parts.append(Content.styled(f"{glyph} {label}", style).stylize(f"@click=screen.choose('{name}')"))
     return Content.assemble(*parts)
 
@@ -74,7 +72,7 @@ def clip_runs(runs: Sequence[Run], width: int) -> list[Run]:
 
 
 def clip_lines(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[list[Run]]:
-    """Cut the lines to the first *height*, with an ellipsis if more would follow."""
+    """Return the first *height* lines, with an ellipsis if there are more."""
     clipped = [list(line) for line in lines[:height]]
     if clipped and len(lines) > height:
         clipped[-1] = _shorten_line(clipped[-1], width)
@@ -82,50 +80,49 @@ def clip_lines(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[
 
 
 def _shorten_line(line: Sequence[Run], width: int) -> list[Run]:
-    """End a line with an ellipsis; drop its last words if there is no room, and cut a single long word."""
-    end = find_word_end("".join(text for text, _ in line).rstrip(), width)
-    parts: list[Run] = []
-    for part, style in line:
-        parts.append((part[:end], style))
-        end -= len(parts[-1][0])
-    runs = [run for run in parts if run[0]]
+    """End a line with an ellipsis, without the words that leave no room for it; a single long word is cut."""
+    room = find_word_end("".join(text for text, _ in line).rstrip(), width)
+    runs: list[Run] = []
+    for text, style in line:
+        runs += [(text[:room], style)] if text[:room] else []
+        room -= len(text[:room])
     return clip_runs([*runs, (ELLIPSIS, runs[-1][1] if runs else "")], width)
 
 
-def pad_runs(runs: Sequence[Run], width: int, style: str = "") -> list[Run]:
+def pad_runs(runs: Sequence[Run], width: int) -> list[Run]:
     """Cut or pad the runs to exactly *width* cells."""
     clipped = clip_runs(runs, width)
-    return [*clipped, (" " * (width - count_cells(clipped)), style)]
+    return [*clipped, (" " * (width - count_cells(clipped)), "")]
 
 
-def set_background(runs: Iterable[Run], background: str = CURSOR_BACKGROUND) -> list[Run]:
-    """Set the background of the runs, by default that of the current row."""
-    return [(text, f"{style} on {background}" if style else f"on {background}") for text, style in runs]
+def set_background(runs: Iterable[Run]) -> list[Run]:
+    """Set the background of the runs to that of the current row."""
+    return [(text, f"{style} on $block-cursor-blurred-background".lstrip()) for text, style in runs]
 
 
-def justify_runs(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: int, gap: int = 2) -> list[Run]:
-    """Return a line with the ranked parts of *left* at its left edge and *right* at its right edge.
+def justify_runs(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: int) -> list[Run]:
+    """Build a line with *right* at its right edge, and at its left edge the ranked parts of *left*.
 
-    On a narrow line the parts of the lowest rank are dropped; the last one is cut if even that is too long.
+    On a narrow line, parts of *left* are dropped, those of the lowest rank first, and the last one is cut.
     """
-    end = list(right)
-    room = width - count_cells(end) - (gap if end else 0)
+    gap = 2
+    room = width - count_cells(right) - (gap if right else 0)
     parts = drop_columns(left, room + gap, lambda part: cell_len(part[1][0]) + gap, lambda part: part[0])
     runs: list[Run] = []
     for number, (_, run) in enumerate(parts):
         runs += [(" " * gap, "")] if number else []
         runs.append(run)
-    return clip_runs([*pad_runs(runs, max(room, 0)), (" " * gap if end else "", ""), *end], width)
+    return clip_runs([*pad_runs(runs, max(room, 0)), (" " * gap if right else "", ""), *right], width)
 
 
 def format_bar(share: float, width: int, glyph: str = "█", empty: str = "░") -> tuple[str, str]:
-    """Return the filled part of a bar, at least one cell for a positive share, and its rest."""
+    """Format the filled and the empty part of a bar; a positive share fills at least one cell."""
     filled = min(width, max(round(share * width), 1 if share > 0 else 0))
     return glyph * filled, empty * (width - filled)
 
 
 def wrap_parts(parts: Sequence[Sequence[Run]], width: int, gap: int = 3) -> list[list[Run]]:
-    """Wrap parts on lines of at most *width* cells; a part is split between words only if it is wider than a line."""
+    """Lay parts out on lines of *width* cells; a part is split, between words, only if it is wider than a line."""
     lines: list[list[Run]] = [[]]
     for part in parts:
         size, cells = count_cells(part), count_cells(lines[-1])
@@ -159,7 +156,6 @@ class LinesPane(Widget):
         self._draw = draw
 
     def render(self) -> Content:
-        """Render the lines."""
         width, height = self.content_size
         lines = self._draw(width, height)[:height] if width and height else []
         return build_lines(clip_runs(line, width) for line in lines)

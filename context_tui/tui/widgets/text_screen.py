@@ -1,4 +1,4 @@
-"""Screen of a long text over another one, with a title."""
+"""Screen that shows a long text with a title."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from context_tui.tui.widgets.reading_pane import ReadingPane
 
 
 class TextScreen(ModalScreen[ScreenResultType]):
-    """Shows a text to read, scroll and select; a subclass binds the keys that close it."""
+    """Shows a long text; a subclass binds the keys that close it."""
 
     DEFAULT_CSS = """
     TextScreen {
@@ -29,7 +29,6 @@ class TextScreen(ModalScreen[ScreenResultType]):
         self._title, self._parts = title, parts
 
     def compose(self) -> ComposeResult:
-        """Yield the title and the text."""
         yield Label(self._title, id="text-title", markup=False)
         yield ReadingPane(self._parts, id="text-pane")
         yield KeyFooter()

@@ -1,4 +1,4 @@
-"""Screen whose actions may wait for a result that is still being computed."""
+"""Screen whose actions wait for a result that is being computed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from textual.screen import Screen, ScreenResultType
 
 
 class WaitingScreen(Screen[ScreenResultType]):
-    """Screen whose actions may need a result that is still being computed; they run as soon as it is ready."""
+    """Screen whose actions may wait for a result that is being computed (``when_ready``)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class WaitingScreen(Screen[ScreenResultType]):
         return False
 
     def run_waiting_actions(self) -> None:
-        """Run the waiting actions if the result is ready; discard them if there will be none."""
+        """Run the waiting actions if the result is ready; discard them if there will be no result."""
         if self.is_ready or self.is_failed:
             actions, self.waiting_actions = self.waiting_actions, []
             for action in actions:
@@ -41,7 +41,7 @@ Arguments = ParamSpec("Arguments")
 def when_ready(
     action: Callable[Concatenate[ScreenT, Arguments], None],
 ) -> Callable[Concatenate[ScreenT, Arguments], None]:
-    """Make an action wait until the result of its screen is ready."""
+    """Decorate an action that waits until the result of its screen is ready."""
 
     @wraps(action)
     def run(screen: ScreenT, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:

@@ -93,7 +93,7 @@ class CompactionComparison:
 
     @cached_property
     def reused_by_message(self) -> Mapping[int, list[ReusedBlock]]:
-        """Lost blocks that were used later, by message."""
+        """Lost blocks that were needed later, by message."""
         by_message: dict[int, list[ReusedBlock]] = defaultdict(list)
         for block in self.reused_blocks:
             by_message[self.compaction.session.facts.block_message[block.row]].append(block)

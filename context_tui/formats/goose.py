@@ -98,14 +98,11 @@ class GooseShape:
                 notes += [] if block else [f"content of unknown type {kind[:40]!r}"]
         if not isinstance(content, list):
             notes.append("content that is no list")
-        time = parse_time_ms(value.get("created"))
+        time, flags = parse_time_ms(value.get("created")), 0 if blocks else MessageFlag.NOT_SENT
         if role == "assistant":
-            return MessageRecord(
-                Role.ASSISTANT, blocks, flags=0 if blocks else MessageFlag.NOT_SENT, time=time, notes=tuple(notes)
-            )
+            return MessageRecord(Role.ASSISTANT, blocks, flags=flags, time=time, notes=tuple(notes))
         results = bool(blocks) and all(block["type"] == "tool_result" for block in blocks)
         unseen = not is_visible(value, "userVisible")
-        flags = 0 if blocks else MessageFlag.NOT_SENT
         return MessageRecord(Role.USER, blocks, results, flags, time, is_injected=unseen, notes=tuple(notes))
 
     def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
@@ -354,7 +351,6 @@ class GooseFormat(Format):
 
 
 def _list_session_folders(environ: Mapping[str, str]) -> list[Path]:
-    """List the session folders: in a configured root, in the data folder, and on Windows."""
     folders = [find_data_home(environ) / "goose" / "sessions"]
     if root := environ.get("GOOSE_PATH_ROOT"):
         folders.insert(0, Path(root) / "data" / "sessions")

@@ -140,7 +140,6 @@ class LangChainShape(DocumentShape):
         return replace(parsed, context=tuple(self._keys)) if isinstance(parsed, FullCompactionRecord) else parsed
 
     def _is_removal(self, place: int) -> bool:
-        """Return whether the element at *place* is a removal too."""
         try:
             value = decode_element(self._elements[place]) if place < len(self._elements) else None
             return isinstance(value, dict) and _normalize_message(value)[0] in REMOVAL_TYPES

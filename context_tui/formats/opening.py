@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
@@ -169,10 +170,8 @@ def _list_sessions_of_files(files: Iterable[Path]) -> list[SessionInfo]:
     listers = {name: form.make_lister() for name, form in FORMATS.items()}
     for file in sorted(files):
         if file.suffix in suffixes and os.path.isfile(file):
-            try:
+            with suppress(UnreadableSession, OSError):
                 sessions.extend(listers[detect_format(file).name](file))
-            except (UnreadableSession, OSError):
-                continue
     return sessions
 
 

@@ -123,7 +123,6 @@ class SweAgentShape(DocumentShape):
         return replace(record, key=key, is_injected=not record.has_results and place != self._task_place)
 
     def _parse_step(self, value: dict[str, Any]) -> ParsedRecord:
-        """Parse a step of a file without history: the model's text, and the observation."""
         response, observation = (
             {"type": "text", "text": str(value.get(name) or "")} for name in ("response", "observation")
         )
@@ -161,7 +160,6 @@ def _parse_tags(value: Any) -> frozenset[str]:
 
 
 def _find_agent_config(config: Any) -> dict[str, Any]:
-    """Return the agent's part of a configuration, which is an object or its JSON text."""
     try:
         config = loads(config) if isinstance(config, str) else config
     except ValueError:

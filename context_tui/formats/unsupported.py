@@ -30,7 +30,7 @@ class SideFile(NamedTuple):
 
 def detect_side_file(head: bytes, path: Path) -> Claim | None:
     """Return a claim whose evidence describes a side file and names the file to open instead; None for other files."""
-    if any(mark in head for mark in TELEMETRY_MARKS):
+    if any(marker in head for marker in TELEMETRY_MARKS):
         return Claim(DOCUMENT_STRENGTH, TELEMETRY_REASON)
     values = parse_first_values(head)
     if len(values) != 1:
@@ -47,7 +47,7 @@ def detect_side_file(head: bytes, path: Path) -> Claim | None:
 def _format_conversation_name(kind: SideFile, path: Path) -> str:
     names = kind.conversation_names
     paths = (path.with_name(name.replace("<id>", path.stem)) for name in names)
-    existing = next((each.name for each in paths if each.is_file()), "")
+    existing = next((file.name for file in paths if file.is_file()), "")
     return f"{existing} beside it" if existing else f"the {names[0]} of the same session"
 
 

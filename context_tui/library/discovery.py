@@ -180,7 +180,6 @@ def find_session_infos(spec: str) -> list[SessionInfo]:
 
 
 def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
-    """Return whether most of a sample of files are sessions."""
     sample = infos[:: max(len(infos) // SAMPLED_FILES, 1)]
     session_count = 0
     for info in sample:

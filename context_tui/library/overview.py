@@ -190,7 +190,6 @@ def _build_cached(session: Session) -> _CachedOverview:
 
 
 def _parse_cached(value: object) -> _CachedOverview | None:
-    """Parse a cached overview; None if it has another form or an unknown format."""
     if not isinstance(value, list) or len(value) != len(_CachedOverview._fields):
         return None
     overview = _CachedOverview(*value)

@@ -50,7 +50,6 @@ _TEXT_TABLE: dict[int, str | None] = {
 
 
 def _format_ranges(codes: list[int]) -> str:
-    """Return codes as the inside of a regular expression's character class."""
     runs: list[list[int]] = []
     for code in sorted(codes):
         if runs and code == runs[-1][1] + 1:

@@ -88,7 +88,6 @@ def write_request(session: Session, path: Path) -> Losses:
 
 
 def _is_complete(block: Block) -> bool:
-    """Return whether a request can hold a block of this type, and the block has all required members."""
     kind = str(block.get("type"))
     texts = ("text", "thinking", "signature", "data", "tool_name", "file_id")
     return kind in REQUIRED_MEMBERS and all(

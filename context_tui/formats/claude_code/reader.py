@@ -303,7 +303,6 @@ class ClaudeCodeScanner:
         return next((call for call in calls if call >= 0 and self.facts.call_result[call] < 0), calls[0])
 
     def _find_results_message(self, record: Record, answers: list[object]) -> int:
-        """Return the user message that holds all results of one assistant message."""
         facts = self.facts
         call = self.find_answered_call([call_id if isinstance(call_id, str) else "" for call_id in answers])
         call_block = facts.call_use[call] if call >= 0 else -1

@@ -111,7 +111,6 @@ def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
 
 
 def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str) -> str:
-    """Return the sub-agent that the record of a call's result names; empty if there is none."""
     for row in content.facts.records_of(message):
         line = content.read_line(row)
         if b'"agentId"' not in line or call_id.encode() not in line:
@@ -126,7 +125,6 @@ def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str
 
 
 def _find_agent_by_call(path: Path, call_id: str) -> str:
-    """Return the sub-agent whose metadata names the call that started it."""
     for file in sorted((path.with_suffix("") / "subagents").glob("agent-*.meta.json")):
         if as_object(read_json(file, HEAD_BYTES)).get("toolUseId") == call_id:
             return file.name.removeprefix("agent-").removesuffix(".meta.json")

@@ -206,7 +206,7 @@ class _Writer:
                 yield self._chain_record(self._build_envelope("assistant") | {"message": {**api, "content": part}})
             return
         injected = list_injected(facts, facts.blocks_of(message))
-        typed_end = max((at for at, is_injected in enumerate(injected, 1) if not is_injected), default=0)
+        typed_end = max((number for number, is_injected in enumerate(injected, 1) if not is_injected), default=0)
         self.losses.add(INJECTED_LOSS, sum(injected[:typed_end]))
         for part, meta in ((blocks[:typed_end], {}), (blocks[typed_end:], {"isMeta": True})):
             if part or not (blocks or meta):
@@ -249,7 +249,6 @@ def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
 
 
 def _replace_bodies(content: str | list[Any], bodies: dict[int, str | None]) -> list[dict[str, Any]]:
-    """Replace texts of a record's content; ordinals count its blocks."""
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     return replace_texts([block for block in blocks if isinstance(block, dict)], bodies)
 

@@ -136,10 +136,10 @@ def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
     """
     names = (("condenseParent", "isSummary", "condenseId"), ("truncationParent", "isTruncationMarker", "truncationId"))
     marks = {
-        (parent, value[own]): place
-        for parent, marked, own in names
+        (parent, value[id_key]): place
+        for parent, marked, id_key in names
         for place, value in enumerate(elements)
-        if value.get(marked) and isinstance(value.get(own), str)
+        if value.get(marked) and isinstance(value.get(id_key), str)
     }
     replacements: dict[int, int] = {}
     for place, value in enumerate(elements):

@@ -35,7 +35,6 @@ NOTICE_MARK = "<SYSTEM_NOTICE>"
 
 
 def _list_description_files(path: Path) -> list[Path]:
-    """List the files that can describe a session, existing or not."""
     names = (path.name.replace(".messages.json", ".json"), "session.json")
     return [path.with_name(name) for name in names if name != path.name]
 
@@ -95,7 +94,6 @@ def _is_injected(block: dict[str, Any]) -> bool:
 
 
 def _read_description(path: Path) -> dict[str, Any]:
-    """Read the description of a session; empty if there is none."""
     return next((value for value in map(read_json, _list_description_files(path)) if isinstance(value, dict)), {})
 
 

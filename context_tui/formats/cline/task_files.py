@@ -143,8 +143,8 @@ def _update_rewrites(rewrites: Any, ui_messages: list[dict[str, Any]], facts: Re
                 for each in blocks:
                     match each:
                         case [int(block), [*_, [time, "text", [str(text), *_], *_]]]:
-                            at = bisect_right(times, parse_time_ms(time)) - 1
-                            place = places[at] if 0 <= at < len(places) else None
+                            number = bisect_right(times, parse_time_ms(time)) - 1
+                            place = places[number] if 0 <= number < len(places) else None
                             facts.rewrites.append(
                                 Rewrite(place + 3 if type(place) is int else -1, element, block, text)
                             )

@@ -96,9 +96,9 @@ class CodexShape:
             case "response_item":
                 return parse_rollout_item(line.payload)
             case "compacted":
-                summary, *more = list_cases(parse_compaction(payload))
-                own = replace(summary, time=line.time) if isinstance(summary, MessageRecord) else summary
-                return group_records(own, *more)
+                summary, *other_records = list_cases(parse_compaction(payload))
+                message = replace(summary, time=line.time) if isinstance(summary, MessageRecord) else summary
+                return group_records(message, *other_records)
             case "session_meta":
                 text = as_object(payload.get("base_instructions")).get("text")
                 blocks = [build_text(text)] if isinstance(text, str) else []
@@ -121,11 +121,11 @@ class CodexShape:
             self._start_time = line.time
         match line.kind:
             case "session_meta":  # a repeated one, or that of the forked session, is ignored
-                first = not self._session_ids
+                is_first = not self._session_ids
                 self._session_ids.add(parse_session_meta(payload).id)
-                if first and (version := parse_version(parse_id(payload.get("cli_version")))):
+                if is_first and (version := parse_version(parse_id(payload.get("cli_version")))):
                     self._counts_reasoning = version >= REASONING_COUNTED_SINCE
-                return parsed if first else MetadataRecord()
+                return parsed if is_first else MetadataRecord()
             case "response_item" if isinstance(parsed, MessageRecord):
                 tokens = estimate_reasoning_tokens(payload) if self._counts_reasoning else 0
                 self._reasoning_tokens += tokens

@@ -137,7 +137,6 @@ class _Writer:
         return {"cwd": cwd or self._session.info.cwd, **defaults, **members, "model": model}
 
     def _build_compaction(self, messages: Sequence[int]) -> Record:
-        """Build a compaction whose history is *messages*; the last of them is the summary."""
         *other_messages, summary = messages
         if self._session.facts.role[summary] == Role.ASSISTANT:
             self.losses.add_note("the summary is written as a user message, as Codex does")

@@ -106,8 +106,8 @@ def read_journal_base(journal: Path) -> Record | None:
     return {"schema_version": 1, "seq": next_seq - 1, "record": {"type": "snapshot", "history": history}}
 
 
-def _read_added_messages(journal: Path, before: int) -> list[Any] | None:
-    """Return the messages that lines numbered below *before* add; None if these lines change the history otherwise."""
+def _read_added_messages(journal: Path, end_seq: int) -> list[Any] | None:
+    """Return the messages that lines numbered below *end_seq* add; None if these lines change the history otherwise."""
     messages: list[Any] = []
     turn_end = 0
     with open_regular(journal) as file:
@@ -118,7 +118,7 @@ def _read_added_messages(journal: Path, before: int) -> list[Any] | None:
                 return None
             if not isinstance(value, dict) or not is_journal_line(value) or type(value["seq"]) is not int:
                 return None
-            if value["seq"] >= before:
+            if value["seq"] >= end_seq:
                 break
             match value["record"].get("type"):
                 case "message":

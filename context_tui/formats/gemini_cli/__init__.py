@@ -7,6 +7,7 @@ Those of sub-agents are in a folder named after the session that started them.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -60,10 +61,8 @@ class GeminiCliFormat(Format):
             return [build_subagent_info(path, self.name, path.stem, path.parent.name)]
         sessions = [main]
         for file in find_subagent_files(path, parse_id(head.get("sessionId"))):
-            try:
+            with suppress(OSError):
                 sessions.append(build_subagent_info(file, self.name, file.stem, str(path)))
-            except OSError:
-                continue
         return sessions
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
@@ -134,10 +133,8 @@ def _is_document(path: Path) -> bool:
 def _read_records(session: Session, message: int) -> Iterable[dict[str, Any]]:
     content, facts = session.content, session.facts
     for row in facts.records_of(message):
-        try:
+        with suppress(ValueError):
             if isinstance(content, LineContent):
                 yield content.read_record(row)
             elif isinstance(content, DocumentContent):
                 yield content.decode_element(row)
-        except ValueError:
-            continue

@@ -116,10 +116,10 @@ class GeminiLineShape:
         messages = list[MessageRecord]()
         cleared_calls = list[str]()
         for records in _group_messages(parsed.messages):
-            summary, known = _summarize_message(records), self._history.get(records[0].key)
+            summary, previous = _summarize_message(records), self._history.get(records[0].key)
             masked = [*_find_masked_calls(records)]
-            if known and masked and summary != known and summary.bare == known.bare:
-                summary = known
+            if previous and masked and summary != previous and summary.bare == previous.bare:
+                summary = previous
                 cleared_calls += [each for each in masked if each not in self._masked_calls]
             history[records[0].key] = summary
             first = (
@@ -234,7 +234,9 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
     """Parse a rewritten history. It may be compressed to a summary, lack results, or have more messages."""
     objects = [message for message in messages if isinstance(message, dict)]
     ids = {parse_id(message.get("id")) for message in objects}
-    objects = [_drop_results(each) if f"{parse_id(each.get('id'))}_response" in ids else each for each in objects]
+    objects = [
+        _drop_results(record) if f"{parse_id(record.get('id'))}_response" in ids else record for record in objects
+    ]
     calls = (call for message in objects for call in list_objects(message.get("toolCalls")))
     answered_ids = {parse_id(call.get("id")) for call in calls if call.get("result")}
     parsed: list[MessageRecord | OmittedMessage] = []
@@ -258,7 +260,8 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
         keys.append(key)
     versions = {records[0].key: _summarize_message(records).version for records in _group_messages(parsed)}
     parsed = [
-        replace(each, version=versions.get(each.key)) if isinstance(each, MessageRecord) else each for each in parsed
+        replace(record, version=versions.get(record.key)) if isinstance(record, MessageRecord) else record
+        for record in parsed
     ]
     return HistoryRecord(
         compaction=FullCompactionRecord("compression", context=tuple(keys)), messages=tuple(parsed), notes=tuple(notes)

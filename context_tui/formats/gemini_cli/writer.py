@@ -122,7 +122,6 @@ class _Writer:
         return {"id": str(uuid.uuid4()), "timestamp": timestamp, "type": kind, **members}
 
     def _build_reply(self, index: int, blocks: list[Block], answered: dict[str, Block]) -> Record:
-        """Build the members of a reply: thoughts, content, and calls with their results."""
         thoughts, content, calls = list[Record](), list[Record](), list[Record]()
         order = [block.get("type") for block in blocks]
         kinds = ("thinking", "text", "tool_use")
@@ -178,7 +177,6 @@ class _Writer:
         return {"functionResponse": {**members, **({"parts": parts} if parts else {})}}
 
     def _build_user_records(self, index: int, blocks: list[Block]) -> Iterator[Record]:
-        """Build the records of a user message: results without their call, and texts."""
         results, texts = split_results(blocks)
         if results:
             yield self._build_record(

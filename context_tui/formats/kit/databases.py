@@ -28,7 +28,6 @@ MAX_VALUE_BYTES = 1_000_000_000
 """Bytes of the longest value that SQLite can read."""
 
 SQLITE_MAGIC = b"SQLite format 3\0"
-DatabaseRow = tuple[Any, ...]
 
 
 class ValueTooLarge(UnreadableSession):
@@ -53,7 +52,7 @@ class Database:
 
     def query(
         self, sql: str, values: Sequence[Any] = (), *, max_value_bytes: int = MAX_VALUE_BYTES
-    ) -> list[DatabaseRow]:
+    ) -> list[tuple[Any, ...]]:
         """Return all rows of a statement.
 
         Raises:
@@ -70,7 +69,7 @@ class Database:
             except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
                 if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_TOOBIG:
                     raise ValueTooLarge(f"{self.path}: holds a value that is too large to read") from None
-                self._discard_connections()
+                _close_connections(self._open)
                 if _is_busy(error):
                     raise DatabaseLocked(
                         f"{self.path}: is locked by another program; try again when that has finished writing"
@@ -99,18 +98,15 @@ class Database:
     def close(self) -> None:
         """Close the file; the next query opens it again."""
         with self._lock:
-            self._discard_connections()
+            _close_connections(self._open)
 
     def _has_timed_out(self) -> int:
         return time.monotonic() > self._deadline
 
-    def _discard_connections(self) -> None:
-        _close_connections(self._open)
-
     def _get_connection(self) -> sqlite3.Connection:
         stamp = self.read_stamp()
         if not self._open or stamp != self._stamp:
-            self._discard_connections()
+            _close_connections(self._open)
             self._open.append(self._connect())
             self._stamp = stamp
         return self._open[0]
@@ -163,7 +159,7 @@ class LockedDatabase(Database):
                 self._connection.execute(statement)
             self._connection.execute("COMMIT")  # the lock stays
         except (sqlite3.Error, OSError, ValueError) as error:
-            self._discard_connections()
+            _close_connections(self._open)
             if _is_busy(error):
                 raise DatabaseLocked(
                     f"{path}: is in use by another program; quit that and try again; nothing was changed"
@@ -188,7 +184,7 @@ class LockedDatabase(Database):
             yield self._connection
             self._connection.execute("COMMIT")
         except BaseException as error:
-            self._discard_connections()  # rolls back
+            _close_connections(self._open)  # rolls back
             if isinstance(error, sqlite3.Error):
                 raise OSError(str(error)) from None
             raise

@@ -6,6 +6,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast
@@ -230,15 +231,13 @@ def _append_response(run: Run, shape: DocumentShape) -> list[Element]:
     if response is None:
         return run.elements
     if run.elements:
-        try:
+        with suppress(ValueError):
             newest = decode_element(run.elements[-1])
             if isinstance(newest, dict):
                 messages = [find_message(shape.parse(each, -1)) for each in (newest, response)]
                 own_blocks, response_blocks = (message.blocks if message else [] for message in messages)
                 if own_blocks == response_blocks:
                     return [*run.elements[:-1], {**response, **newest}]
-        except ValueError:
-            pass
     return [*run.elements, response]
 
 

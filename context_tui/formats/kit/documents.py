@@ -289,7 +289,6 @@ def collect_runs(values: list[Element], parse: Callable[[Element], Run | None], 
 
 
 def _parse_run(element: Element, lists: MessageLists) -> Run | None:
-    """Parse a request, wrapped or not, or a bare list of messages."""
     if (elements := decode_items(element)) is not None:
         return Run({}, elements) if any(map(lists.is_element, elements[:MAX_CHECKED_ELEMENTS])) else None
     members = decode_members(element)

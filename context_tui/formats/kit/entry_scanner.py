@@ -77,7 +77,7 @@ class EntryShape(Protocol):
             ValueError: it is not a message.
         """
 
-    def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
+    def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
         """Add further facts of an entry. *messages* are the new messages that it became, which may be none."""
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -119,22 +120,22 @@ def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
 
     None means that the text is not truncated, or is not JSON.
     """
-    open_: list[int] = []
+    closers: list[int] = []
     end = 0
     for token in _TOKEN_PATTERN.finditer(data):
-        first = data[token.start()]
-        if closer := _CLOSING_BRACKETS.get(first):
-            if not open_ and token.start() and data[: token.start()].strip():
+        byte = data[token.start()]
+        if closer := _CLOSING_BRACKETS.get(byte):
+            if not closers and token.start() and data[: token.start()].strip():
                 return None
-            open_.append(closer)
+            closers.append(closer)
             end = token.end()
-        elif first in b"]}":
-            if not open_ or open_.pop() != first or not open_:
+        elif byte in b"]}":
+            if not closers or closers.pop() != byte or not closers:
                 return None
             end = token.end()
-        elif first == ord(","):
+        elif byte == ord(","):
             end = token.start()
-    return (end, bytes(reversed(open_))) if open_ else None
+    return (end, bytes(reversed(closers))) if closers else None
 
 
 def _parse_truncated(data: bytes) -> Any:
@@ -144,10 +145,8 @@ def _parse_truncated(data: bytes) -> Any:
         raise ValueError("not one JSON value that was cut off")
     end, closers = prefix
     for candidate in (data + closers, re.sub(rb"\\[^\\]{0,4}\Z", b"", data) + b'"' + closers, data[:end] + closers):
-        try:
+        with suppress(ValueError):
             return loads(candidate)
-        except ValueError:
-            continue
     raise ValueError("not JSON")
 
 
@@ -175,19 +174,15 @@ def parse_first_values(head: bytes) -> list[Any]:
     if data[:1] not in (b"{", b"["):
         data = data[data.find(b"\n") + 1 :]  # a first line that is no JSON does not make a file unreadable
     for decode in (loads, _parse_truncated):
-        try:
+        with suppress(ValueError):
             return [decode(data)]
-        except ValueError:
-            continue
     values: list[Any] = []
     for line in data.split(b"\n")[:MAX_HEAD_LINES]:
         try:
             values.extend(loads_all(line))
         except ValueError:
-            try:
+            with suppress(ValueError):
                 values.append(_parse_truncated(line))
-            except ValueError:
-                continue
     return values
 
 

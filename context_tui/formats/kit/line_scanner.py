@@ -147,14 +147,13 @@ def copy_lines(session: Session, path: Path) -> list[str] | None:
 
 
 def copy_read_lines(file: LineFile, facts: Facts, path: Path) -> list[str]:
-    """Copy the lines of a file that were read to the new file *path*; return notes on what is not copied."""
+    """Copy the lines of a file that were read to the new file *path*; return notes on any that were not."""
     with path.open("xb") as out:
         ends = map(sum, zip(facts.record_place, facts.record_length, strict=True))
         file.copy_to(max(ends, default=0), out)
         unread_bytes = os.stat(file.descriptor).st_size - out.tell()
-    return (
-        [f"not in the copy: {unread_bytes:,} bytes at the end of the file that were not read"] if unread_bytes else []
-    )
+    note = f"not in the copy: {unread_bytes:,} bytes at the end of the file that were not read"
+    return [note] if unread_bytes else []
 
 
 def list_only_session(path: Path, format_name: str, title: str = "") -> list[SessionInfo]:

@@ -101,8 +101,8 @@ class LineFile:
         """Append the bytes up to *end*, and whitespace that follows, to another file."""
         for start in range(0, end, STEP_BYTES):
             out.write(self.read_range(start, min(STEP_BYTES, end - start)))
-        following = self.read_range(end, min(max(self._read - end, 0), STEP_BYTES))
-        out.write(following[: len(following) - len(following.lstrip())])
+        tail = self.read_range(end, min(max(self._read - end, 0), STEP_BYTES))
+        out.write(tail[: len(tail) - len(tail.lstrip())])
 
     def save_fingerprint(self, end: int) -> None:
         """Update the checksum with the bytes up to *end*, which were just read.
@@ -145,10 +145,10 @@ def find_matching_lines(
     Lines of more than ``STEP_BYTES`` are skipped. So are matches whose first group is in *already_found*, to which the
     caller may add while iterating.
     """
-    data, at = file.data, 0
-    while match := pattern.search(data, at, MAX_SEARCHED_BYTES):
+    data, position = file.data, 0
+    while match := pattern.search(data, position, MAX_SEARCHED_BYTES):
         if match.lastindex and match[1] in already_found:
-            at = match.end()
+            position = match.end()
             continue
         start = data.rfind(b"\n", 0, match.start()) + 1
         end = data.find(b"\n", match.end(), start + STEP_BYTES + 1)
@@ -160,7 +160,7 @@ def find_matching_lines(
             end = data.find(b"\n", match.end(), MAX_SEARCHED_BYTES)
         if end < 0:
             return
-        at = end + 1
+        position = end + 1
 
 
 class LineReader(Generic[R]):

@@ -555,14 +555,14 @@ class MessageBuilder:
 
     def _replace_record(self, key: str) -> None:
         """Remove a record; if nothing was added since, the next one takes its place in the tree."""
-        first = self._message_by_key.get(key, -1)
-        if first < 0 or key in self._out_of_band_keys or first in self._replaced:
+        message = self._message_by_key.get(key, -1)
+        if message < 0 or key in self._out_of_band_keys or message in self._replaced:
             return
-        messages = {first, *self._further_messages.get(first, ())}
+        messages = {message, *self._further_messages.get(message, ())}
         self._replaced |= messages
         self._revision += 1
         if self._current in messages:
-            self._current, self._results_message = self._parents[first], -1
+            self._current, self._results_message = self._parents[message], -1
 
     @property
     def revision(self) -> int:
@@ -652,14 +652,8 @@ class MessageBuilder:
             first = self._message_by_key.get(since, -1)
         else:
             record_messages = self.facts.record_message
-            first = next(
-                (
-                    record_messages[row]
-                    for row in range(max(since, 0), len(record_messages))
-                    if record_messages[row] >= 0
-                ),
-                -1,
-            )
+            rows = range(max(since, 0), len(record_messages))
+            first = next((record_messages[row] for row in rows if record_messages[row] >= 0), -1)
         parent = (
             first if since in self._out_of_band_keys else self._parents[first] if first >= 0 else len(self._parents)
         )

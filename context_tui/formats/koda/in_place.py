@@ -58,7 +58,6 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
 
 
 def _find_records(session: Session, texts: Mapping[int, str]) -> list[int]:
-    """Return the records of these results, each of which is one row."""
     facts, matches = session.facts, []
     for message in sorted({facts.block_message[block] for block in texts}):
         blocks, records = list(facts.blocks_of(message)), list(facts.records_of(message))
@@ -84,7 +83,6 @@ def _compute_expected_state(rows: RowCursor[KodaRow], database: LockedDatabase, 
 
 
 def _back_up(database: LockedDatabase, path: Path) -> Path:
-    """Copy the database to a new file next to it: ``NAME.backup``, ``NAME.backup-2`` and so on."""
     name = f"{path.name}.backup"
     with private_folder(path.parent, name) as folder:
         backup = folder / name

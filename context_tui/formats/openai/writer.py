@@ -114,13 +114,11 @@ def _build_tool_message(result: Block, losses: Losses) -> tuple[Message, list[Bl
 
 
 def _build_content(blocks: list[Block]) -> str | list[Block]:
-    """Build content: a string if it is a single text, else content parts."""
     content = [_build_part(block) for block in blocks]
     return str(content[0]["text"]) if len(content) == 1 and content[0]["type"] == "text" else content
 
 
 def _build_part(block: Block) -> Block:
-    """Build a content part with only the members that the API accepts."""
     match kind := str(block.get("type")):
         case "image":
             return {"type": "image_url", "image_url": {"url": _format_image_url(block)}}

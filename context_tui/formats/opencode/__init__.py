@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -122,10 +122,8 @@ class OpencodeFormat(Format):
         """List the sessions of a storage tree, or the session whose folder of messages this is."""
         sessions = []
         for file in find_folder_files(path):
-            try:
+            with suppress(UnreadableSession):
                 sessions += self.list_sessions(file)
-            except UnreadableSession:
-                continue
         return sessions
 
     def reads_all_siblings(self, path: Path) -> bool:
@@ -157,7 +155,6 @@ class OpencodeFormat(Format):
 
 
 def _read_head(path: Path) -> dict[str, Any]:
-    """Return the first object in the head of a file; empty if there is none."""
     values = read_first_values(path)
     return values[0] if values and isinstance(values[0], dict) else {}
 
@@ -188,7 +185,6 @@ def _build_session_info(path: Path, value: dict[str, Any], size: int) -> Session
 
 
 def _find_session_file(path: Path, session_id: str) -> Path | None:
-    """Return the file of another session in the same tree."""
     for root in path.parents[:4]:
         for file in list_session_files(root):
             if file.stem == session_id:

@@ -162,7 +162,6 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Parse
 
 
 def _split_steps(parts: list[Value], notes: list[str], *, is_finished: bool) -> Iterator[RequestStep]:
-    """Split a message into its requests: one, or in old versions all requests of a turn."""
     step = RequestStep()
     for part in parts:
         kind, text = parse_id(part.get("type")), part.get("text")

@@ -133,9 +133,9 @@ class OpencodeShape:
         for pruning in prunings:
             rows = frozenset(row for _, row in pruning)
             place = bisect_right(self._created, pruning[0][0])
-            at = self._first_message[place] if place < len(self._first_message) else len(facts)
+            start = self._first_message[place] if place < len(self._first_message) else len(facts)
             yield Compaction(
-                max(at, *(facts.block_message[row] + 1 for row in rows)), "micro", "auto", cleared_blocks=rows
+                max(start, *(facts.block_message[row] + 1 for row in rows)), "micro", "auto", cleared_blocks=rows
             )
 
     def _find_reverted(self, revert: Any, length: int) -> list[set[int]]:

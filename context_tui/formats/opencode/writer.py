@@ -325,13 +325,13 @@ def _read_message_rows(database: Database, session_id: str, ids: list[str]) -> I
         for name, data in database.query(
             f"SELECT id, data FROM message WHERE id IN ({format_placeholders(batch)})", batch
         ):
-            own = {"id": decode_text(name), "sessionID": session_id}
-            messages[decode_text(name)] = {"info": {**own, **loads(data)}, "parts": []}
+            members = {"id": decode_text(name), "sessionID": session_id}
+            messages[decode_text(name)] = {"info": {**members, **loads(data)}, "parts": []}
         for name, message, data in database.query(
             f"SELECT id, message_id, data FROM part WHERE message_id IN ({format_placeholders(batch)})"
             " ORDER BY message_id, id",
             batch,
         ):
-            own = {"id": decode_text(name), "sessionID": session_id, "messageID": decode_text(message)}
-            messages[decode_text(message)]["parts"].append({**own, **loads(data)})
+            members = {"id": decode_text(name), "sessionID": session_id, "messageID": decode_text(message)}
+            messages[decode_text(message)]["parts"].append({**members, **loads(data)})
         yield from (messages[name] for name in batch if name in messages)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -120,10 +121,8 @@ def _parse_event_number(file: Path) -> int:
 
 def _read_element(file: Path) -> Element:
     data = read_whole_file(file)
-    try:
+    with suppress(ValueError, RecursionError):
         return _raw(data)
-    except (ValueError, RecursionError):
-        pass
     try:
         return loads(data)
     except ValueError as error:
@@ -150,7 +149,6 @@ def find_runs(values: list[Element]) -> list[Run]:
 
 
 def _flatten_pairs(elements: list[Element]) -> list[Element]:
-    """Return the events of a history. Pairs of action and observation become two events."""
     pairs = [(each, decode_items(each)) for each in elements]
     return [event for each, pair in pairs for event in ([each] if pair is None else pair)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from context_tui.formats.kit.message_builder import (
@@ -39,15 +40,11 @@ def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
         for entry in list_objects(as_object(metrics).get("token_usages")):
             if not (response := entry.get("response_id")):
                 continue
-            try:
-                sizes = [
-                    parse_token_count(entry, f"{name}_tokens")
-                    for name in ("prompt", "cache_read", "cache_write", "completion")
-                ]
+            names = ("prompt_tokens", "cache_read_tokens", "cache_write_tokens", "completion_tokens")
+            with suppress(ValueError):
+                sizes = [parse_token_count(entry, name) for name in names]
                 window = parse_token_count(entry, "context_window") or window
-            except ValueError:
-                continue
-            usages[parse_id(response)] = make_cached_usage(*sizes)
+                usages[parse_id(response)] = make_cached_usage(*sizes)
     return usages, window
 
 

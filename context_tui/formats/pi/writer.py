@@ -68,7 +68,6 @@ def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:
 
 
 def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[EntryObject, int]]:
-    """Yield the body of each entry, and its time in epoch milliseconds."""
     facts, context = session.facts, session.context_at()
     usages, models = collect_usage(session), collect_models(session)
     tools: dict[str, str] = {}

@@ -163,10 +163,10 @@ class Conversation:
             alignment.has_reply = any(self.places[item.place].is_reply for item in self.items[: alignment.item_count])
         return alignment
 
-    def _compare(self, alignment: _Alignment, element: Element, old: Signature, new: Signature, at: int) -> bool:
+    def _compare(self, alignment: _Alignment, element: Element, old: Signature, new: Signature, position: int) -> bool:
         """Return whether a message is a known one with other results, or with more or fewer blocks."""
         if new[: len(old)] == old:
-            alignment.extended.append((at, len(old) - 1))
+            alignment.extended.append((position, len(old) - 1))
         elif strip_results(new) == strip_results(old):
             alignment.cleared += [str(part[1]) for part, old_part in zip(new, old, strict=True) if part != old_part]
         elif 1 < len(new) < len(old) and set(new) <= set(old):
@@ -215,8 +215,8 @@ class Conversation:
             del self.items[alignment.item_count :], self._elements[alignment.item_count :]
         for number, element, signature in alignment.changed:
             self._elements[number], self.items[number].signature = element, signature
-        for at, skip in alignment.extended:
-            self._place(step, elements[at], skip)
+        for position, skip in alignment.extended:
+            self._place(step, elements[position], skip)
             self.items[-1].signature = ()  # it is compared with the message that it is part of
         for element in elements[alignment.element_count :]:
             self._place(step, element)
@@ -233,18 +233,18 @@ class Conversation:
         for number in reversed(range(len(self.items))):
             items_by_signature.setdefault(self.sign(number), []).append(self.items[number])
         items: list[Item | None] = []
-        for at, element in enumerate(elements):
-            matches = items_by_signature.get(sign_element(self.shape, element, -1)) if at != summary else None
+        for position, element in enumerate(elements):
+            matches = items_by_signature.get(sign_element(self.shape, element, -1)) if position != summary else None
             items.append(matches.pop() if matches and matches[-1].signature else None)
-        last_known = max((at for at, each in enumerate(items) if each), default=-1)
-        new_numbers = [at for at, each in enumerate(items) if each is None]
-        group = [at for at in new_numbers if at < last_known] or new_numbers[:1]
+        last_known = max((position for position, each in enumerate(items) if each), default=-1)
+        new_numbers = [position for position, each in enumerate(items) if each is None]
+        group = [position for position in new_numbers if position < last_known] or new_numbers[:1]
         if group:  # messages between known ones are one record, so that their order is known
             place = len(self.places)
-            self.places.append(Place(step.exchange, tuple(copy_element(elements[at]) for at in group)))
-            for number, at in enumerate(group):
-                items[at] = Item(place, f"{place}.{number}" if number else str(place))
-        step.order = tuple(None if at in group else each.key for at, each in enumerate(items) if each)
+            self.places.append(Place(step.exchange, tuple(copy_element(elements[position]) for position in group)))
+            for number, position in enumerate(group):
+                items[position] = Item(place, f"{place}.{number}" if number else str(place))
+        step.order = tuple(None if position in group else each.key for position, each in enumerate(items) if each)
         step.summary = group.index(summary) if summary in group else -1
         self.items, self._elements = [], []
         for element, item in zip(elements, items, strict=True):
@@ -310,31 +310,25 @@ class RequestLog:
     def _choose(self, exchange: Exchange, request: Request) -> tuple[Conversation, _Alignment, Summary | None]:
         """Return the conversation to which a request belongs, their comparison, and the summary of a new context."""
         elements = request.elements[request.lead :]
-        base, base_alignment = None, _Alignment()
+        run = [conversation for conversation in self.conversations if conversation.group == exchange.group]
         candidates = [
-            each
-            for each in self.conversations
-            if each.group == exchange.group
-            and each.api is request.api
-            and (each.source == exchange.source or not (each.source and exchange.source))
+            owner
+            for owner in run
+            if owner.api is request.api and (owner.source == exchange.source or not (owner.source and exchange.source))
         ]
-        for each in candidates:
-            alignment = each.align(elements)
+        base, base_alignment = None, _Alignment()
+        for owner in candidates:
+            alignment = owner.align(elements)
             if alignment.item_count and (base is None or alignment.element_count >= base_alignment.element_count):
-                base, base_alignment = each, alignment
+                base, base_alignment = owner, alignment
         if base and base_alignment.item_count == len(base.items):
             return base, base_alignment, None
-        side_probes = {
-            probe
-            for each in self.conversations
-            if each.group == exchange.group and not each.has_tools
-            for step in each.steps
-            for probe in step.probes
-        }
+        side_steps = [step for conversation in run if not conversation.has_tools for step in conversation.steps]
+        side_probes = {probe for step in side_steps for probe in step.probes}
         matched_count = base_alignment.element_count
-        has_nothing_new = matched_count == len(elements)  # nothing new: maybe the same summary once more
-        owners = [base] if base else [each for each in candidates if each.has_tools] or candidates
-        for owner in sorted(owners, key=lambda each: -each.time):
+        has_nothing_new = matched_count == len(elements)  # maybe it is the same summary once more
+        owners = [base] if base else [owner for owner in candidates if owner.has_tools] or candidates
+        for owner in sorted(owners, key=lambda owner: -owner.time):
             probes = {*owner.steps[-1].probes, *([] if has_nothing_new else side_probes)}
             if summary := _find_summary(owner, elements, 0 if has_nothing_new else matched_count, probes):
                 return owner, owner.align(elements), summary
@@ -371,8 +365,12 @@ class RequestLog:
 
     def count_others(self, group: str) -> int:
         """Return the number of requests of a run that belong to no session."""
-        all_requests = sum(len(each.exchanges) for each in self.conversations if each.group == group)
-        return all_requests - sum(len(each.exchanges) for each in self.list_by_id().values() if each.group == group)
+        all_requests = sum(
+            len(conversation.exchanges) for conversation in self.conversations if conversation.group == group
+        )
+        return all_requests - sum(
+            len(conversation.exchanges) for conversation in self.list_by_id().values() if conversation.group == group
+        )
 
 
 def _find_summary(
@@ -390,7 +388,6 @@ def _find_summary(
 
 
 def _read_texts(conversation: Conversation, element: Element) -> list[str]:
-    """Return the texts of a message; none if it cannot be parsed."""
     try:
         message = find_message(conversation.shape.parse(decode_element(element), -1))
     except (ValueError, TypeError, KeyError, AttributeError):

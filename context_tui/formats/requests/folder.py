@@ -117,8 +117,8 @@ class RequestFolder:
     def _find_session_file(self, group: str) -> Path | None:
         name = f"{group}.jsonl"
         nearby = (self.path / name, self.path.absolute().parent / name)
-        projects = (Path(each.path) / name for each in list_entries(find_projects_folder(os.environ)))
-        return next((each for each in (*nearby, *projects) if group and each.is_file()), None)
+        projects = (Path(entry.path) / name for entry in list_entries(find_projects_folder(os.environ)))
+        return next((path for path in (*nearby, *projects) if group and path.is_file()), None)
 
     def _read_index(
         self, requests: dict[str, _File], responses: dict[str, _File]

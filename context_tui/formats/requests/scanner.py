@@ -181,7 +181,6 @@ class RequestContent:
         return group_records(*parts)
 
     def _mark_injected(self, parsed: ParsedRecord) -> RecordCase:
-        """Mark the texts of a user message that nobody typed."""
         if isinstance(parsed, RecordGroup):
             raise ValueError("several messages in one")
         if not isinstance(parsed, MessageRecord) or parsed.role != Role.USER or parsed.is_injected:

@@ -27,7 +27,7 @@ _IMPORT_LOCK = RLock()
 
 @dataclass(frozen=True)
 class BrokenPlugin:
-    """Entry point or file that is not used: its name, its package (empty for a file), and the reason, in one line."""
+    """Plug-in that cannot be used: its name, its package (empty for a file), and the reason, in one line."""
 
     name: str
     package: str
@@ -224,15 +224,15 @@ class Guard:
 
 
 def format_renames(instance: object, renames: Mapping[str, str]) -> str:
-    """Return the members that a package defines under their old names, as words; empty for none.
+    """Describe the members that a package defines under their old names; empty if there are none.
 
     Args:
         renames: new names by old ones.
     """
     classes = [each for each in type(instance).__mro__ if not each.__module__.startswith("context_tui.")]
     defined = {name for each in classes for name in vars(each)}
-    old = [name for name in renames if name in defined and renames[name] not in defined]
-    return ", ".join(f"rename {name} to {renames[name]}" for name in old)
+    old_names = [name for name in renames if name in defined and renames[name] not in defined]
+    return ", ".join(f"rename {name} to {renames[name]}" for name in old_names)
 
 
 def _import_instance(path: str) -> Any:

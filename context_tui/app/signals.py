@@ -14,7 +14,7 @@ GRACE_S = 2.0
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal that ends the process; handled wherever ``KeyboardInterrupt`` is."""
+    """Raised by a signal that ends the process; handled wherever ``KeyboardInterrupt`` is."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signal.Signals(signum).name)

@@ -142,7 +142,7 @@ def _apply_in_place(session: Session, options: argparse.Namespace) -> int:
 
 
 def _write_summary(plan: Plan, options: argparse.Namespace) -> WrittenSummary:
-    """Write the summary, after reporting on stderr what is about to be sent."""
+    """Write the summary; report on stderr first if anything is sent."""
     prepared = prepare_summary(plan, mask_secrets=options.mask_secrets)
     summarizer = choose_summarizer(plan, options.summarizer, options.model, options.base_url)
     for line in format_notice(summarizer, prepared):
@@ -175,7 +175,7 @@ def build_report(
 
     Args:
         tokens_after: estimated tokens after the plan.
-        result: the export; None where nothing had to be done.
+        result: the export; None if the plan changes nothing.
     """
     check = result.check if result else check_message_pairs(session.messages_in(plan.context))
     return {
@@ -208,7 +208,7 @@ _ORPHAN_FIELDS = ("kind", "message", "block", "call_id")
 
 
 def print_report(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:
-    """Print the result, actual or with ``--dry-run`` prospective, as text."""
+    """Print the result as text; with ``--dry-run``, the result that an export would have."""
     tokens, check, summary = report["tokens"], report["check"], report["summary"]
     print_line(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
     print_line(f"next request: {format_request(request)}")

@@ -28,8 +28,8 @@ from context_tui.session.session import SessionInfo
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Open a session in the inspector, or a picker where none or several are named."""
-    parser = build_parser("", "Open a session in the inspector, or a picker where none or several are named.")
+    """Open a session in the inspector, or a picker if none or several are named."""
+    parser = build_parser("", "Open a session in the inspector, or a picker if none or several are named.")
     add = parser.add_argument
     add("sessions", nargs="*", type=parse_name, metavar="SESSION")
     add("--window", type=parse_tokens, metavar="N")
@@ -120,7 +120,7 @@ def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:
 
 
 def _reopen_keyboard() -> None:
-    """Read keys from the terminal, as standard input was the session."""
+    """Make the terminal standard input again: the session was read from it."""
     try:
         handle = os.open("/dev/tty", os.O_RDWR)
     except OSError:

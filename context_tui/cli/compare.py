@@ -1,4 +1,4 @@
-"""`context-tui compare`: compare summarizers by the facts of one head that survive in each summary."""
+"""`context-tui compare`: compare summarizers by the facts of the replaced messages that survive in each summary."""
 
 from __future__ import annotations
 
@@ -157,8 +157,8 @@ def _read_prompt(path: str) -> str:
             data = file.read(MAX_PROMPT_BYTES + 1)
         text = data.decode()
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise PlanError(f"{path}: the prompt cannot be read ({why}); name a text file") from None
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise PlanError(f"{path}: the prompt cannot be read ({reason}); name a text file") from None
     if not text.strip() or len(data) > MAX_PROMPT_BYTES:
         raise PlanError(f"{path}: a prompt is 1 to {MAX_PROMPT_BYTES:,} bytes of text; name another file")
     return text
@@ -173,9 +173,9 @@ def build_report(session: Session, comparison: Comparison) -> dict[str, Any]:
     ``reason`` is set only if nothing would change; there are then no facts and no summarizers. ``points`` are the
     messages before which a compaction happens, and ``facts_per_kind`` is a limit. A fact is ``shown`` if the request to
     a model contains it: a policy may truncate results first. The facts of a round are in the order of ``facts``;
-    ``again`` means that the fact also occurs in a message after the first head. ``estimated`` and ``request_tokens``
-    are bytes/4; ``output`` and ``input`` are reported by the server, or null. ``cost`` is in US dollars at the list
-    price of the model that answered, and null if the price or the number of tokens is unknown.
+    ``again`` means that the fact also occurs in a message after those of the first head. ``estimated`` and
+    ``request_tokens`` are bytes/4; ``output`` and ``input`` are reported by the server, or null. ``cost`` is in US
+    dollars at the list price of the model that answered, and null if the price or the number of tokens is unknown.
     """
     plan, head = comparison.plan, comparison.plan.summarised_message_numbers
     return {
@@ -272,8 +272,8 @@ def print_report(session: Session, comparison: Comparison) -> None:
     """Print the comparison as text."""
     plan = comparison.plan
     head = len(plan.summarised_message_numbers)
-    before = "the end" if plan.context.at == len(session) else f"message {plan.context.at:,}"
-    print_line(f"{session.info.path}   {plan.policy} before {before}")
+    point = "the end" if plan.context.at == len(session) else f"message {plan.context.at:,}"
+    print_line(f"{session.info.path}   {plan.policy} before {point}")
     print_line(
         f"head: {format_count(head, 'message')}, estimated {comparison.head_tokens:,} tokens, "
         f"{format_count(len(comparison.facts), 'fact')}"
@@ -317,14 +317,14 @@ def _format_preserved(comparison: Comparison, compaction: ComparisonRound | None
 
 
 def _build_summary_row(run: ContenderRun) -> tuple[object, ...]:
-    first = run.rounds[0]
-    summary = first.summary
+    first_round = run.rounds[0]
+    summary = first_round.summary
     if summary is None:
         return run.name, "failed", "", "", "", ""
     reported = summary.usage.output_tokens if summary.model else ""
-    cost = "unknown" if first.cost is None else f"${first.cost.usd:.4f}" if first.cost.usd else "none"
-    failed = ", ".join(each.label for each in first.checks if not each.ok)
-    return run.name, estimate_summary_tokens(first), reported, f"{summary.seconds:.1f}", cost, failed or "none"
+    cost = "unknown" if first_round.cost is None else f"${first_round.cost.usd:.4f}" if first_round.cost.usd else "none"
+    problems = ", ".join(each.label for each in first_round.checks if not each.ok)
+    return run.name, estimate_summary_tokens(first_round), reported, f"{summary.seconds:.1f}", cost, problems or "none"
 
 
 def _build_decay_row(comparison: Comparison, place: int) -> tuple[object, ...]:

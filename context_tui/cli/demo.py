@@ -14,7 +14,7 @@ SAMPLE = "coding-session"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Open the sample, or print its report where there is no terminal."""
+    """Open the sample; without a terminal, print its report."""
     parser = build_parser(
         "demo", "Open the inspector on a bundled sample session, where microcompaction and full compaction both fire."
     )

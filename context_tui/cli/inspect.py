@@ -119,7 +119,7 @@ def format_status_line(session: Session, at: int | None = None) -> str:
 
 
 def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
-    """Return the compactions of a session by kind and place, which cheaply reveals a new one."""
+    """Return kind and place of each recorded compaction, to detect a new one."""
     silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
     return {*((each.kind, each.message) for each in session.facts.compactions), *silent}
 
@@ -282,9 +282,9 @@ def _build_error_report(errors: ErrorStats | None) -> dict[str, float] | None:
 def _build_drop_reports(
     session: Session, at: int, compactions: Sequence[RecordedCompaction], uses: UseIndex | None
 ) -> list[dict[str, Any]]:
-    """Report drops of the recorded context, unlogged or explained by a recorded microcompaction.
+    """Report the drops of the recorded context.
 
-    An unlogged drop that cleared results is a silent one of the *compactions*; the cleared results are inferred.
+    A drop without a record that cleared results is one of the *compactions*; its cleared results are inferred.
     """
     silent = [each for each in compactions if each.kind == "silent"]
     sides = {each.message: _build_sides_report(each, uses) for each in silent} if uses else {}
@@ -304,7 +304,7 @@ def _build_drop_reports(
 
 
 def _build_compaction_report(compaction: RecordedCompaction, uses: UseIndex | None) -> dict[str, Any]:
-    """Report a logged compaction: the size in the runtime before it, and the recorded size after it."""
+    """Report a logged compaction: the size that the agent computed before it, and the recorded size after it."""
     record = compaction.event
     assert isinstance(record, Compaction)
     return {
@@ -359,11 +359,10 @@ def _build_return_report(compaction: RecordedCompaction, reused: ReusedBlock) ->
 def build_timeline(
     session: Session, in_context: frozenset[int], sizes: TokenTable | None = None
 ) -> list[dict[str, Any]]:
-    """Build the timeline: every message with its turn (1-based; 0 before the first) and its blocks; tokens by
-    ``bytes/4`` or *sizes*.
+    """Build the timeline: every message with its turn (1-based; 0 before the first) and its blocks.
 
-    Each call to the model has its recorded size and the size that each runtime would have computed: defect by
-    baseline and delta, agent-sdk by the input tokens of the last reply.
+    Tokens are by ``bytes/4`` or *sizes*. Each model call has its recorded size, and the size that each runtime would
+    have computed: defect by baseline and delta, agent-sdk by the input tokens of the last reply.
     """
     facts, turn, entries = session.facts, 0, []
     recorded = {message: usage.context for message, usage in zip(facts.request_message, facts.requests, strict=True)}
@@ -449,8 +448,8 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     _print_sides([*report["compactions"], *report["drops"]])
     for c in report["compactions"]:
         if c["preserved_missing"]:
-            missing = format_count(c["preserved_missing"], "record")
-            print_line(f"  not in the file: {missing} kept by the compaction at message {c['message']:,}")
+            missing_count = format_count(c["preserved_missing"], "record")
+            print_line(f"  not in the file: {missing_count} kept by the compaction at message {c['message']:,}")
     if len(report["epochs"]) > 1:
         starts = ", ".join(f"{e['message']:,} ({e['cause']})" for e in report["epochs"])
         print_line()
@@ -538,7 +537,7 @@ def _format_factor(value: float | None, name: str) -> str:
 
 
 def _format_recorded_cell(entry: dict[str, Any]) -> object:
-    """Format the recorded size at a message, with the drop where it fell."""
+    """Format the recorded size at a message, followed by its drop."""
     recorded, dropped = entry["recorded_tokens"], entry["dropped_tokens"]
     if recorded is None:
         return ""
@@ -559,8 +558,8 @@ def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, .
         (about["context_window"], "window", _format_window_source(about)),
     ]
     if fit and fit["cause"]:
-        off = (fit["expected"] - fit["recorded"]) / fit["recorded"]
-        rows.append((fit["expected"], f"expected, {off:+.0%} off", fit["cause"]))
+        error = (fit["expected"] - fit["recorded"]) / fit["recorded"]
+        rows.append((fit["expected"], f"expected, {error:+.0%} off", fit["cause"]))
     return rows
 
 

@@ -65,7 +65,7 @@ def add_policy_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_policies_options(parser: argparse.ArgumentParser, policy_help: str, values: str, values_help: str) -> None:
-    """Add -P and -p, where each -p belongs to the -P before it: ``policies`` are names, each with its assignments."""
+    """Add -P and -p, which set ``policies``: names, each with the assignments of the -p after it."""
     parser.add_argument(
         "-P", "--policy", dest="policies", action=_PolicyAction, type=parse_name, metavar="POLICY", help=policy_help
     )

@@ -33,7 +33,7 @@ def print_notice(text: str, about: str = "context-tui") -> None:
 
 
 def pick_fields(value: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return these attributes of a value by name, in this order, for a JSON object."""
+    """Return the named attributes of a value, in this order."""
     return {name: getattr(value, name) for name in names}
 
 

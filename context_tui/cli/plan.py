@@ -131,9 +131,9 @@ def format_request(request: NextRequest) -> str:
     """Format the next request, without and with the plan, and its components."""
     size = request.current_size
     sign = "" if request.source_before is SizeSource.RECORDED else "~"
-    change, more = f"{_format_percent(request.saved_share)} less", request.tokens_after - request.tokens_before
-    if more > 0 and request.tokens_before:
-        change = f"{_format_percent(more / request.tokens_before)} more"
+    change, added_tokens = f"{_format_percent(request.saved_share)} less", request.tokens_after - request.tokens_before
+    if added_tokens > 0 and request.tokens_before:
+        change = f"{_format_percent(added_tokens / request.tokens_before)} more"
     sizes = f"{sign}{request.tokens_before:,} -> ~{request.tokens_after:,} tokens, {change}"
     parts = "" if size.recorded is None else f"{size.recorded:,} recorded + "
     since = "" if size.recorded is None else " since"
@@ -150,7 +150,7 @@ def _format_percent(share: float) -> str:
 
 
 def _find_message_number(plan: Plan, position: int) -> int:
-    """Return the message number at a position; past the last message, the one before which the plan was made."""
+    """Return the number of the message at a position; past the end, that of the plan's point."""
     return plan.context.order[position] if position < len(plan.context) else plan.context.at
 
 
@@ -165,8 +165,8 @@ def print_report(session: Session, plan: Plan) -> None:
     print_line(f"{'would fire' if plan.trigger.fires else 'would not fire'}: {plan.trigger.reason}")
     policy = find_policy(plan.policy)
     if policy.phases and not plan.trigger.fires:
-        first = find_first_firing(session, policy, plan.params)  # type: ignore[arg-type]
-        print_line("never fires in this session" if first is None else f"first fires before message {first:,}")
+        message = find_first_firing(session, policy, plan.params)  # type: ignore[arg-type]
+        print_line("never fires in this session" if message is None else f"first fires before message {message:,}")
     if not plan.has_changes:
         return
     waiting_policies = [step.policy for step in plan.steps or (plan,) if not step.trigger.fires]

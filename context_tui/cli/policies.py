@@ -98,7 +98,7 @@ def _build_policy_report(policy: Policy) -> dict[str, Any]:
 
 
 def _get_spec(policy: Policy) -> PolicySpec | None:
-    """Return the TOML that a policy is made of; None where it is a class."""
+    """Return the parsed TOML of a policy; None for a Python class."""
     spec = getattr(policy, "spec", None)
     return cast("PolicySpec", spec) if spec is not None else None
 

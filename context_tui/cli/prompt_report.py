@@ -1,4 +1,4 @@
-"""Beginning of a request in `context-tui inspect`: system prompt, tools, MCP servers and injected texts."""
+"""Start of each request in `context-tui inspect`: system prompt, tools, MCP servers and injected texts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MCP_START = "mcp__"
 def build_prompt_report(session: Session, context: Context, table: TokenTable | None) -> dict[str, Any]:
     """Report the parts of the system prompt and the tools, as far as the file has them, and the injected texts.
 
-    Injected texts are read where the file holds whole requests.
+    Injected texts are only read if the file holds whole requests.
     """
     shares, facts = measure_prompt(context, table), session.facts
     return {
@@ -58,7 +58,7 @@ def _build_injected_report(session: Session, context: Context, table: TokenTable
 
 
 def print_prompt_report(session: Session, report: dict[str, Any], measure: str) -> None:
-    """Print the parts of the prompt, or how to record them where the file has none."""
+    """Print the parts of the prompt, or how to record them if the file has none."""
     system, tools, injected = report["system"], report["tools"], report["injected"]
     parts = [(make_visible(each["part"]), each["tokens"]) for each in system]
     print_table(f"system prompt ({measure})", ("part", "tokens"), parts)

@@ -104,7 +104,7 @@ def _parse_policy(name: str, texts: Sequence[str]) -> tuple[Policy, Params]:
 def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyBacktest]) -> dict[str, Any]:
     """Build the replays as JSON-ready data (schema ``context-tui.replay/1``)."""
     session, recording = lab.session, lab.recording
-    most = max(recording.calibrations, key=lambda result: result.requests, default=None)
+    main_calibration = max(recording.calibrations, key=lambda result: result.requests, default=None)
     return {
         "schema": "context-tui.replay/1",
         "session": build_session_name(session),
@@ -115,7 +115,7 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
             {"message": call.message, "recorded": size, "window": window.tokens}
             for call, size, window in zip(recording.calls, recording.recorded_sizes, recording.windows, strict=True)
         ],
-        "calibration": build_calibration_report(most) if most else None,
+        "calibration": build_calibration_report(main_calibration) if main_calibration else None,
         "calibrations": [build_calibration_report(result) for result in recording.calibrations],
         "scaled": {model: scale._asdict() for model, scale in recording.scales.items()},
         "backtest": [

@@ -114,7 +114,7 @@ def _find_entries(paths: Sequence[str]) -> list[SessionEntry]:
 
 
 def _filter_entries(entries: Sequence[SessionEntry], options: Any, reader: OverviewReader) -> list[SessionEntry]:
-    """Filter entries by the options, reading the start of a file where its name is not enough."""
+    """Filter entries by the options, reading the start of a file if its name is not enough."""
     matches = [entry for entry in entries if options.agent in (None, entry.agent) or not entry.agent]
     if options.here or options.project or (options.agent and not all(entry.agent for entry in matches)):
         matches = [reader.read_place(entry) for entry in matches]
@@ -217,7 +217,7 @@ def _print_rows(rows: Sequence[SessionRow]) -> None:
     for row in rows:
         info, overview = row.entry.info, row.overview
         title = " ".join((row.title or ("cannot be read" if overview.problem else "")).split())
-        mark = "└ " if row.parent else ""
+        branch_sign = "└ " if row.parent else ""
         lines.append(
             (
                 format_age(now - info.time) if info.time else "",
@@ -230,7 +230,7 @@ def _print_rows(rows: Sequence[SessionRow]) -> None:
                 if overview.tokens is None or not overview.window
                 else format_percent(overview.tokens / overview.window),
                 "" if overview.compactions is None else str(overview.compactions),
-                mark + (title if len(title) <= MAX_TITLE_WIDTH else f"{title[: MAX_TITLE_WIDTH - 1]}…"),
+                branch_sign + (title if len(title) <= MAX_TITLE_WIDTH else f"{title[: MAX_TITLE_WIDTH - 1]}…"),
                 make_visible(row.entry.spec),
             )
         )

@@ -160,8 +160,8 @@ def _build_settings(
     grids += [[_parse_setting(gate.old_setting), _parse_setting(gate.new_setting)]] if gate else []
     for name, texts in policies:
         policy, saved_values = resolve_policy(name)
-        start = build_setting(policy, build_params(policy, saved_values))
-        grids += [[start], build_grid(policy, format_assignments(resolve_policy(name, texts)[1]))]
+        start_setting = build_setting(policy, build_params(policy, saved_values))
+        grids += [[start_setting], build_grid(policy, format_assignments(resolve_policy(name, texts)[1]))]
     return merge_grids(grids)
 
 
@@ -188,7 +188,7 @@ def _read_gate(path: Path) -> Gate:
 
 
 def _check_outputs(options: argparse.Namespace, sources: Sequence[SweepSource]) -> None:
-    """Refuse outputs that would overwrite input or anything else by accident."""
+    """Refuse outputs that would overwrite a session, or an existing file without --force."""
     input_paths = {os.path.realpath(source.info.path) for source in sources}
     for path in (options.output, options.csv, options.parquet):
         if path is None:
@@ -211,15 +211,15 @@ def _run_sweep(
     journal: SweepJournal | None,
     options: argparse.Namespace,
 ) -> Sweep:
-    """Run the sweep, adding rows that exist already. On an interrupt, finished rows are saved and reported."""
+    """Sweep what has no row yet. On an interrupt, the finished rows are saved and counted."""
     known_rows = journal.rows if journal is not None else {}
     rows, unread, tasks = list[SweepRow](), list[UnreadSession](), list[SweepTask]()
     for source in sources:
         keys = [(source.name, each.name) for each in settings]
-        missing = [number for number, key in enumerate(keys) if key not in known_rows]
+        missing_numbers = [number for number, key in enumerate(keys) if key not in known_rows]
         rows += [known_rows[key] for key in keys if key in known_rows]
-        if missing:
-            tasks.append(SweepTask(source, missing))
+        if missing_numbers:
+            tasks.append(SweepTask(source, missing_numbers))
     if rows:
         print_notice(
             f"{format_count(len(rows), 'row')} of {options.output} still valid; "
@@ -364,8 +364,8 @@ def print_report(sweep: Sweep) -> None:
     print_line(f"{counts[0]} over {counts[1]}; {unread or 'all sessions were read'}")
     order, points = sweep.dominance.frontier, sweep.dominance.points
     dominated = sorted((name for name in points if name not in order), key=lambda name: -points[name].saved)
-    first = [sweep.current, *([sweep.dominance.best] if sweep.dominance.best else [])]
-    names = [name for name in dict.fromkeys([*first, *order, *dominated]) if name in points]
+    leading_names = [sweep.current, *([sweep.dominance.best] if sweep.dominance.best else [])]
+    names = [name for name in dict.fromkeys([*leading_names, *order, *dominated]) if name in points]
     numbers = {name: number for number, name in enumerate(names, 1)}
     has_regret = all(each.drops.tokens_used_later is not None for each in sweep.totals.values())
     has_price = all(each.cost is not None for each in sweep.totals.values())
@@ -428,13 +428,13 @@ def _build_setting_row(
     sweep: Sweep, totals: Totals, numbers: Mapping[str, int], has_regret: bool, has_price: bool
 ) -> list[object]:
     name, standing = totals.setting, sweep.dominance
-    mark = (">" if name == sweep.current else "") + ("*" if name in standing.frontier else "")
+    signs = (">" if name == sweep.current else "") + ("*" if name in standing.frontier else "")
     regret = totals.drops.tokens_used_later if has_regret else totals.drops.tokens_dropped
     tokens = format_saved_tokens(totals.saved, total=totals.without)
     extra = totals.cost.cost - totals.cost.without if totals.cost else 0.0
     cost = [format_extra_cost(extra, sweep.cost_unit)] if has_price else []
     sizes = [tokens, regret, totals.firings, totals.peak, totals.overflows]
-    return [mark, numbers[name], format_setting(sweep, name), *sizes, *cost, _format_rank(sweep, name, numbers)]
+    return [signs, numbers[name], format_setting(sweep, name), *sizes, *cost, _format_rank(sweep, name, numbers)]
 
 
 def _format_rank(sweep: Sweep, name: str, numbers: Mapping[str, int]) -> str:

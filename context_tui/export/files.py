@@ -123,16 +123,14 @@ def _write_temporary(form: Format | None, session: Session, temporary: Path, out
 
 
 def is_copied(session: Session, format_name: str) -> bool:
-    """Return whether *session* is written as the records it was read from: nothing was applied, and the format is its
-    own.
-    """
+    """Return whether an export copies the records of *session*: to its own format, and without an applied plan."""
     if session.origin or format_name != session.info.format:
         return False
     return get_format(format_name).can_copy(session)
 
 
 def _copy_records(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult | None:
-    """Copy a session record by record; return None if it must be rewritten.
+    """Copy a session record by record; return None if it must be written again from its messages.
 
     Raises:
         ExportError: the copy does not read back the same.
@@ -151,7 +149,7 @@ def _copy_records(form: Format, session: Session, temporary: Path, out: Path) ->
 
 
 def _find_difference(session: Session, written: Session) -> str:
-    """Describe how a copy differs from *session*; empty where it begins with the same."""
+    """Describe how a copy differs from *session*; empty if it begins with the same messages."""
     facts, written_facts, common = session.facts, written.facts, len(session)
     if len(written) > common:
         common -= 1  # what follows may belong to the last message
@@ -186,7 +184,7 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
     """Write the context at the end of a session.
 
     Raises:
-        ExportError: there is nothing to write, or something of it would be missing.
+        ExportError: there is nothing to write, or the file would lack content without saying so.
     """
     exportable = build_exportable(
         session, _read_messages(session), form.unsupported_reason if form.is_request else None
@@ -227,8 +225,8 @@ def _refuse_unpaired(check: PairCheck, name: str) -> None:
 
 
 def _build_empty_error(losses: Losses) -> ExportError:
-    why = f" ({'; '.join(losses.lines)})" if losses.lines else ""
-    return ExportError(f"no messages to write{why}; choose another point or policy")
+    reason = f" ({'; '.join(losses.lines)})" if losses.lines else ""
+    return ExportError(f"no messages to write{reason}; choose another point or policy")
 
 
 def _format_lost_usage(session: Session, written: Session) -> list[str]:
@@ -311,8 +309,8 @@ def _read_file_mode(path: Path) -> int:
 
 
 def _build_write_error(path: Path, error: Exception) -> ExportError:
-    why = getattr(error, "strerror", None) or error
-    return ExportError(f"{path}: cannot be written: {why}; nothing was written; name a file elsewhere")
+    reason = getattr(error, "strerror", None) or error
+    return ExportError(f"{path}: cannot be written: {reason}; nothing was written; name a file elsewhere")
 
 
 def _is_same_file(source: Path, out: Path) -> bool:

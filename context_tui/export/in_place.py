@@ -1,4 +1,4 @@
-"""Apply a plan to the session's own file, as its agent would: after a backup, all or nothing."""
+"""Apply a plan to the session's own file, as its agent would: all of it or nothing, and after a backup."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def apply_in_place(session: Session, plan: Plan) -> ExportResult:
     except UnreadableSession as error:
         raise ExportError(str(error)) from None
     except OSError as error:
-        why = error.strerror or error
-        raise ExportError(f"{session.info.path}: cannot be changed: {why}; nothing was changed") from None
+        reason = error.strerror or error
+        raise ExportError(f"{session.info.path}: cannot be changed: {reason}; nothing was changed") from None
     pair_check = check_pairs(session, messages, {})  # after the change, since it reads the file
     return ExportResult(Path(session.info.path), session.info.format, [], check=pair_check, backup=backup)

@@ -90,11 +90,11 @@ def build_exportable(
         history, sources, notes = repair_minimally(kept_messages, summaries)
         sources = [_map_source(source, selections) for source in sources]
         if notes:  # results that became text release their images
-            remaining = [_select_blocks(message, unsupported_reason, losses) for message in history]
-            history = [_keep_blocks(message, numbers) for message, numbers in zip(history, remaining, strict=True)]
+            selected = [_select_blocks(message, unsupported_reason, losses) for message in history]
+            history = [_keep_blocks(message, numbers) for message, numbers in zip(history, selected, strict=True)]
             sources = [
                 MessageSource(s.message, [s.blocks[n] for n in numbers])
-                for s, numbers in zip(sources, remaining, strict=True)
+                for s, numbers in zip(sources, selected, strict=True)
             ]
         _note_history_end(history, losses)
     else:
@@ -134,13 +134,13 @@ def _select_blocks(message: Message, unsupported_reason: UnsupportedReason, loss
 
 
 def _keep_blocks(message: Message, numbers: list[int]) -> Message:
-    """Return the message with only these blocks; the same object if these are all."""
+    """Return the message with only these blocks; the same object if it has no others."""
     content = message["content"]
     return message if len(numbers) == len(content) else {**message, "content": [content[n] for n in numbers]}
 
 
 def _map_source(source: MessageSource, selected: list[list[int]]) -> MessageSource:
-    """Map a source in messages with selected blocks to one in the whole messages."""
+    """Map the place of a block among the selected blocks to its place in the whole message."""
     return MessageSource(
         source.message, [p and BlockPosition(p.message, selected[p.message][p.block]) for p in source.blocks]
     )
@@ -152,7 +152,7 @@ def _get_block(messages: list[Message], place: BlockPosition) -> dict[str, Any]:
 
 
 def _note_history_end(history: list[Message], losses: Losses) -> None:
-    """Add a note if a provider would not accept or would continue the end of a history."""
+    """Add a note if a provider would refuse the last message, or would continue it."""
     if history and history[-1]["role"] == "assistant":
         pending = any(block.get("type") == "tool_use" for block in history[-1]["content"])
         losses.add_note(ENDS_WITH_PENDING_CALLS if pending else ENDS_WITH_ASSISTANT)

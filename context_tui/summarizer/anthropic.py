@@ -75,7 +75,7 @@ class AnthropicDecoder(Decoder):
         self.complete = True
 
     def _decode_block(self, piece: dict[str, Any], index: int) -> Iterator[ReplyEvent]:
-        """Decode a block, its start, or a delta: text is yielded, thinking counted, the rest ignored."""
+        """Yield the text of a block, of its start or of a delta, and the length of thinking; ignore everything else."""
         match piece.get("type"):
             case "text" | "text_delta":
                 yield from self._build_text(piece.get("text"), index)

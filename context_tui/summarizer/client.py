@@ -146,13 +146,13 @@ async def summarize_with_fallback(
             return replace(summary, notes=(*map(str, failures), *summary.notes))
     if not failures:
         raise SummarizerError("no model to ask; choose a summarizer")
-    last = failures[-1]
+    last_failure = failures[-1]
     text = " | then: ".join(str(failure) for failure in failures)
-    raise CallFailed(last.kind, text, last.partial)
+    raise CallFailed(last_failure.kind, text, last_failure.partial)
 
 
 async def _decode_events(response: httpx.Response, decoder: Decoder) -> AsyncGenerator[ReplyEvent, None]:
-    """Decode the body until the reply ends, even if the stream does not."""
+    """Decode the body until the reply ends, even if the connection stays open."""
     size = 0
     page = "text/html" in response.headers.get("content-type", "")
     async for chunk in response.aiter_bytes():
@@ -220,7 +220,7 @@ def open_client(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) 
 
 
 def build_transport_failure(error: Exception, endpoint: Endpoint, has_response: bool) -> CallFailed:
-    """Convert an exception of httpx to a failure; *has_response* means that a response had begun."""
+    """Convert an exception of httpx to a failure; *has_response*: a response had begun."""
     host, message = endpoint.host, endpoint.redact(str(error))
     if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
         reason = f"{endpoint.destination} did not accept a connection within {CONNECT_TIMEOUT:.0f} s"

@@ -209,7 +209,7 @@ class ContenderRun:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of summarizers on the same head.
+    """Comparison of summarizers on the same head: the messages that one plan replaces.
 
     Attributes:
         plan: plan of the first compaction.

@@ -81,7 +81,7 @@ class Decoder(ABC):
 
     Attributes:
         complete: the end of the reply was seen.
-        ended: reading may stop; the rest of the stream is irrelevant.
+        ended: nothing more of the stream has to be read.
         api: name of the API that this decodes.
     """
 
@@ -121,7 +121,7 @@ class Decoder(ABC):
         if self._whole is not None:
             events += self._decode_body(bytes(self._whole))
         else:
-            events += self._decode_events(self._parser.finish(), last=True)
+            events += self._decode_events(self._parser.finish(), is_final=True)
         if self._half:
             events.append(TextDelta("\ufffd"))
             self._half = ""
@@ -138,7 +138,7 @@ class Decoder(ABC):
     def _decode_reply(self, data: dict[str, Any]) -> Iterator[ReplyEvent]:
         """Decode a complete reply, from a server that does not stream."""
 
-    def _decode_events(self, received: Iterable[ServerSentEvent], last: bool = False) -> Iterator[ReplyEvent]:
+    def _decode_events(self, received: Iterable[ServerSentEvent], is_final: bool = False) -> Iterator[ReplyEvent]:
         for event in received:
             if self.ended:
                 return
@@ -148,7 +148,7 @@ class Decoder(ABC):
             try:
                 data = loads(event.data)
             except ValueError:
-                if last:
+                if is_final:
                     return  # truncated by the end of the stream
                 yield self._build_failure("malformed", "", event.data)
                 return

@@ -1,4 +1,4 @@
-"""Failures of a model endpoint, each as one line: what, where, remedy.
+"""Failures of a model endpoint, each as one line: problem, place, remedy.
 
 Error bodies of real servers come in five shapes (an ``error`` object, with or without an enclosing ``type``, an
 ``error`` string, plain text, empty), and the shape is independent of the API that was called.

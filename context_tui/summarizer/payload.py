@@ -104,8 +104,8 @@ class _Masker:
 
 
 def _is_image(text: str) -> bool:
-    start = text.find(";base64,", 0, 100) + 8 if text.startswith("data:") else 0
-    return text.startswith(_IMAGE_PREFIXES, start) and _BASE64.fullmatch(text, start) is not None
+    data_start = text.find(";base64,", 0, 100) + 8 if text.startswith("data:") else 0
+    return text.startswith(_IMAGE_PREFIXES, data_start) and _BASE64.fullmatch(text, data_start) is not None
 
 
 def build_payload(endpoint: Endpoint, request: SummaryRequest, limit_field: str = "") -> bytes:

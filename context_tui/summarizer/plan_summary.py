@@ -148,8 +148,9 @@ def choose_summarizer(
     environ: Mapping[str, str] | None = None,
     config: Path | None = None,
 ) -> Summarizer:
-    """Build the summarizer from flags, environment and configuration; with the session's model if the policy falls back
-    to it.
+    """Build the summarizer from flags, environment and configuration.
+
+    If the policy falls back to the session's model, that model is the last endpoint.
 
     Raises:
         SummarizerError: the kind is unknown, or a setting is invalid.

@@ -83,7 +83,7 @@ def _find_matches(text: str) -> Iterator[_SecretMatch]:
 
 
 def _lowercase(text: str) -> str:
-    """Convert to lower case without moving characters: several times faster to search than ignoring case."""
+    """Convert to lower case, with every character at its old position; faster to search than ignoring case."""
     lower = text.lower()
     return lower if len(lower) == len(text) else re.sub("[A-Z]+", lambda match: match[0].lower(), text)
 
@@ -106,7 +106,7 @@ def _resolve_escapes(text: str) -> tuple[str, Callable[[int], int]]:
     if "\\" not in text:
         return text, int
     parts: list[str] = []
-    after: list[int] = [0]  # positions in the new text after each resolved escape
+    resolved_ends: list[int] = [0]  # positions in the new text after each resolved escape
     shifts: list[int] = [0]
     end = length = 0
     for match in _ESCAPE.finditer(text):
@@ -116,10 +116,10 @@ def _resolve_escapes(text: str) -> tuple[str, Callable[[int], int]]:
         parts.append(_ESCAPED_CHARS.get(letter, letter) if letter else chr(int(code, 16)))
         length += start - end + 1
         end = match.end()
-        after.append(length)
+        resolved_ends.append(length)
         shifts.append(end - length)
     parts.append(text[end:])
-    return "".join(parts), lambda place: place + shifts[bisect_right(after, place) - 1]
+    return "".join(parts), lambda place: place + shifts[bisect_right(resolved_ends, place) - 1]
 
 
 # -- Assignments
@@ -282,8 +282,8 @@ def _find_in_commands(text: str, lower: str) -> Iterator[_SecretMatch]:
     """Find passwords in commands and their configuration, without an assignment sign."""
     if any(caller in lower for caller in _HTTP_CLIENTS):
         for match in _USER_OPTION.finditer(text):
-            before = _read_line_before(text, match.start())
-            if any(caller in before for caller in _HTTP_CLIENTS) and not _HARMLESS_VALUE.fullmatch(match[2]):
+            line_before = _read_line_before(text, match.start())
+            if any(caller in line_before for caller in _HTTP_CLIENTS) and not _HARMLESS_VALUE.fullmatch(match[2]):
                 yield "password", *match.span(2)
     if "--" in text:
         for match in _SECRET_OPTION.finditer(text):

@@ -80,9 +80,9 @@ def parse_call(block: dict[str, Any]) -> AnsweredCall:
 
 
 def _parse_command(arguments: dict[str, Any]) -> str:
-    """Return the command line; of a list, the script passed to the shell, else the joined words."""
+    """Return the command line of a call. From a list: the script passed to a shell, or else the joined words."""
     command = arguments.get("command") or arguments.get("cmd") or arguments.get("script") or ""
     if isinstance(command, list):
-        words = [str(word) for word in command]
-        return words[-1] if len(words) > 2 and words[1].startswith("-") and words[1].endswith("c") else " ".join(words)
+        argv = [str(word) for word in command]
+        return argv[-1] if len(argv) > 2 and argv[1].startswith("-") and argv[1].endswith("c") else " ".join(argv)
     return command if isinstance(command, str) else ""

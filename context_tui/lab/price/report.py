@@ -108,8 +108,8 @@ def build_advice(priced: ReplayPrice) -> list[Advice]:
 def compute_break_even_clearing(firing: FiringPrice, write: float, read: float) -> int:
     """Return the tokens that a firing in a warm cache would have to clear to pay with its remaining calls.
 
-    What stands after the first change is either cleared or written again: with L tokens there, n calls, and prices w
-    and r, ``(w - r) (L - C) + summarizer = n r C``.
+    Of the L tokens after the first change, C are cleared and the others written again. With n calls left and the
+    prices w to write and r to read, the firing breaks even at ``(w - r) (L - C) + summarizer = n r C``.
     """
     tokens = firing.behind + firing.cleared
     return ceil(((write - read) * tokens + firing.summarizer) / (firing.calls_left * read + write - read))
@@ -139,7 +139,7 @@ def _advise_clear_at_least(
 
 
 def _advise_waiting(priced: ReplayPrice, unprofitable: list[FiringPrice]) -> Advice | None:
-    """Advise to clear once the cache has expired, where that costs nothing extra and happens in this session."""
+    """Advise to clear when the cache has expired, if that happens in this session."""
     if not priced.cold_calls:
         return None
     ttl_seconds = max(usage.ttl_ms for usage in priced.cache_usage) // 1000 or 300
@@ -161,7 +161,7 @@ def _advise_waiting(priced: ReplayPrice, unprofitable: list[FiringPrice]) -> Adv
 
 
 def _advise_batching(priced: ReplayPrice, warm: list[WarmFiring]) -> Advice | None:
-    """Advise to merge clearings that were followed by the next one before they broke even."""
+    """Advise to merge clearings if the next one came before they broke even."""
     soon = [(*pair, pair[0].next_change) for pair in warm if pair[0].next_change and not pair[0].summarizer]
     early = [
         (firing, (write - read) * firing.behind - read * firing.cleared * calls, calls)

@@ -99,7 +99,7 @@ class Fact:
         quote: the line around it there, truncated.
         parts: the parts to match: components of a path, the name of an identifier, digits and unit of a number, or
             the words of an error or a constraint.
-        required_parts: number of parts that must match: the last ones of a path, any in one sentence for words.
+        required_parts: number of parts that must match: the last ones of a path, or any words of one sentence.
         negated: whether a constraint forbids something, so that the matching sentence must do so too.
     """
 
@@ -225,11 +225,11 @@ def _build_fact(kind: FactKind, key: Any, each: _Occurrences, required_parts: in
     return Fact(kind, each.text, *place, len(each.messages), quote, parts, required_parts, negated)
 
 
-def quote_line(text: str, at: int) -> str:
-    """Quote the line of *text* around offset *at*: white space collapsed, at most ``MAX_QUOTE_CHARS`` characters."""
-    begin = max(text.rfind("\n", max(at - MAX_QUOTE_CHARS // 2, 0), at) + 1, at - MAX_QUOTE_CHARS // 2, 0)
-    end = text.find("\n", at)
-    return " ".join(text[begin : min(len(text) if end < 0 else end, begin + MAX_QUOTE_CHARS)].split())
+def quote_line(text: str, offset: int) -> str:
+    """Quote the line of *text* around *offset*: white space collapsed, at most ``MAX_QUOTE_CHARS`` characters."""
+    lowest = max(offset - MAX_QUOTE_CHARS // 2, 0)
+    start = max(text.rfind("\n", lowest, offset) + 1, lowest)
+    return " ".join(text[start : start + MAX_QUOTE_CHARS].partition("\n")[0].split())
 
 
 # Constraints
@@ -269,27 +269,27 @@ def _find_constraints(piece: TextPiece) -> Iterator[_FactMatch]:
 
 
 def _strip_injected(text: str) -> str:
-    parts, at, open_ended = list[str](), 0, set[str]()
+    parts, kept_start, open_ended = list[str](), 0, set[str]()
     for match in _INJECTED.finditer(text):
-        if match.start() < at or match[1] in open_ended:
+        if match.start() < kept_start or match[1] in open_ended:
             continue
-        end = text.find(f"</{match[1]}>", match.end())
-        if end < 0:
+        closing_tag = text.find(f"</{match[1]}>", match.end())
+        if closing_tag < 0:
             open_ended.add(match[1])
             continue
-        parts.append(text[at : match.start()])
-        at = end + len(match[1]) + 3
-    return " ".join([*parts, text[at:]]) if parts else text
+        parts.append(text[kept_start : match.start()])
+        kept_start = closing_tag + len(match[1]) + 3
+    return " ".join([*parts, text[kept_start:]]) if parts else text
 
 
 def _strip_code(text: str) -> str:
     lines, fence = list[str](), ""
     for line in text.splitlines():
-        mark = line.lstrip()[:3]
+        line_start = line.lstrip()[:3]
         if fence:
-            fence = "" if mark == fence else fence
-        elif mark in ("```", "~~~"):
-            fence = mark
+            fence = "" if line_start == fence else fence
+        elif line_start in ("```", "~~~"):
+            fence = line_start
             lines.append("")
         else:
             lines.append(line)
@@ -395,8 +395,8 @@ _SYSTEM_FOLDERS = ("/dev/", "/proc/", "/usr/bin/", "/bin/")
 
 def _find_paths(piece: TextPiece) -> Iterator[_FactMatch]:
     for match in PATH_PATTERN.finditer(blank_matches(piece.text, URL_PATTERN)):
-        path, before = match[0].rstrip("."), piece.text[max(match.start() - 1, 0) : match.start()]
-        if before not in _TRUNCATED_ENDINGS and not path.startswith(_SYSTEM_FOLDERS) and split_path(path):
+        path, previous_char = match[0].rstrip("."), piece.text[max(match.start() - 1, 0) : match.start()]
+        if previous_char not in _TRUNCATED_ENDINGS and not path.startswith(_SYSTEM_FOLDERS) and split_path(path):
             yield split_path(path), path, match.start()
 
 

@@ -172,9 +172,9 @@ def _find_unknown(texts: Any, history: str) -> list[str]:
 
 
 def _check_smaller(summary: str, history: str) -> SummaryCheck:
-    before, after = bytes_to_tokens(utf8_len(history)), bytes_to_tokens(utf8_len(summary))
-    detail = f"about {after} of {before} tokens"
-    return SummaryCheck("smaller", after < before, "warning", detail)
+    history_tokens, summary_tokens = bytes_to_tokens(utf8_len(history)), bytes_to_tokens(utf8_len(summary))
+    detail = f"about {summary_tokens} of {history_tokens} tokens"
+    return SummaryCheck("smaller", summary_tokens < history_tokens, "warning", detail)
 
 
 def _format_list(texts: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""A policy's settings as the native configuration of its agent: which file, which key, which value."""
+"""A policy's settings as the native configuration of its agent: file, key and value."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
         PlanError: the policy's settings make no sense.
     """
     policy, params, window = POLICIES[lane.policy], lane.params, lane.view.session.window
-    own = build_agent_settings(lane.policy, params, window)
-    if own is None and find_nested_field(policy) and (steps := policy.steps(params)):
+    settings = build_agent_settings(lane.policy, params, window)
+    if settings is None and find_nested_field(policy) and (steps := policy.steps(params)):
         return [
             (format_policy_label(step.name, values), build_agent_settings(step.name, values, window))
             for step, values in steps
         ]
-    return [(lane.label, own)]
+    return [(lane.label, settings)]
 
 
 def format_configuration(lane: Lane) -> str:
@@ -48,13 +48,13 @@ def format_configuration(lane: Lane) -> str:
         configurations = list_configurations(lane)
     except PlanError as error:
         return f"# {error}\n"
-    for label, own in configurations:
+    for label, settings in configurations:
         lines.append(f"# {label}")
-        if own and own.settings:
+        if settings and settings.settings:
             lines.append(f"#   for a window of {window.tokens:,} tokens ({window.source})")
-        elif own:
+        elif settings:
             lines.append("#   nothing is configurable: these values are hard-coded in the agent")
-        lines += [format_agent_settings(own), ""]
+        lines += [format_agent_settings(settings), ""]
     return "\n".join([*lines, f"# {SOURCES_NOTE}"]) + "\n"
 
 

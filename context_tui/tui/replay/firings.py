@@ -28,7 +28,7 @@ from context_tui.tui.widgets.text_screen import TextScreen
 
 
 def build_firing_parts(comparison: Comparison) -> Iterator[TextPart]:
-    """Yield the policies one under the other, each with its numbers and its firings; sizes are in tokens."""
+    """Yield each policy with its totals and its firings; sizes are in tokens."""
     result = next((lane.result for lane in comparison.lanes if lane.result), None)
     if result is not None:
         calls, baseline = pluralize(comparison.call_count, "call"), BASELINE_NAMES[comparison.recorded_mode]
@@ -103,5 +103,5 @@ class FiringsScreen(TextScreen[InspectorCommand | None]):
         self.app.push_screen(RegretsScreen(self._controller, self._comparison, all_firings=True), leave)
 
     def action_jump(self, step: int) -> None:
-        """Scroll to the next policy, or the one before."""
+        """Scroll to the next or previous policy."""
         self.query_one(ReadingPane).jump_to_heading(step)

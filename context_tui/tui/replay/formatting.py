@@ -94,7 +94,7 @@ def format_header(comparison: Comparison, progress: float, width: int) -> list[R
 
 
 def format_backtest(comparison: Comparison, width: int) -> str:
-    """Format at how many recorded full compactions the agent's own policy fires; empty if none can be tested."""
+    """Count the recorded full compactions at which the agent's own policy fires; empty if none can be tested."""
     for backtest in comparison.backtests:
         testable = [each for each in backtest.results if each.testable and each.kind == "full"]
         if testable:
@@ -171,8 +171,9 @@ def count_compactions(comparison: Comparison) -> int:
 
 
 def format_never_fires(comparison: Comparison) -> str:
-    """Explain why a policy never fires, perhaps because recorded compactions come first; one at the start of the file
-    does not count.
+    """Explain why a policy never fires.
+
+    Recorded compactions may come first; one at the start of the file does not count.
     """
     lane, replay = comparison.selected_lane, comparison.replay
     later_events = (event for call, events in comparison.context_events.items() if call for event in events)
@@ -181,8 +182,8 @@ def format_never_fires(comparison: Comparison) -> str:
     # The policy may act at the end of the recording, where no call follows.
     plan = lane.view.plan
     fires_at_end = plan is not None and lane.view.at is None and plan.trigger.fires and plan.has_changes
-    end = "; it would fire after the last call" if fires_at_end else ""
-    return f"{lane.policy} {format_never_fired(replay.nearest_miss if replay else None)}{remedy}{end}"
+    end_text = "; it would fire after the last call" if fires_at_end else ""
+    return f"{lane.policy} {format_never_fired(replay.nearest_miss if replay else None)}{remedy}{end_text}"
 
 
 def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]]:
@@ -194,13 +195,15 @@ def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]
     if not calls:
         return [[(line, MUTED)] for line in wrap_text(format_never_fires(comparison), width)]
     messages = {firing.call: firing.message for firing in replay.firings}
-    place = bisect_right(calls, call)
-    last, following = "has not fired yet", "does not fire again"
-    if place:
-        last = f"last fired before #{messages[calls[place - 1]]:,}, {pluralize(call - calls[place - 1], 'call')} ago"
-    if place < len(calls):
-        following = f"fires next before #{messages[calls[place]]:,}, in {pluralize(calls[place] - call, 'call')}"
-    return [[(shorten_at_word(f"{last}   {following}", width), MUTED)]]
+    index = bisect_right(calls, call)
+    last_text, next_text = "has not fired yet", "does not fire again"
+    if index:
+        last_text = (
+            f"last fired before #{messages[calls[index - 1]]:,}, {pluralize(call - calls[index - 1], 'call')} ago"
+        )
+    if index < len(calls):
+        next_text = f"fires next before #{messages[calls[index]]:,}, in {pluralize(calls[index] - call, 'call')}"
+    return [[(shorten_at_word(f"{last_text}   {next_text}", width), MUTED)]]
 
 
 def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:
@@ -303,7 +306,7 @@ ACTION_OUTCOMES = {"clear": "cleared", "truncate": "truncated", "drop": "dropped
 
 
 def find_largest_items(firing: Firing, count: int = MAX_ITEM_LINES) -> list[FiringItem]:
-    """Return the largest items that a firing removed, the largest first."""
+    """Return the *count* largest items that a firing removed, the largest first."""
     plan = firing.plan
     facts, order = plan.context.facts, plan.context.order
     items = [
@@ -349,7 +352,7 @@ def _format_lane_share(result: LaneResult, full: bool = True) -> str:
 
 
 def _format_cost(result: LaneResult, full: bool) -> str:
-    """Format how much less or more the policy costs than no policy; in full, with its cost."""
+    """Format how much cheaper or dearer the policy is than no policy; in full, with its cost."""
     if result.study is None:
         return "…"
     price = result.study.price

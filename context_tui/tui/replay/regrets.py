@@ -98,11 +98,11 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Show what is known, once the panes have a size."""
+        """Show the regrets that are already known, once the panes have a size."""
         self.call_after_refresh(self.update_regrets)
 
     def update_regrets(self) -> None:
-        """Show the regrets as soon as they are known, and handle the keys pressed before."""
+        """Show the regrets once they are known, and handle the keys that were pressed before."""
         study = self._study
         if self.case_selection is None and study is not None:
             self.case_selection = regret_cases.select_cases(study, self.call)
@@ -288,7 +288,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @when_ready
     def action_inspect(self) -> None:
-        """Go to the message of the selected side in the inspector, as of the firing or the use."""
+        """Open the message of the selected side in the inspector, at the point of the firing or of the use."""
         selection, comparison = self.case_selection, self.comparison
         if not selection:
             return

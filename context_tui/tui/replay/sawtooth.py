@@ -150,7 +150,7 @@ def _list_rules(sawtooth: Sawtooth, scale: ChartScale) -> list[tuple[int, str]]:
 
 
 def _draw_rule(canvas: Canvas, tops: Sequence[int], y: int, value: str, name: str) -> None:
-    """Draw a line behind the blocks and through the shade, with its name where it covers neither."""
+    """Draw a horizontal line behind the blocks and through the shade, with its name in a free place."""
     style = BOLD if name == THRESHOLD_LABEL else MUTED
     glyphs = [canvas.get_glyph(GUTTER + x, y) if top > y else "" for x, top in enumerate(tops)]
     is_free = [glyph == " " for glyph in glyphs]

@@ -185,7 +185,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         return lines[:height]
 
     def on_mount(self) -> None:
-        """Show what is there, and start to compute the rest."""
+        """Draw the screen, and start to compute the missing results."""
         self.draw()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -201,7 +201,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self._start_next_task()
 
     def draw_results(self) -> None:
-        """Draw what a replay changes, on a regrets screen above too."""
+        """Draw everything that depends on a replay, also on a regrets screen above."""
         for screen in self.app.screen_stack:
             if isinstance(screen, RegretsScreen) and screen.is_mounted:
                 screen.update_regrets()
@@ -246,7 +246,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     # Computing
 
     def _start_next_task(self) -> None:
-        """Start the most urgent task, unless the running one may still be shown."""
+        """Start the most urgent task, unless the result of the running one is still needed."""
         comparison, running = self.comparison, self._running_task
         if comparison.recording is None:
             if not self._is_preparing:
@@ -302,8 +302,8 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.post_message(RecordingPrepared(recording))
 
     def _run_replay(self, task: ReplayTask, job: ThreadJob) -> None:
-        comparison, start, calls = self.comparison, time.monotonic(), 0
-        posted_at, recording = start, comparison.recording
+        comparison, started_at, calls = self.comparison, time.monotonic(), 0
+        posted_at, recording = started_at, comparison.recording
         if recording is None:
             return
 
@@ -314,7 +314,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             if now - posted_at > PROGRESS_INTERVAL_S:
                 posted_at = now
                 self.post_message(ReplayProgress(calls / len(recording.calls)))
-            if now - start > FIRST_SLICE_S:
+            if now - started_at > FIRST_SLICE_S:
                 job.checkpoint()
 
         policy, state = POLICIES[task.key.policy], task.lane.view.runtime_state
@@ -361,7 +361,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @when_ready
     def action_move(self, calls: int) -> None:
-        """Move the cursor by so many calls."""
+        """Move the cursor by *calls* calls."""
         self.comparison.move_cursor(calls)
         self.draw_cursor()
 
@@ -396,7 +396,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @on(ChartsView.ThresholdDragged)
     def _set_dragged_threshold(self, event: ChartsView.ThresholdDragged) -> None:
-        """Set the parameter that moves the threshold to where it was dragged."""
+        """Set the parameter behind a threshold, so that the threshold moves to the mouse."""
         if event.is_first:
             if event.threshold.number != self.comparison.selected_number:
                 self.comparison.select_lane(event.threshold.number)
@@ -544,11 +544,11 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self._dismiss_to_inspector(self.comparison.inspector_point)
 
     def action_back(self) -> None:
-        """Back to the inspector, with the selected policy and its settings."""
+        """Go back to the inspector, with the selected policy and its settings."""
         self._dismiss_to_inspector(None)
 
     def action_leave(self) -> None:
-        """Back to the inspector, which stays as it was."""
+        """Go back to the inspector, without changes."""
         self.dismiss(None)
 
     def _dismiss_to_inspector(self, point: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Settings common to all replays of the replay screen, and the parameter behind a threshold that is dragged."""
+"""Settings common to all replays of the replay screen, and dragging of thresholds."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class ThresholdDrag:
         return scale.clamp(round((first + best) * grain, 2))
 
     def _rank_control(self, control: Parameter, step: int) -> tuple[int, bool, bool]:
-        """Rank a parameter: the number of directions in which it moves a threshold, whether it is set or a share."""
+        """Rank a parameter by the directions in which it moves a threshold, and by whether it is set or a share."""
         value = get_value(self._policy, self._params, control.name)
         threshold, scale = self._compute_threshold(control, value, step), control.scale
         neighbors = []

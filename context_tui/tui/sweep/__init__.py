@@ -1,4 +1,4 @@
-"""Sweep of many settings along the recording: which are undominated, as a table and a plot, and how to adopt one."""
+"""Sweep of many settings along the recording: a table, a plot with the Pareto front, and adopting a setting."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def build_screen(controller: Controller) -> SweepScreen:
 def build_comparison_screen(
     controller: Controller, comparison: Comparison, adopt: AdoptSetting | None = None
 ) -> SweepScreen:
-    """Return the sweep screen for the selected policy of a comparison; *adopt* is by default to change that policy.
+    """Return the sweep screen for the selected policy of a comparison.
+
+    Args:
+        adopt: adopts the chosen setting; by default it changes the selected policy.
 
     Raises:
         PlanError: the policy cannot be replayed, or its settings make no sense.
@@ -60,7 +63,7 @@ def build_comparison_screen(
 
 
 def build_sessions_screen(sweep: Sweep, command: str, options: InspectorOptions) -> SweepScreen:
-    """Return the screen of a sweep over sessions, made by the command line *command*."""
+    """Return the screen of a sweep over sessions that the command line *command* has run."""
     from context_tui.tui.sweep.board import SweepBoard
     from context_tui.tui.sweep.screen import SweepScreen
 

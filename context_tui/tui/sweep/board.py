@@ -33,7 +33,7 @@ MAX_PARAMETER_COLUMNS = 4
 
 @dataclass(eq=False)
 class SweepRowCache:
-    """Rows of a session by the name of their setting, and the data that they share; None until computed."""
+    """Rows of a session by setting, and the sweep of the session that measures them; None until it is prepared."""
 
     session: Session
     options: SweepOptions
@@ -95,7 +95,7 @@ class SweepFindings:
 
     @cached_property
     def cost_digits(self) -> int:
-        """Number of decimals at which costs of this size differ."""
+        """Number of decimals with which the costs can be told apart."""
         return 2 if max((abs(compute_extra_cost(each)) for each in self.totals.values()), default=0.0) >= 1 else 4
 
 
@@ -271,7 +271,7 @@ class SweepBoard:
             self.cursor = current.name
 
     def move_cursor(self, steps: int) -> None:
-        """Move the cursor by so many settings of the list."""
+        """Move the cursor by *steps* settings."""
         self.move_to_index(self.cursor_index + steps)
 
     def move_to_index(self, index: int) -> None:

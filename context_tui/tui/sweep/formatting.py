@@ -137,8 +137,9 @@ def format_legend(board: SweepBoard, width: int) -> list[Run]:
 
 
 def format_setting(board: SweepBoard, width: int) -> Iterator[list[Run]]:
-    """Yield the setting under the cursor, the most important lines first: its rank, its numbers, its changes from the
-    current one, its native configuration.
+    """Yield the setting under the cursor, the most important lines first.
+
+    The lines are its rank, its numbers, its changes from the current setting, and its native configuration.
     """
     name = board.cursor
     totals, setting = board.totals.get(name), board.settings_by_name.get(name)
@@ -241,8 +242,9 @@ def _format_difference(number: int) -> str:
 
 
 def compute_changes(old: SweepSetting, new: SweepSetting) -> list[tuple[str, object, object]]:
-    """Return the parameters in which two settings of a policy differ, with both values; ``POLICY.KEY`` for nested
-    policies.
+    """Return the parameters in which two settings of a policy differ, with both values.
+
+    Parameters of nested policies are named ``POLICY.KEY``.
     """
     old_values, new_values = _collect_changed_values(old), _collect_changed_values(new)
     changes = []

@@ -1,4 +1,4 @@
-"""Propose the grid that a sweep begins with, and parse a typed one.
+"""Propose the first grid of a sweep, and parse a typed one.
 
 A grid is a line such as ``keep_recent_turns=1..8 min_clear_tokens=256,512,1024``, with values in the form of
 ``sweep -p``. A word without ``=`` names another policy, whose values follow.
@@ -158,7 +158,7 @@ def _list_values(parameter: Parameter, current: Number, count: int) -> list[Numb
 
 
 def _build_ladder(parameter: Parameter, center: Number, count: int) -> tuple[list[Number], int]:
-    """Build the values to try around one, ascending, and the place of that one among them."""
+    """Build ascending values around *center*, and the index of *center* among them."""
     scale = parameter.scale or build_scale(0, 1, None, 1, "")
     if parameter.ratio:
         values = _list_shares(float(center))

@@ -64,7 +64,7 @@ class MeasuringRun(NamedTuple):
 
     number: int
     settings: Sequence[SweepSetting]
-    like: Sweep
+    template: Sweep
     rows: dict[str, SweepRow]
 
 
@@ -104,7 +104,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     # Drawing
 
     def compose(self) -> ComposeResult:
-        """Header, grid, status, table and plot, the setting under the cursor, limits, footer."""
+        """Yield header, grid, status, table and plot, the setting under the cursor, limits, footer."""
         board = self.board
         yield LinesPane(lambda width, _: [formatting.format_header(board, width)], id="sweep-header")
         if board.is_live:
@@ -153,7 +153,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         return list(formatting.format_setting(self.board, width))[:height]
 
     def on_mount(self) -> None:
-        """Show what is known, and start to measure the rest."""
+        """Draw the known rows, and start to measure the others."""
         self.draw()
         self._start_measuring()
         self.call_after_refresh(self._center_cursor)
@@ -176,7 +176,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self._draw_titles()
 
     def draw_cursor(self) -> None:
-        """Draw what depends on the cursor."""
+        """Draw everything that depends on the cursor."""
         self._reveal_cursor()
         for name in ("#sweep-table", "#sweep-plot", "#sweep-words"):
             self.query_one(name).refresh()
@@ -206,23 +206,23 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     # Measuring
 
     def _start_measuring(self) -> None:
-        """Measure the missing settings, in place of what is being measured."""
-        cache, missing = self.board.row_cache, self.board.missing_settings
+        """Measure the missing settings; a run that is still measuring is cancelled."""
+        cache, missing_settings = self.board.row_cache, self.board.missing_settings
         self._run_number += 1
-        self.is_measuring = bool(missing) and not self.is_stopped
+        self.is_measuring = bool(missing_settings) and not self.is_stopped
         if self.is_measuring and cache is not None:
             # The rows are copied, as the cache is updated while they are extended.
-            run = MeasuringRun(self._run_number, missing, self.board.sweep, dict(cache.rows))
+            run = MeasuringRun(self._run_number, missing_settings, self.board.sweep, dict(cache.rows))
             start_work(self, "sweep", "sweep the settings", partial(self._measure_settings, cache, run))
 
     def _measure_settings(self, cache: SweepRowCache, run: MeasuringRun, job: ThreadJob) -> None:
-        """Measure settings; the totals and the dominance are computed here too, as there may be thousands of rows."""
+        """Measure settings, and compute totals and dominance: with thousands of rows, too slow for the event loop."""
         new_rows = list[SweepRow]()
 
         def post_rows(*, is_done: bool = False, error: str = "") -> None:
             nonlocal new_rows
             run.rows.update((row.setting, row) for row in new_rows)
-            sweep = build_partial_sweep(run.like.settings, run.rows, run.like)
+            sweep = build_partial_sweep(run.template.settings, run.rows, run.template)
             _ = sweep.totals, sweep.dominance
             job.checkpoint()
             self.post_message(RowsMeasured(new_rows, sweep, run.number, is_done, error))
@@ -237,10 +237,10 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
                 posted_at, interval = time.monotonic(), UPDATE_INTERVAL_S
                 for row in sweep_settings(cache.session_sweep, run.settings, job.checkpoint):
                     new_rows.append(row)
-                    if (start := time.monotonic()) - posted_at > interval:
+                    if (started_at := time.monotonic()) - posted_at > interval:
                         post_rows()
                         posted_at = time.monotonic()
-                        interval = max(UPDATE_INTERVAL_S, UPDATE_COST_FACTOR * (posted_at - start))
+                        interval = max(UPDATE_INTERVAL_S, UPDATE_COST_FACTOR * (posted_at - started_at))
             except PlanError as error:
                 post_rows(is_done=True, error=str(error))
             else:
@@ -390,9 +390,9 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     def action_copy_native(self) -> None:
         """Copy the setting as its agent's own configuration."""
-        own = self.board.build_native(self.board.settings_by_name[self.board.cursor])
-        if own and own.settings:
-            self.app.copy_to_clipboard(format_agent_settings(own))
+        settings = self.board.build_native(self.board.settings_by_name[self.board.cursor])
+        if settings and settings.settings:
+            self.app.copy_to_clipboard(format_agent_settings(settings))
         else:
             notify_briefly(self, "No agent configuration is known for this setting; y copies the command")
 

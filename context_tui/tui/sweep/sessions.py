@@ -40,7 +40,7 @@ FULL_NAME_CELLS = 30
 
 
 def sort_sessions(rows: Sequence[SweepRow], order: str) -> list[tuple[SweepRow, Totals]]:
-    """Return the sessions with their totals, those with the largest numbers of an order first."""
+    """Return the sessions with their totals, sorted by *order*, the largest first."""
     key = next(each.key for each in SORT_ORDERS if each.name == order)
     totals = [(row, compute_totals([row], row.cost.unit if row.cost else "")) for row in rows]
     return sorted(totals, key=lambda each: -key(each[1]))
@@ -118,7 +118,7 @@ class SessionsScreen(Screen[None]):
         self.session_rows = sort_sessions(self._rows, self.order)
 
     def compose(self) -> ComposeResult:
-        """Return a header, the sessions, limits, footer."""
+        """Yield header, sessions, limits, footer."""
         yield LinesPane(self._draw_header, id="sessions-header")
         yield ClickableLines(self._draw_lines, id="sweep-sessions")
         yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], id="sessions-limits")

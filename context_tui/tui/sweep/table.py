@@ -1,4 +1,4 @@
-"""Lay out and format the table of settings, only the lines in sight."""
+"""Layout and lines of the table of settings; only visible lines are formatted."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def compute_layout(board: SweepBoard, width: int) -> TableLayout:
 
 
 def _measure_names(board: SweepBoard) -> tuple[int, int]:
-    """Return the cells that settings need at least, and those for their full names."""
+    """Return the minimum width of the settings, and the width of their full names."""
     if board.parameter_columns:
         sizes = _measure_values(board)
         return sum(value_cells + 2 for _, value_cells, _ in sizes), sum(full_cells + 2 for _, _, full_cells in sizes)
@@ -150,7 +150,7 @@ def _measure_names(board: SweepBoard) -> tuple[int, int]:
 
 
 def _measure_values(board: SweepBoard) -> list[tuple[str, int, int]]:
-    """Return the parameters with a column, with the cells for their values, and those for their names too."""
+    """Return the parameters with a column, each with the width of its values, and that of values and name."""
     sizes = []
     for name, longest in board.parameter_columns.items():
         value_cells = min(max(MIN_VALUE_CELLS, longest), MAX_VALUE_CELLS)
@@ -159,7 +159,7 @@ def _measure_values(board: SweepBoard) -> list[tuple[str, int, int]]:
 
 
 def _fit_value_columns(board: SweepBoard, room: int) -> list[tuple[str, int]]:
-    """Return the parameters with a column, and its cells: as wide as the name if there is room."""
+    """Return the parameters with a column, and its width: as wide as the name if there is room."""
     sizes, max_cells = _measure_values(board), MAX_VALUE_CELLS
     while (
         max_cells > MIN_VALUE_CELLS

@@ -46,10 +46,8 @@ MAX_FACTS_SHOWN = 40
 """Maximum number of lost facts in the text; JSON lists all facts."""
 
 MAX_FACT_WIDTH = 72
-"""Maximum characters of a fact in the text."""
 
 MAX_PROMPT_BYTES = 256 * 1024
-"""Maximum size of a prompt file in bytes."""
 
 ABOUT = """\
 Let two or more summarizers summarise the same head, the messages that a policy would drop, and show
@@ -147,11 +145,7 @@ def _parse_contender_option(text: str) -> Contender:
 
 
 def _read_prompt(path: str) -> str:
-    """Read a prompt file.
-
-    Raises:
-        PlanError: the file cannot be read, is empty, too large or not text.
-    """
+    """Read a prompt file."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(MAX_PROMPT_BYTES + 1)

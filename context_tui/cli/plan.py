@@ -28,7 +28,6 @@ from context_tui.policies.trigger_points import find_first_firing
 from context_tui.session.session import Session
 
 MAX_EDITS_SHOWN = 40
-"""Maximum number of edits in the text; JSON lists all."""
 
 _OPTION_NAMES = {
     "at": "--at",

@@ -55,7 +55,6 @@ from context_tui.text.numbers import format_cost, format_count, format_extra_cos
 from context_tui.text.sanitize import make_visible
 
 MAX_FIRINGS_SHOWN = 40
-"""Maximum number of firings of a policy in the text; JSON lists all."""
 
 
 def run(arguments: Sequence[str]) -> int:

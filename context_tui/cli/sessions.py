@@ -29,9 +29,7 @@ from context_tui.text.numbers import format_age, format_bytes, format_count, for
 from context_tui.text.sanitize import make_visible
 
 DEFAULT_LIMIT = 50
-"""Default number of listed sessions."""
 MAX_TITLE_WIDTH = 48
-"""Maximum characters of a title in the table."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
 MAX_ROWS_SHOWN = 30
-"""Maximum number of settings, and of projects, in the text; JSON lists all."""
 MAX_DEFAULTS_SHOWN = 4
 """Maximum number of swept parameters for which a row of defaults shows the values."""
 MAX_REPORTED = 5

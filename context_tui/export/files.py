@@ -27,7 +27,6 @@ from context_tui.text.private_files import is_temporary, move_new, private_folde
 from context_tui.tokens.context_index import index_context
 
 MAX_NAME_BYTES = 255
-"""Limit of file names in common file systems, in bytes."""
 
 
 class ExportError(Error):
@@ -105,11 +104,7 @@ def try_export(session: Session, format_name: str) -> ExportResult:
 
 
 def _find_writable_format(format_name: str) -> Format | None:
-    """Return the format to write; None for Markdown.
-
-    Raises:
-        Error: the format is unknown, or read-only.
-    """
+    """Return the format to write; None for Markdown."""
     form = None if format_name == MARKDOWN else get_format(format_name)
     if form is not None and not form.writable:
         raise ExportError(f"format {form.name!r} cannot be written; available: {', '.join(list_export_formats())}")
@@ -130,11 +125,7 @@ def is_copied(session: Session, format_name: str) -> bool:
 
 
 def _copy_records(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult | None:
-    """Copy a session record by record; return None if it must be written again from its messages.
-
-    Raises:
-        ExportError: the copy does not read back the same.
-    """
+    """Copy a session record by record; return None if it must be written again from its messages."""
     notes = form.copy(session, temporary) if is_copied(session, form.name) else None
     if notes is None:
         return None
@@ -181,11 +172,7 @@ def _collect_compactions(facts: Facts, before: int) -> list[tuple[Any, ...]]:
 
 
 def _write_context(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult:
-    """Write the context at the end of a session.
-
-    Raises:
-        ExportError: there is nothing to write, or the file would lack content without saying so.
-    """
+    """Write the context at the end of a session."""
     exportable = build_exportable(
         session, _read_messages(session), form.unsupported_reason if form.is_request else None
     )
@@ -204,11 +191,7 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
 
 
 def _write_markdown(session: Session, temporary: Path, out: Path) -> ExportResult:
-    """Write the context at the end of a session as a page of Markdown.
-
-    Raises:
-        ExportError: there is nothing to write.
-    """
+    """Write the context at the end of a session as a page of Markdown."""
     messages = _read_messages(session)
     if not any(message["content"] for message in messages):
         raise _build_empty_error(Losses())
@@ -295,11 +278,7 @@ def check_output_path(session: Session, out: Path, force: bool = False) -> None:
 
 
 def _read_file_mode(path: Path) -> int:
-    """Return the mode of a file; 0 if it does not exist.
-
-    Raises:
-        ExportError: the path cannot be examined: a folder is unreadable, or a name too long.
-    """
+    """Return the mode of a file; 0 if it does not exist."""
     try:
         return os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -323,11 +302,7 @@ def _is_same_file(source: Path, out: Path) -> bool:
 
 
 def _read_messages(session: Session) -> list[Message]:
-    """Read the messages of a session, and check that their sizes are unchanged since it was opened.
-
-    Raises:
-        ExportError: the recorded messages have changed; a file that has only grown is accepted.
-    """
+    """Read the messages of a session; raise an error if their sizes have changed since it was opened."""
     changed = _build_changed_error(session)
     context = session.context_at()
     try:
@@ -342,11 +317,7 @@ def _read_messages(session: Session) -> list[Message]:
 
 
 def _check_input(session: Session) -> None:
-    """Check that the data read from the input is unchanged.
-
-    Raises:
-        ExportError: it has changed, or the file is unreadable.
-    """
+    """Raise an error if the data read from the input has changed."""
     try:
         same = find_recording(session).content.is_unchanged()
     except UnreadableSession as error:
@@ -364,11 +335,7 @@ def _collect_block_sizes(facts: Facts, message: int) -> list[tuple[int, int]]:
 
 
 def _read_back(form: Format, path: Path) -> Session:
-    """Read the written file back with the reader of its format.
-
-    Raises:
-        ExportError: the file cannot be read.
-    """
+    """Read the written file back with the reader of its format."""
     try:
         detect_format(path)  # it must be recognizable without naming the format
         infos = form.list_sessions(path)
@@ -395,11 +362,7 @@ def _compare_contexts(
     Args:
         exported: the session passed to the writer.
         declared: sizes of the losses that the writer declared.
-        has_losses: whether any loss or note can explain a different size.
-
-    Raises:
-        ExportError: there is an undeclared loss, or an unexplained difference in size.
-    """
+        has_losses: whether any loss or note can explain a different size."""
     context, written_context = session.context_at(), restore_inferred(written.context_at())
     missing = weigh_context(exported.context_at()) - declared - weigh_context(written_context)
     if missing:

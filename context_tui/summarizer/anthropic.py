@@ -10,10 +10,8 @@ from context_tui.summarizer.reply import ReplyEvent, ReplyModel, StopReason, Thi
 from context_tui.summarizer.request import SummaryRequest, clean_messages, declare_tools
 
 API_VERSION = "2023-06-01"
-"""Value of the ``anthropic-version`` header."""
 
 LIMIT_FIELDS = ("max_tokens",)
-"""Name of the output limit."""
 
 
 def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> dict[str, Any]:

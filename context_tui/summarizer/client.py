@@ -91,8 +91,6 @@ async def summarize(
     """Request a summary from one endpoint.
 
     Args:
-        endpoint: the model to call.
-        request: the request.
         on_event: called with each event as it arrives, for progress and a live draft.
         transport: replacement for the network, for tests.
 

@@ -40,7 +40,6 @@ _URL_SEPARATOR = re.compile(r"@(?=https?://)")
 _SETTING_SEPARATOR = re.compile(r",(?=[a-z_]+=)")
 _SETTING_NAMES = {"extract": ("bytes",), "model": ("prompt", "max_tokens", "timeout")}
 MAX_ROUNDS = 50
-"""Limit of successive compactions."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +248,6 @@ def compare_summarizers(
     If the plan changes nothing, there are neither facts nor runs; the plan has the reason.
 
     Args:
-        session: the recorded session.
         plan_at: returns the policy's plan for the context before a message of a session.
         contenders: the summarizers, each called once per round.
         at: message before which the (last) compaction happens; default: the end of the session.
@@ -340,7 +338,6 @@ def continue_after_compaction(
     """Apply a compaction in the middle of a session, and renumber the points.
 
     Args:
-        session: the session of the plan.
         plan: the compaction, which happens before the last of the points.
         points: indexes of messages of *session*.
 

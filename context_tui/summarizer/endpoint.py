@@ -162,4 +162,3 @@ APIS: Mapping[str, Api] = {
         base_url="https://api.openai.com/v1",
     ),
 }
-"""APIs by summarizer kind."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # circular: the decoders of its APIs create failures
     from context_tui.summarizer.endpoint import Endpoint
 
 MAX_QUOTE_CHARS = 200
-"""Characters of a server's message that an error quotes."""
 
 SHORTEN_REMEDY = "summarise a smaller part, or use a model with a larger window"
 
@@ -138,8 +137,6 @@ def build_status_failure(
     """Build the failure for a status other than 200.
 
     Args:
-        endpoint: the endpoint that was called.
-        status: HTTP status.
         body: body as text, with the key redacted.
         retry_after: ``Retry-After`` header.
         location: ``Location`` header, with the key redacted.

@@ -163,7 +163,6 @@ class Reply:
 
         Args:
             model: requested model, used until the reply names one.
-            seconds: duration so far.
         """
         text, hidden = _strip_thinking(self.text.strip())
         return Summary(
@@ -174,9 +173,7 @@ class Reply:
         """Validate the reply and return it as a summary.
 
         Args:
-            endpoint: the endpoint that was called.
             max_tokens: requested limit; some servers report replies that reached it as complete.
-            seconds: duration of the call.
 
         Raises:
             CallFailed: the reply is broken, refused, empty, or cut off.

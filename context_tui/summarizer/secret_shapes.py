@@ -215,4 +215,3 @@ SECRET_SHAPES = (
     ),
     *(SecretShape(kind, fixed, re.compile(pattern)) for kind, fixed, pattern in _PATTERN_SHAPES),
 )
-"""All shapes, in search order."""

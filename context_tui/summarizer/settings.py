@@ -41,8 +41,6 @@ def resolve_endpoint(
 
     Args:
         kind: name of the API in ``APIS``.
-        model: the flag, if given.
-        base_url: the flag, if given.
         environ: the environment; by default that of the process.
         config: the configuration file; by default the one of the environment.
 

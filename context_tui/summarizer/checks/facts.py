@@ -33,13 +33,11 @@ from context_tui.summarizer.secrets import find_secrets, mask_text
 from context_tui.summarizer.tool_calls import extract_result_text, parse_call
 
 MAX_FACTS_PER_KIND = 30
-"""Limit of facts of one kind."""
 
 MAX_BLOCK_CHARS = 100_000
 """Characters of one block that are searched, half at its start and half at its end."""
 
 MAX_QUOTE_CHARS = 160
-"""Limit of a quoted line, in characters."""
 
 
 class FactKind(StrEnum):
@@ -150,9 +148,7 @@ def extract_facts(
     """Extract the facts of a history, sorted by kind and rank.
 
     Args:
-        pieces: texts of the history, in order.
         tools: names of tools, which do not count as identifiers.
-        max_per_kind: limit of facts of one kind.
     """
     occurrences: dict[FactKind, dict[Any, _Occurrences]] = {kind: {} for kind in FactKind}
     for piece in pieces:

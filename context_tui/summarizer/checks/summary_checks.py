@@ -27,7 +27,6 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 URL_PATTERN = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
-"""URL with a scheme."""
 _SUFFIXES = (
     "c|cc|cfg|cpp|cs|css|csv|go|h|hpp|html|ini|ipynb|java|js|json|jsonl|jsx|kt|lock|log|lua|md|mjs|php|proto|py|pyi"
     "|rb|rs|rst|scss|sh|sql|svelte|svg|swift|toml|ts|tsx|txt|vue|xml|yaml|yml|zig"
@@ -81,10 +80,8 @@ def check_summary(
     """Run all checks of a summary.
 
     Args:
-        summary: text of the summary.
         head_messages: the messages that it replaces.
         usage: tokens of the reply, if known.
-        stop_reason: stop reason reported by the server.
         sections: requested headings.
         max_tokens: requested limit; a reply that reached it is cut off, whatever the stop reason.
         cut_off: how the reply ended, if it is known to be incomplete.

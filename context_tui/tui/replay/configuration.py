@@ -79,9 +79,7 @@ class ConfigurationScreen(TextScreen[None]):
         self._lane = lane
 
     def action_copy(self) -> None:
-        """Copy the text."""
         self.app.copy_to_clipboard(format_configuration(self._lane))
 
     def action_save(self) -> None:
-        """Save the text under a name that is not taken."""
         save_and_report(self, format_configuration(self._lane), f"{self._lane.policy}-configuration", "txt")

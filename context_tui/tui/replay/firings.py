@@ -94,7 +94,6 @@ class FiringsScreen(TextScreen[InspectorCommand | None]):
         self._controller, self._comparison = controller, comparison
 
     def action_regrets(self) -> None:
-        """Show the regrets of the selected policy, of all its firings."""
 
         def leave(command: InspectorCommand | None) -> None:
             if command is not None:
@@ -103,5 +102,4 @@ class FiringsScreen(TextScreen[InspectorCommand | None]):
         self.app.push_screen(RegretsScreen(self._controller, self._comparison, all_firings=True), leave)
 
     def action_jump(self, step: int) -> None:
-        """Scroll to the next or previous policy."""
         self.query_one(ReadingPane).jump_to_heading(step)

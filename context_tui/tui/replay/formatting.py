@@ -51,7 +51,6 @@ from context_tui.tui.widgets.styled_text import (
 MAX_REGRET_LINES = 3
 """Maximum number of regrets shown with a firing; the list of firings has all."""
 MAX_ITEM_LINES = 5
-"""Maximum number of removed items shown with a firing."""
 WIDE_CALL_CELLS = 84
 """Minimum width in cells for unabbreviated labels of a call."""
 WIDE_HEADER_CELLS = 150

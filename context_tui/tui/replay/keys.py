@@ -27,7 +27,6 @@ HELP_NOTES = (
     "shown at the top and at each recorded compaction.",
     "The selected policy and its settings go back to the inspector with you; q leaves the inspector as it was.",
 )
-"""Notes above the keys in the help."""
 
 
 _build_binding = partial(build_binding, prefix="replay-")

@@ -88,7 +88,6 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     # Drawing
 
     def compose(self) -> ComposeResult:
-        """Yield the totals, the cases, the evidence of the selected case, and its two sides."""
         yield LinesPane(self._draw_head, id="regrets-head")
         yield ClickableLines(self._draw_list, id="regrets-list")
         yield LinesPane(self._draw_evidence, id="regrets-evidence")
@@ -135,7 +134,6 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         return 2 + min(len(self.case_selection or ()), max(self.size.height // 5, 3))
 
     def on_resize(self) -> None:
-        """Fit the height of the list, and keep the evidence visible."""
         self.query_one("#regrets-list").styles.height = self._list_height
         self.call_after_refresh(self._scroll_to_evidence)
 
@@ -216,7 +214,6 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @when_ready
     def action_case(self, step: int) -> None:
-        """Go to the next or previous case."""
         self._select_case(self.case_index + step)
 
     def _select_case(self, index: int) -> None:
@@ -244,7 +241,6 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.query_one(f"#regrets-{self.side}").focus()
 
     def action_cases(self) -> None:
-        """Go to the list of cases."""
         self.query_one(ClickableLines).focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
@@ -270,12 +266,10 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.draw()
 
     def action_raw(self) -> None:
-        """Show texts as they were written, or rendered."""
         for detail in self.query(Detail):
             detail.toggle_raw()
 
     def action_value(self, step: int) -> None:
-        """Focus the pane to the left, or to the right."""
         self.action_side(step)
 
     @on(Detail.Closed)
@@ -288,7 +282,6 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @when_ready
     def action_inspect(self) -> None:
-        """Open the message of the selected side in the inspector, at the point of the firing or of the use."""
         selection, comparison = self.case_selection, self.comparison
         if not selection:
             return

@@ -17,7 +17,6 @@ from context_tui.tui.widgets.styled_text import BAD, BOLD, MUTED, WARN, Run
 GUTTER = 7
 """Cells to the left of a chart, for its scale."""
 MIN_CHART_LINES = 3
-"""Minimum height of a chart."""
 SHADE, RULE, TRACE = "░", "┈", "·"
 CURSOR_BACKGROUND = frozenset((" ", SHADE, RULE, TRACE))
 """Glyphs that the line of the cursor is drawn over; it does not break letters."""

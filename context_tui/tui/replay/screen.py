@@ -62,7 +62,6 @@ FIRST_SLICE_S = 0.03
 STUDY_DELAY_S = 0.15
 """Seconds after the last change until prices and regrets are computed: they are not needed while a value is dragged."""
 PROGRESS_INTERVAL_S = 0.2
-"""Seconds between two updates of the progress of a slow replay."""
 SETTING_NOTE_LINES, MAX_BOTTOM_LINES = 2, 12
 """Lines about the selected setting, below the settings; maximum height of settings and table side by side."""
 
@@ -134,7 +133,6 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     # Drawing
 
     def compose(self) -> ComposeResult:
-        """Header, charts, the call under the cursor, policies, settings, limits, footer."""
         yield LinesPane(self._draw_header, id="replay-header")
         yield ChartsView(self._draw_charts, id="replay-charts")
         yield LinesPane(self._draw_call, id="replay-words")
@@ -185,11 +183,9 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         return lines[:height]
 
     def on_mount(self) -> None:
-        """Draw the screen, and start to compute the missing results."""
         self.draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Ask for a larger terminal if this one is too small."""
         self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
         self.call_after_refresh(self._fit_bottom)
 
@@ -361,26 +357,22 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @when_ready
     def action_move(self, calls: int) -> None:
-        """Move the cursor by *calls* calls."""
         self.comparison.move_cursor(calls)
         self.draw_cursor()
 
     @when_ready
     def action_go(self, call: int) -> None:
-        """Go to the first call, or to the last (-1)."""
         self.comparison.move_to_call(call if call >= 0 else self.comparison.call_count)
         self.draw_cursor()
 
     @when_ready
     def action_firing(self, step: int) -> None:
-        """Go to the next or previous firing."""
         if self.comparison.move_to_firing(step):
             self.draw_cursor()
         else:
             notify_briefly(self, formatting.format_never_fires(self.comparison))
 
     def action_zoom(self, step: int) -> None:
-        """Show half as many calls, or twice as many."""
         max_zoom = max((self.comparison.call_count // 8).bit_length() - 1, 0)
         self.zoom = min(max(self.zoom + step, 0), max_zoom)
         self.draw_cursor()
@@ -424,7 +416,6 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     # Policies and their settings
 
     def action_select(self, step: int) -> None:
-        """Select the policy above or below."""
         self.comparison.select_lane(self.comparison.selected_number + step)
         self.draw()
 
@@ -438,12 +429,10 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             self.draw()
 
     def action_policy(self, name: str) -> None:
-        """Put another policy in place of the selected one."""
         self.comparison.choose_policy(name)
         self.draw()
 
     def action_add(self) -> None:
-        """Ask for another policy to compare."""
         if len(self.comparison.lanes) >= MAX_POLICIES:
             notify_briefly(self, f"{MAX_POLICIES} policies are compared; press d to remove one", warn=True)
             return
@@ -458,7 +447,6 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.draw()
 
     def action_remove(self) -> None:
-        """Remove the selected policy from the comparison."""
         if self.comparison.remove_selected():
             self.draw()
         else:
@@ -475,15 +463,12 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self._start_next_task()  # the results are drawn when they are ready
 
     def action_value(self, step: int) -> None:
-        """Change the selected parameter by steps."""
         self.query_one(SettingRows).action_step(step)
 
     def action_type(self) -> None:
-        """Type a value for the selected parameter."""
         self.query_one(SettingRows).action_type()
 
     def action_recorded(self) -> None:
-        """Keep recorded compactions, or undo them."""
         if not self.comparison.context_events:
             notify_briefly(self, "This recording holds no compaction to undo")
             return
@@ -493,7 +478,6 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     # Other screens, and the way back
 
     def action_sweep(self) -> None:
-        """Sweep settings of the selected policy, and adopt the one that is chosen."""
         from context_tui.tui.sweep import build_comparison_screen
 
         try:
@@ -509,19 +493,15 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             self.draw()
 
     def action_help(self) -> None:
-        """List all keys."""
         self.app.push_screen(HelpScreen([self, self.query_one(SettingRows)], notes=HELP_NOTES))
 
     def action_table(self) -> None:
-        """Show all firings as text."""
         self.app.push_screen(FiringsScreen(self.controller, self.comparison), self._dismiss_with)
 
     def action_regrets(self) -> None:
-        """Show the dropped content of the selected policy beside its later use."""
         self.app.push_screen(RegretsScreen(self.controller, self.comparison), self._dismiss_with)
 
     def action_configuration(self) -> None:
-        """Show the settings as the configuration of the agent that the selected policy belongs to."""
         self.app.push_screen(ConfigurationScreen(self.comparison.selected_lane))
 
     def _dismiss_with(self, command: InspectorCommand | None) -> None:
@@ -530,25 +510,20 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             self.dismiss(command)
 
     def action_copy(self) -> None:
-        """Copy the command line of the same replay."""
         views = [lane.view for lane in self.comparison.lanes]
         self.app.copy_to_clipboard(format_replay_command(views, self.comparison.settings))
 
     def action_picture(self) -> None:
-        """Save the screen as a picture."""
         save_picture(self, self.comparison.session.info.path, "replay")
 
     @when_ready
     def action_inspect(self) -> None:
-        """Plan in the inspector for the call under the cursor, with this policy and its settings."""
         self._dismiss_to_inspector(self.comparison.inspector_point)
 
     def action_back(self) -> None:
-        """Go back to the inspector, with the selected policy and its settings."""
         self._dismiss_to_inspector(None)
 
     def action_leave(self) -> None:
-        """Go back to the inspector, without changes."""
         self.dismiss(None)
 
     def _dismiss_to_inspector(self, point: int | None) -> None:

@@ -20,7 +20,6 @@ from context_tui.tui.comparison import compute_step_thresholds
 COMMON_OWNER = "options for all policies"
 """Heading of the common settings; no policy can have such a name."""
 MAX_DELAY_CALLS, MAX_SUMMARY_TOKENS = 1_000, 100_000_000
-"""Longest delay and largest summary that can be set."""
 USUAL_DELAY_CALLS, USUAL_SUMMARY_TOKENS = 20, 20_000
 """Upper ends of the sliders, unless a larger value is set."""
 

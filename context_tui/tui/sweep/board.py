@@ -28,7 +28,6 @@ from context_tui.tui.comparison import Comparison
 from context_tui.tui.sweep.grids import build_settings, parse_grid, propose_grid
 
 MAX_PARAMETER_COLUMNS = 4
-"""Maximum number of parameters with a column of their own."""
 
 
 @dataclass(eq=False)

@@ -33,7 +33,6 @@ MAX_PROPOSED_CALLS = 40_000
 MAX_SWEPT_PARAMETERS, MAX_VALUES = 4, 12
 """Maximum number of swept parameters, and of values of each."""
 SHARE_STEP = 0.1
-"""The step from one share to the next."""
 MIN_DENSE_VALUES, MAX_FACTOR = 10, 8
 """Number of values from which on no round number is skipped; largest factor between a value and the current one."""
 MAX_LINEAR_COUNT = 8

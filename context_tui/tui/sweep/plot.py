@@ -20,7 +20,6 @@ FRONTIER_STYLE = "$primary 60%"
 """Style of the line that joins the points of the Pareto front."""
 HORIZONTAL, VERTICAL, CORNER = "─", "│", "┘"
 CURSOR_COLUMN, CURSOR_ROW = "┊", "┈"
-"""The lines from the cursor to the axes."""
 CELL_ASPECT = 2.0
 """Height of a cell divided by its width, to find the nearest point."""
 

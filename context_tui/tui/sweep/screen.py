@@ -104,7 +104,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     # Drawing
 
     def compose(self) -> ComposeResult:
-        """Yield header, grid, status, table and plot, the setting under the cursor, limits, footer."""
         board = self.board
         yield LinesPane(lambda width, _: [formatting.format_header(board, width)], id="sweep-header")
         if board.is_live:
@@ -153,7 +152,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         return list(formatting.format_setting(self.board, width))[:height]
 
     def on_mount(self) -> None:
-        """Draw the known rows, and start to measure the others."""
         self.draw()
         self._start_measuring()
         self.call_after_refresh(self._center_cursor)
@@ -164,7 +162,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self.draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Ask for a larger terminal if this one is too small."""
         self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
         self.call_after_refresh(self.draw)
 
@@ -261,7 +258,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     # The grid
 
     def action_edit(self) -> None:
-        """Type another grid."""
         line = self.query_one(Input)
         line.focus()
         line.cursor_position = len(line.value)
@@ -290,26 +286,21 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     # The cursor
 
     def action_move(self, lines: int) -> None:
-        """Move the cursor by lines."""
         self.board.move_cursor(lines)
         self.draw_cursor()
 
     def action_page(self, pages: int) -> None:
-        """Move the cursor by pages."""
         self.action_move(pages * max(self._visible_rows - 1, 1))
 
     def action_ends(self, place: int) -> None:
-        """Move the cursor to the first setting, or to the last (-1)."""
         self.board.move_to_index(place if place >= 0 else len(self.board.listed_names))
         self.draw_cursor()
 
     def action_to_current(self) -> None:
-        """Move the cursor to the current setting."""
         self.board.move_to_setting(self.board.sweep.current)
         self.draw()
 
     def action_next_best(self) -> None:
-        """Move the cursor to the next setting on the Pareto front, wrapping around."""
         names, index = self.board.listed_names, self.board.cursor_index
         name = next((name for name in [*names[index + 1 :], *names[:index]] if name in self.board.findings.best), None)
         if name is not None:
@@ -349,47 +340,38 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     # Order and filter
 
     def action_sort(self, step: int) -> None:
-        """Sort by the next or previous column."""
         self.board.cycle_order(step)
         self.draw()
 
     def action_reverse(self) -> None:
-        """Reverse the order."""
         self.board.set_order(self.board.order)
         self.draw()
 
     def action_money(self) -> None:
-        """Switch savings between tokens and money."""
         if self.board.toggle_saving_unit():
             self.draw()
         else:
             notify_briefly(self, "These settings have no prices: savings are counted in tokens")
 
     def action_best(self) -> None:
-        """Switch between the Pareto front and all settings."""
         self.board.toggle_only_best()
         self.draw()
 
     # Other screens, and the way back
 
     def action_help(self) -> None:
-        """List all keys."""
         self.app.push_screen(HelpScreen([self], notes=HELP_NOTES))
 
     def action_text(self) -> None:
-        """Show everything as text."""
         self.app.push_screen(SweepTextScreen("Sweep", build_report_parts(self.board)))
 
     def action_projects(self) -> None:
-        """Show the best setting of each project."""
         self.app.push_screen(SweepTextScreen("Best in each project", build_project_parts(self.board)))
 
     def action_copy(self) -> None:
-        """Copy the command line of the same sweep."""
         self.app.copy_to_clipboard(self._format_command(self.board))
 
     def action_copy_native(self) -> None:
-        """Copy the setting as its agent's own configuration."""
         settings = self.board.build_native(self.board.settings_by_name[self.board.cursor])
         if settings and settings.settings:
             self.app.copy_to_clipboard(format_agent_settings(settings))
@@ -397,7 +379,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             notify_briefly(self, "No agent configuration is known for this setting; y copies the command")
 
     def action_picture(self) -> None:
-        """Save the screen as a picture."""
         cache = self.board.row_cache
         save_picture(self, cache.session.info.path if cache else "sessions", "sweep")
 
@@ -434,7 +415,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             self.action_leave()
 
     def action_leave(self) -> None:
-        """Go back, changing nothing."""
         self.dismiss(None)
 
 
@@ -448,7 +428,6 @@ HELP_NOTES = (
     "Needed later: tokens (bytes / 4) that the setting drops and the recorded session needed again. Cost: prompts and "
     "summaries compared with no policy, at cache prices.",
 )
-"""Notes above the keys in the help."""
 
 
 _build_binding = partial(build_binding, prefix="sweep-")

@@ -118,7 +118,6 @@ class SessionsScreen(Screen[None]):
         self.session_rows = sort_sessions(self._rows, self.order)
 
     def compose(self) -> ComposeResult:
-        """Yield header, sessions, limits, footer."""
         yield LinesPane(self._draw_header, id="sessions-header")
         yield ClickableLines(self._draw_lines, id="sweep-sessions")
         yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], id="sessions-limits")
@@ -139,12 +138,10 @@ class SessionsScreen(Screen[None]):
         return [head, *lines[self._first_row : self._first_row + room]]
 
     def action_move(self, rows: int) -> None:
-        """Move the cursor."""
         self.cursor_index = min(max(self.cursor_index + rows, 0), len(self.session_rows) - 1)
         self.query_one(ClickableLines).refresh()
 
     def action_sort(self) -> None:
-        """Sort by the next number."""
         current = self.session_rows[self.cursor_index][0]
         self.order = "saved" if self.order == "needed later" else "needed later"
         self.session_rows = sort_sessions(self._rows, self.order)
@@ -166,6 +163,5 @@ class SessionsScreen(Screen[None]):
         self.action_move(event.lines)
 
     def action_open(self) -> None:
-        """Open the session under the cursor in the inspector."""
         row, _ = self.session_rows[self.cursor_index]
         self.post_message(self.Opened(row.session, self._setting))

@@ -29,7 +29,6 @@ FULL_NAME_CELLS, SHORT_NAME_CELLS, MIN_NAME_CELLS = 34, 22, 16
 MAX_INSPECTED_NAMES = 200
 """Number of settings whose names determine the width of their column."""
 MIN_VALUE_CELLS, MAX_VALUE_CELLS = 5, 18
-"""Minimum and maximum width of a parameter's column in cells."""
 
 
 class SweepColumn(NamedTuple):

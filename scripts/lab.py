@@ -25,7 +25,7 @@ from context_tui.lab.replay.backtest import BacktestResult, PolicyBacktest, find
 from context_tui.lab.study import Lab, StudySettings  # noqa: E402
 from context_tui.policies.parameter_space import build_params  # noqa: E402
 from context_tui.policies.registry import POLICIES  # noqa: E402
-from context_tui.text.numbers import format_cost, format_count, format_saving  # noqa: E402
+from context_tui.text.numbers import format_cost, format_count, format_saved_share  # noqa: E402
 from scripts.charts import Axis, Series, chart  # noqa: E402
 
 PAGE, PICTURES = ROOT / "docs" / "lab.md", ROOT / "docs" / "lab"
@@ -399,11 +399,11 @@ def _format_totals(totals: Totals, before: str = "") -> str:
         before + totals.name,
         f"{totals.firings:,}",
         f"{totals.tokens_sent:,}",
-        format_saving(totals.saved, f"{abs(totals.saved):.1%}", "sends"),
+        format_saved_share(totals.saved, 1, digits=1),
         f"{totals.overflows:,}",
         format_cost(totals.cost, "USD"),
-        format_saving(totals.cheaper, f"{abs(totals.cheaper):.1%}"),
-        format_saving(totals.cheaper_anywhere, f"{abs(totals.cheaper_anywhere):.1%}"),
+        format_saved_share(totals.cheaper, 1, "costs", digits=1),
+        format_saved_share(totals.cheaper_anywhere, 1, "costs", digits=1),
         f"{totals.dropped:,}",
         f"{totals.used_later:,}",
         f"{totals.tokens_dropped:,}",

@@ -51,7 +51,7 @@ from context_tui.lab.replay.result import (
 from context_tui.lab.study import Lab, Study, StudySettings
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameter_space import build_params
-from context_tui.text.numbers import format_cost, format_count, format_extra_cost, format_saved_tokens
+from context_tui.text.numbers import format_cost, format_count, format_saving
 from context_tui.text.sanitize import make_visible
 
 MAX_FIRINGS_SHOWN = 40
@@ -271,10 +271,10 @@ def _format_measure(recording: Recording) -> str:
 def _build_policy_row(study: Study) -> tuple[object, ...]:
     replay, price, totals = study.replay, study.price, study.replay.totals
     first_message = replay.firings[0].message if replay.firings else ""
-    tokens = format_saved_tokens(totals.saved, total=sum(replay.baseline))
+    tokens = format_saving(totals.saved, "tokens", total=sum(replay.baseline))
     counts = len(replay.firings), first_message, totals.peak, totals.sent, tokens, totals.overflows
     unit, baseline = price.rate_table.unit, price.baseline_cost
-    costs = format_cost(price.cost, unit), format_extra_cost(price.cost - baseline, unit, baseline=baseline)
+    costs = format_cost(price.cost, unit), format_saving(baseline - price.cost, unit, total=baseline)
     return format_replay_label(replay), *counts, *costs
 
 
@@ -321,7 +321,7 @@ def _print_firings(study: Study) -> None:
 
 def _build_price_cells(cost: FiringPrice, price: ReplayPrice) -> tuple[object, ...]:
     calls = format_break_even(cost), cost.calls_left
-    change = format_extra_cost(cost.cost, price.rate_table.unit)
+    change = format_saving(-cost.cost, price.rate_table.unit)
     return cost.cleared, cost.rewritten, *calls, VERDICT_TEXTS[cost.verdict], change
 
 

@@ -49,7 +49,7 @@ from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting, merge_grids
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parameters import format_assignments
-from context_tui.text.numbers import format_cost, format_count, format_extra_cost, format_saved_tokens, format_saving
+from context_tui.text.numbers import format_count, format_saving
 from context_tui.text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -416,11 +416,8 @@ def format_setting(sweep: Sweep, name: str) -> str:
 
 
 def _format_saved(sweep: Sweep, saved: float) -> str:
-    """Format savings in the unit of the sweep, with that unit."""
-    if sweep.saving_unit == "tokens":
-        return format_saved_tokens(saved, noun="tokens")
-    unit = sweep.cost_unit
-    return format_saving(saved, format_cost(abs(saved), unit) + ("" if unit == "USD" else f" {unit}"))
+    unit = "tokens" if sweep.saving_unit == "tokens" else sweep.cost_unit
+    return format_saving(saved, unit, with_unit=True)
 
 
 def _build_setting_row(
@@ -429,9 +426,9 @@ def _build_setting_row(
     name, standing = totals.setting, sweep.dominance
     signs = (">" if name == sweep.current else "") + ("*" if name in standing.frontier else "")
     regret = totals.drops.tokens_used_later if has_regret else totals.drops.tokens_dropped
-    tokens = format_saved_tokens(totals.saved, total=totals.without)
-    extra = totals.cost.cost - totals.cost.without if totals.cost else 0.0
-    cost = [format_extra_cost(extra, sweep.cost_unit)] if has_price else []
+    tokens = format_saving(totals.saved, "tokens", total=totals.without)
+    saved_cost = totals.cost.without - totals.cost.cost if totals.cost else 0.0
+    cost = [format_saving(saved_cost, sweep.cost_unit)] if has_price else []
     sizes = [tokens, regret, totals.firings, totals.peak, totals.overflows]
     return [signs, numbers[name], format_setting(sweep, name), *sizes, *cost, _format_rank(sweep, name, numbers)]
 

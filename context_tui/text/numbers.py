@@ -51,27 +51,64 @@ def format_percent(share: float) -> str:
     return ">99 %" if 0.995 <= share < 1 else f"{share:.0%}".replace("%", " %")
 
 
-def format_cost(cost: float, unit: str, *, digits: int | None = None, brief: bool = False) -> str:
+def format_cost(
+    cost: float, unit: str, *, digits: int | None = None, brief: bool = False, with_unit: bool = False
+) -> str:
     """Format a cost: ``$2.67``, or, if the unit is not USD, a number of tokens: ``8,095``, in brief ``8.1k``.
 
     Args:
         digits: number of decimals of a cost in USD; by default 2, and 4 below ten cents.
+        with_unit: name the unit of a number of tokens: ``8,095 input tokens``.
     """
     amount = abs(cost)
     if unit != "USD":
         text = format_tokens(round(amount)) if brief else f"{amount:,.0f}"
     else:
         text = f"${amount:,.{digits or (4 if 0.00005 <= amount < 0.1 else 2)}f}"
-    return f"−{text}" if cost < 0 and _has_value(text) else text
+    sign = "−" if cost < 0 and _has_value(text) else ""
+    return f"{sign}{text} {unit}" if with_unit and unit != "USD" else f"{sign}{text}"
 
 
-def format_saving(saved: float, amount: str, verb: str = "costs") -> str:
-    """Format a saving: ``saves $2.67``; a loss, if *saved* is negative: ``costs $2.67 more``; else ``the same``.
+def format_saving(
+    saved: float,
+    unit: str,
+    *,
+    total: float = 0.0,
+    digits: int | None = None,
+    brief: bool = False,
+    with_unit: bool = False,
+) -> str:
+    """Format a saving, or a loss if it is negative: ``saves $2.67``, ``costs $2.67 more``, ``sends 1,234 more``.
+
+    A saving that would be written as zero is ``the same``.
 
     Args:
-        amount: text of the absolute value. If it has only zeros, the saving counts as none.
-        verb: verb for a loss: ``costs``, or ``sends`` for tokens.
+        unit: ``USD``, ``input tokens`` (a cost), or ``tokens`` (that are sent).
+        total: the amount of which *saved* is a share, which is added: ``saves $2.67 (1.9%)``; 0: no share.
+        digits: as for :func:`format_cost`, like *brief* and *with_unit*.
     """
+    amount = format_cost(abs(saved), unit, digits=digits, brief=brief, with_unit=with_unit)
+    text = _format_change(saved, amount, "sends" if unit == "tokens" else "costs")
+    return f"{text} ({abs(saved) / total:.1%})" if total and _has_value(amount) else text
+
+
+def format_saved_share(
+    saved: float, total: float, verb: str = "sends", *, digits: int | None = None, brief: bool = False
+) -> str:
+    """Format a saving as a share of *total*: ``saves 3 %``, ``sends 3 % more``, or ``the same``.
+
+    Args:
+        digits: number of decimals; by default none.
+        brief: format the change of *total* instead: ``−3 %``, ``+3 %`` or ``0 %``.
+    """
+    share = abs(saved) / total if total else 0.0
+    text = format_percent(share) if digits is None else f"{share:.{digits}%}"
+    if brief:
+        return f"{'−' if saved > 0 else '+' if saved < 0 else ''}{text}"
+    return _format_change(saved, text, verb)
+
+
+def _format_change(saved: float, amount: str, verb: str) -> str:
     if not _has_value(amount):
         return "the same"
     return f"saves {amount}" if saved > 0 else f"{verb} {amount} more"
@@ -79,39 +116,3 @@ def format_saving(saved: float, amount: str, verb: str = "costs") -> str:
 
 def _has_value(amount: str) -> bool:
     return any(digit in amount for digit in "123456789")
-
-
-def format_extra_cost(
-    extra: float, unit: str, *, baseline: float = 0.0, digits: int | None = None, brief: bool = False
-) -> str:
-    """Format a cost compared with another one: ``saves $2.67 (1.9%)`` or ``costs $2.67 more (1.9%)``.
-
-    Args:
-        baseline: the cost of which *extra* is a share; 0: no share.
-    """
-    text = format_saving(-extra, format_cost(abs(extra), unit, digits=digits, brief=brief))
-    return f"{text} ({abs(extra) / baseline:.1%})" if baseline and text != "the same" else text
-
-
-def format_saved_tokens(saved: float, *, total: float = 0, noun: str = "", brief: bool = False) -> str:
-    """Format the tokens that are sent less or more than without a policy: ``saves 1,234``, ``sends 1,234 more``.
-
-    Args:
-        total: the tokens of which *saved* is a share, which is added in parentheses; 0: no share.
-        noun: ``tokens``, to add the unit.
-    """
-    amount = format_cost(abs(saved), "tokens", brief=brief)
-    text = format_saving(saved, f"{amount} {noun}".rstrip(), "sends")
-    return f"{text} ({abs(saved) / total:.1%})" if total and text != "the same" else text
-
-
-def format_saved_share(saved: float, total: float, verb: str = "sends", *, brief: bool = False) -> str:
-    """Format a saving as a share of *total*: ``saves 3 %``, ``sends 3 % more``, or ``the same``.
-
-    Args:
-        brief: format the change of *total* instead: ``−3 %``, ``+3 %`` or ``0 %``.
-    """
-    share = format_percent(abs(saved) / total if total else 0.0)
-    if brief:
-        return f"{'−' if saved > 0 else '+' if saved < 0 else ''}{share}"
-    return format_saving(saved, share, verb)

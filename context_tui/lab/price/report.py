@@ -8,7 +8,7 @@ from statistics import median
 
 from context_tui.lab.price.cache import CacheReuse
 from context_tui.lab.price.pricing import FiringPrice, ReplayPrice, Verdict
-from context_tui.text.numbers import format_cost, format_count, format_saved_tokens, format_saving
+from context_tui.text.numbers import format_cost, format_count, format_saving
 
 CACHE_REUSE_TEXTS: dict[CacheReuse, str] = {
     "breakpoints": "up to the end of the last call before the change, or if there is none, the system prompt",
@@ -31,8 +31,7 @@ def format_cache_reuse(reuse: CacheReuse) -> str:
 
 def format_price(cost: float, priced: ReplayPrice) -> str:
     """Format a cost with its unit: ``$2.67`` or ``8,095 input tokens``."""
-    unit = priced.rate_table.unit
-    return format_cost(cost, unit) if unit == "USD" else f"{format_cost(cost, unit)} {unit}"
+    return format_cost(cost, priced.rate_table.unit, with_unit=True)
 
 
 def format_break_even(price: FiringPrice) -> str:
@@ -47,7 +46,7 @@ def format_firing_price(price: FiringPrice, priced: ReplayPrice) -> str:
     written = f"{price.rewritten:,} rewritten{' (the cache had expired)' if price.cold else ''}"
     summary = f", {format_price(price.summarizer, priced)} for the summary" if price.summarizer else ""
     outlook = f"{_format_remaining(price.calls_left)}: {VERDICT_TEXTS[price.verdict]}"
-    saving = format_saving(-price.cost, format_price(abs(price.cost), priced))
+    saving = format_saving(-price.cost, priced.rate_table.unit, with_unit=True)
     return (
         f"{format_count(price.cleared, 'token')} cleared, {written}{summary}; "
         f"breaks even {format_break_even(price)}, {outlook}, {saving}"
@@ -60,11 +59,10 @@ def _format_remaining(calls: int) -> str:
 
 def format_savings(priced: ReplayPrice) -> str:
     """Format the savings of a policy in tokens and money, and how its firings add up to them."""
-    tokens = format_saved_tokens(priced.replay.totals.saved, noun="tokens")
-    extra = priced.cost - priced.baseline_cost
-    money = format_saving(-extra, format_price(abs(extra), priced))
-    share = f" ({abs(extra) / priced.baseline_cost:.1%})" if priced.baseline_cost else ""
-    text = f"compared with no policy: {tokens}, {money}{share}"
+    tokens = format_saving(priced.replay.totals.saved, "tokens", with_unit=True)
+    saved, total = priced.baseline_cost - priced.cost, priced.baseline_cost
+    money = format_saving(saved, priced.rate_table.unit, total=total, with_unit=True)
+    text = f"compared with no policy: {tokens}, {money}"
     if not priced.firings:
         return text
     remainder = format_price(abs(priced.unattributed_cost), priced)

@@ -16,7 +16,7 @@ from context_tui.lab.price.report import (
 )
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, format_firing
 from context_tui.lab.study import Study
-from context_tui.text.numbers import format_saved_tokens
+from context_tui.text.numbers import format_saving
 from context_tui.tui.comparison import Comparison, InspectorCommand, Lane
 from context_tui.tui.controller import Controller
 from context_tui.tui.rendering.formatting import format_difference, pluralize
@@ -47,9 +47,9 @@ def _format_lane(lane: Lane) -> Iterator[str]:
         yield lane.error or "not replayed yet"
         return
     totals = result.totals
+    saving = format_saving(totals.saved, "tokens", total=result.baseline_tokens)
     yield (
-        f"{pluralize(len(result.replay.firings), 'firing')}, peak {totals.peak:,}, sent {totals.sent:,}, "
-        f"{format_saved_tokens(totals.saved, total=result.baseline_tokens)}, "
+        f"{pluralize(len(result.replay.firings), 'firing')}, peak {totals.peak:,}, sent {totals.sent:,}, {saving}, "
         f"{pluralize(totals.overflows, 'call')} over the window"
     )
     price = result.study.price if result.study is not None else None

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from context_tui.lab.price.pricing import FiringPrice
-from context_tui.lab.price.report import VERDICT_TEXTS, format_price
+from context_tui.lab.price.report import VERDICT_TEXTS
 from context_tui.lab.replay.result import Firing, format_firing, format_never_fired
 from context_tui.lab.study import Study
 from context_tui.session.facts import Compaction, Facts
@@ -261,7 +261,7 @@ def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[li
     """Yield the cost of a firing, and the removed content that was needed later."""
     cost, cases = _find_firing_price(study, firing), [study.regret.cases[each] for each in study.find_cases(firing)]
     saves = cost.cost < 0
-    price = format_saving(-cost.cost, format_price(abs(cost.cost), study.price))
+    price = format_saving(-cost.cost, study.price.rate_table.unit, with_unit=True)
     parts: list[tuple[int, Run]] = [
         (9, ("  price", MUTED)),
         (8, (price, GOOD if saves else WARN)),

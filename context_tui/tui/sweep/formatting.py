@@ -10,7 +10,7 @@ from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.agent_settings import format_setting_lines
 from context_tui.policies.parameter_space import find_changed_values
 from context_tui.policies.registry import POLICIES
-from context_tui.text.numbers import format_cost, format_extra_cost, format_saved_tokens, format_saving
+from context_tui.text.numbers import format_cost, format_saving
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.sweep.board import GRID_ORDER, SweepBoard, compute_extra_cost, format_value, get_regret_tokens
@@ -43,15 +43,16 @@ SAVING_UNIT_NAMES = {"tokens": "in tokens", "money": "in money"}
 
 def format_amount_saved(board: SweepBoard, amount: float, *, brief: bool = False) -> str:
     """Format an amount in the unit of savings, tokens or money, with a minus sign if negative."""
-    return format_cost(amount, "tokens" if board.saving_unit == "tokens" else board.sweep.cost_unit, brief=brief)
+    return format_cost(amount, _get_unit(board), brief=brief)
 
 
 def format_board_saving(board: SweepBoard, saved: float, *, brief: bool = False) -> str:
     """Format savings in the unit of the board: ``saves 1,234 tokens``, ``costs $2.67 more``."""
-    by_tokens, unit = board.saving_unit == "tokens", board.sweep.cost_unit
-    noun = "" if brief or (not by_tokens and unit == "USD") else " tokens" if by_tokens else f" {unit}"
-    amount = format_amount_saved(board, abs(saved), brief=brief) + noun
-    return format_saving(saved, amount, "sends" if by_tokens else "costs")
+    return format_saving(saved, _get_unit(board), brief=brief, with_unit=not brief)
+
+
+def _get_unit(board: SweepBoard) -> str:
+    return "tokens" if board.saving_unit == "tokens" else board.sweep.cost_unit
 
 
 def format_header(board: SweepBoard, width: int) -> list[Run]:
@@ -187,7 +188,7 @@ def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
     current, points = board.totals.get(board.sweep.current), board.dominance.points
     regret_name = "needed later" if board.findings.has_regrets else "dropped"
     numbers = [
-        format_saved_tokens(totals.saved, total=totals.without, noun="tokens"),
+        format_saving(totals.saved, "tokens", total=totals.without, with_unit=True),
         f"{get_regret_tokens(totals):,} {regret_name}",
     ]
     if totals.cost:
@@ -197,7 +198,7 @@ def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
         regret = get_regret_tokens(totals) - get_regret_tokens(current)
         firings = totals.firings - current.firings
         differences = [
-            format_saved_tokens(totals.saved - current.saved, noun="tokens"),
+            format_saving(totals.saved - current.saved, "tokens", with_unit=True),
             *([f"{_format_difference(regret)} {regret_name}"] if regret else []),
         ]
         if totals.cost and current.cost:
@@ -232,9 +233,7 @@ def _format_changes(board: SweepBoard, setting: SweepSetting, width: int) -> lis
 
 
 def _format_cost_change(board: SweepBoard, extra: float) -> str:
-    unit = board.sweep.cost_unit
-    text = format_extra_cost(extra, unit, digits=board.findings.cost_digits)
-    return text if unit == "USD" else f"{text} in {unit}"
+    return format_saving(-extra, board.sweep.cost_unit, digits=board.findings.cost_digits, with_unit=True)
 
 
 def _format_difference(number: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from context_tui.lab.sweep.results import Totals
-from context_tui.text.numbers import format_extra_cost, format_saved_tokens, format_tokens
+from context_tui.text.numbers import format_saving, format_tokens
 from context_tui.tui.rendering.columns import drop_columns
 from context_tui.tui.sweep.board import SweepBoard, compute_extra_cost, format_value, get_regret_tokens
 from context_tui.tui.terminal.cells import shorten
@@ -64,7 +64,7 @@ def list_columns(board: SweepBoard) -> list[SweepColumn]:
         "cost",
         8 if by_money else 5,
         compute_extra_cost,
-        lambda value, full: format_extra_cost(value, sweep.cost_unit, digits=digits, brief=not full),
+        lambda value, full: format_saving(-value, sweep.cost_unit, digits=digits, brief=not full),
     )
     return [
         SweepColumn(
@@ -72,7 +72,7 @@ def list_columns(board: SweepBoard) -> list[SweepColumn]:
             "saved",
             7 if by_money else 9,
             lambda each: each.saved,
-            lambda value, full: format_saved_tokens(value, brief=not full),
+            lambda value, full: format_saving(value, "tokens", brief=not full),
         ),
         SweepColumn("share", "", 6, lambda each: each.saved / each.without if each.without else 0, _format_share),
         SweepColumn(

@@ -173,14 +173,10 @@ def _parse_elision(agent: dict[str, Any]) -> Elision | None:
         if isinstance(processor, dict) and processor.get("type") == ELISION_PROCESSOR:
             n, polling = processor.get("n"), processor.get("polling", 1)
             if type(n) is int and n > 0 and type(polling) is int and polling > 0:
-                keeps, removes = (processor.get(f"always_{action}_output_for_tags") for action in ("keep", "remove"))
-                defaults = Elision(n, polling)
-                return Elision(
-                    n,
-                    polling,
-                    _parse_tags(keeps) if isinstance(keeps, list) else defaults.keeps,
-                    _parse_tags(removes) if isinstance(removes, list) else defaults.removes,
-                )
+                names = {"keeps": "always_keep_output_for_tags", "removes": "always_remove_output_for_tags"}
+                values = {member: processor.get(name) for member, name in names.items()}
+                tags = {member: _parse_tags(each) for member, each in values.items() if isinstance(each, list)}
+                return Elision(n, polling, **tags)
     return None
 
 

@@ -252,7 +252,7 @@ class ClaudeCodeScanner:
         return message
 
     def _update_usage(self, message: int, usage: Usage | None) -> None:
-        """Set the usage of an API message: its line with the most output counts, or the last of several such lines."""
+        """Update the usage of an API message by that of a line; of its lines, the last with the most output counts."""
         previous = self._usage_by_message.get(message)
         if usage is None or (previous is not None and usage.output <= previous.output and previous.output_trusted):
             return

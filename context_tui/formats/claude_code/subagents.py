@@ -68,13 +68,7 @@ def list_sessions(path: Path, agent_files: AgentFiles) -> list[SessionInfo]:
 def _build_agent_info(path: Path, record: Record, parent: str) -> SessionInfo:
     status = path.stat()
     return SessionInfo(
-        str(path),
-        FORMAT_NAME,
-        record.agentId or UNNAMED_SIDECHAIN,
-        path.stem,
-        parent,
-        status.st_mtime,
-        status.st_size,
+        str(path), FORMAT_NAME, record.agentId or UNNAMED_SIDECHAIN, path.stem, parent, status.st_mtime, status.st_size
     )
 
 

@@ -118,10 +118,7 @@ def _update_requests(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> 
 def _update_deletions(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:
     newest_end = 1
     for message in ui_messages:
-        deleted_range, start = (
-            message.get("conversationHistoryDeletedRange"),
-            message.get("conversationHistoryIndex"),
-        )
+        deleted_range, start = (message.get("conversationHistoryDeletedRange"), message.get("conversationHistoryIndex"))
         if not isinstance(deleted_range, list) or len(deleted_range) != 2 or type(start) is not int:
             continue
         end = deleted_range[1]

@@ -126,10 +126,7 @@ class JournalShape:
     def _place_snapshot(self, parsed: HistoryRecord) -> ParsedRecord:
         """Resolve a snapshot to its new messages, and to the results that were cleared in known ones."""
         old, next_place = self._history, 0
-        exact, bare = (
-            _index_history(old, _format_signature),
-            _index_history(old, _format_bare_signature),
-        )
+        exact, bare = (_index_history(old, _format_signature), _index_history(old, _format_bare_signature))
         history: list[tuple[str, MessageRecord]] = []
         messages: list[MessageRecord | OmittedMessage] = []
         cleared_keys: list[str] = []

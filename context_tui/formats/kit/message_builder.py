@@ -610,14 +610,7 @@ class MessageBuilder:
         cleared_blocks = frozenset(row for row in rows if row >= 0 and facts.kind[row] in (Kind.TEXT, Kind.TOOL_RESULT))
         size, saved = record.tokens_before, record.saved_tokens
         facts.add_compaction(
-            Compaction(
-                len(facts),
-                "micro",
-                record.trigger,
-                size,
-                cleared_blocks=cleared_blocks,
-                saved_tokens=saved,
-            )
+            Compaction(len(facts), "micro", record.trigger, size, cleared_blocks=cleared_blocks, saved_tokens=saved)
         )
 
     def _add_full_compaction(self, record: FullCompactionRecord, messages: dict[int, int]) -> None:

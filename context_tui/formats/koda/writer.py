@@ -107,13 +107,7 @@ def copy_rows(session: Session, path: Path) -> list[str] | None:
 
 
 def _copy_table(
-    source: Database,
-    copy: sqlite3.Connection,
-    table: str,
-    names: list[str],
-    condition: str,
-    session: str,
-    max_id: int,
+    source: Database, copy: sqlite3.Connection, table: str, names: list[str], condition: str, session: str, max_id: int
 ) -> None:
     """Copy the rows of one session from a table; of messages only those that were read, up to the id *max_id*."""
     # Text is read as bytes, so that invalid UTF-8 stays unchanged.

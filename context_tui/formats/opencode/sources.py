@@ -26,13 +26,7 @@ from context_tui.formats.kit.documents import (
     parse_document,
 )
 from context_tui.formats.kit.entry_scanner import Entry, format_placeholders, query_in_batches
-from context_tui.formats.kit.files import (
-    MAX_RECORD_BYTES,
-    list_entries,
-    open_regular,
-    read_file_stamp,
-    read_whole_file,
-)
+from context_tui.formats.kit.files import MAX_RECORD_BYTES, list_entries, open_regular, read_file_stamp, read_whole_file
 from context_tui.formats.kit.values import as_text
 from context_tui.formats.opencode.reader import remove_reverted
 from context_tui.session.jsontext import loads

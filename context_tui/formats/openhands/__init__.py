@@ -236,16 +236,7 @@ def _is_sdk_event(value: dict[str, Any]) -> bool:
 
 def _is_legacy_event(value: dict[str, Any]) -> bool:
     """Return whether a value is an action or observation of V0, which has no source in old files."""
-    names = (
-        "source",
-        "is_confirmed",
-        "wait_for_response",
-        "extras",
-        "args",
-        "cause",
-        "exit_code",
-        "keep_prompt",
-    )
+    names = ("source", "is_confirmed", "wait_for_response", "extras", "args", "cause", "exit_code", "keep_prompt")
     return any(isinstance(value.get(name), str) for name in ("action", "observation")) and any(
         name in value for name in names
     )

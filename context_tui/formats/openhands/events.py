@@ -74,12 +74,7 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
             typed = event.get("source") == "user"
             injected = frozenset(range(len(blocks), len(blocks) + len(extension)))
             return MessageRecord(
-                Role.USER,
-                [*blocks, *extension],
-                time=time,
-                is_injected=not typed,
-                injected_blocks=injected,
-                key=key,
+                Role.USER, [*blocks, *extension], time=time, is_injected=not typed, injected_blocks=injected, key=key
             )
         case "ActionEvent":
             view.append(key)
@@ -121,14 +116,9 @@ def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> P
     ids, summary, offset = event.get("forgotten_event_ids"), event.get("summary"), event.get("summary_offset")
     # An earlier summary is a separate event, whose id is derived from that of its condensation.
     forgotten = {parse_id(each).removesuffix("-summary") for each in as_list(ids)}
-    inserts_summary = isinstance(summary, str) and type(offset) is int and offset >= 0
-    context = view.condense(
-        key, forgotten.__contains__, summary=inserts_summary, offset=offset if inserts_summary else None
-    )
-    compacted = FullCompactionRecord("condenser", context=context)
-    if not inserts_summary:
-        return compacted
-    return MessageRecord(Role.USER, [build_text(summary)], time=time, is_injected=True, compaction=compacted, key=key)
+    if not isinstance(summary, str) or type(offset) is not int or offset < 0:
+        summary = offset = None
+    return view.condense(key, forgotten.__contains__, summary, offset, time)
 
 
 def _parse_tools(tools: Any) -> list[dict[str, Any]]:
@@ -208,23 +198,27 @@ class EventView:
             self._events.append((key, message))
 
     def condense(
-        self, key: str, is_forgotten: Callable[[str], bool], *, summary: bool, offset: int | None
-    ) -> tuple[str | int, ...]:
-        """Return the context after a condensation (:class:`FullCompactionRecord`) as keys, with 0 for its own summary.
+        self, key: str, is_forgotten: Callable[[str], bool], summary: str | None, offset: int | None, time: int = -1
+    ) -> ParsedRecord:
+        """Return the compaction that a condensation is, as the message of its summary if it has one.
 
         Args:
             key: The key of the condensation, which becomes that of its summary.
             is_forgotten: Returns whether an event is removed, given its key.
-            summary: Whether a summary is inserted.
             offset: The number of remaining events before the summary; None if all are before it.
         """
         if key not in self._context_by_condensation:
             self._known_keys.add(key)
             remaining = [each for each in self._events if not is_forgotten(each[0])]
-            if summary:
+            if summary is not None:
                 remaining.insert(len(remaining) if offset is None else min(offset, len(remaining)), (key, True))
             self._events = remaining
             self._context_by_condensation[key] = tuple(
                 0 if each == key else each for each, message in remaining if message
             )
-        return self._context_by_condensation[key]
+        compaction = FullCompactionRecord("condenser", context=self._context_by_condensation[key])
+        if summary is None:
+            return compaction
+        return MessageRecord(
+            Role.USER, [build_text(summary)], time=time, is_injected=True, compaction=compaction, key=key
+        )

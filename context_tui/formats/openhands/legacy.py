@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from context_tui.formats.kit.message_builder import (
-    FullCompactionRecord,
     MessageRecord,
     MetadataRecord,
     ParsedRecord,
@@ -105,12 +104,12 @@ class LegacyEventParser:
             return MessageRecord(Role.USER, [build_text(f"User executed the {kind}:\n{main}")])
         usage, notes = self._compute_usage(event, place)
         if response is None:
-            return self._parse_text_action(kind, event, place, usage, notes)
-        return self._parse_tool_call(event, response, kind, place, usage, notes)
+            reply = self._parse_text_action(event, kind, place)
+        else:
+            reply = self._parse_tool_call(event, response, kind, place)
+        return replace(reply, usage=usage, notes=notes)
 
-    def _parse_tool_call(
-        self, event: Event, response: Event, kind: str, place: int, usage: Usage | None, notes: tuple[str, ...]
-    ) -> ParsedRecord:
+    def _parse_tool_call(self, event: Event, response: Event, kind: str, place: int) -> MessageRecord:
         """Parse an action that is one of a reply's calls. The first action of a reply also gets its text."""
         message, response_id = get_first_choice(response) or {}, parse_id(response.get("id"))
         call_id = parse_id(event["tool_call_metadata"].get("tool_call_id"))
@@ -128,24 +127,21 @@ class LegacyEventParser:
                 call = {"function": {"name": name, "arguments": _select_own_arguments(_get_arguments(event))}}
             blocks.append(parse_call(call, call_id))
         model = truncate_name(as_text(response.get("model")))
-        return MessageRecord(Role.ASSISTANT, blocks, message_id=response_id, usage=usage, notes=notes, model=model)
+        return MessageRecord(Role.ASSISTANT, blocks, message_id=response_id, model=model)
 
-    def _parse_text_action(
-        self, kind: str, event: Event, place: int, usage: Usage | None, notes: tuple[str, ...]
-    ) -> ParsedRecord:
+    def _parse_text_action(self, event: Event, kind: str, place: int) -> MessageRecord:
         """Parse an action that the model wrote as text; it becomes a call after its thought."""
         arguments = _get_arguments(event)
         thought = as_text(arguments.get("thought"))
         blocks = [build_text(thought)] if thought else []
         if kind == "finish":
-            blocks = blocks or [build_text(as_text(arguments.get("final_thought")))]
-            return MessageRecord(Role.ASSISTANT, blocks, usage=usage, notes=notes)
+            return MessageRecord(Role.ASSISTANT, blocks or [build_text(as_text(arguments.get("final_thought")))])
         call = f"event-{_format_key(event.get('id'), place)}"
         self._made_up_calls.add(call)
         if place > self._newest_place:
             self._newest_place, self._open_call = place, call
         call_block = build_tool_use(call, kind, _select_own_arguments(arguments))
-        return MessageRecord(Role.ASSISTANT, [*blocks, call_block], usage=usage, notes=notes)
+        return MessageRecord(Role.ASSISTANT, [*blocks, call_block])
 
     def _compute_usage(self, event: Event, place: int) -> tuple[Usage | None, tuple[str, ...]]:
         """Return the usage of an action's request: that of its response, or else the growth of the totals."""
@@ -219,12 +215,10 @@ class LegacyEventParser:
             return first_id <= int(each) <= last_id
 
         place = offset if type(offset) is int and offset >= 0 else None
-        context = self._view.condense(key, is_forgotten, summary=inserts_summary, offset=place)
-        compacted = FullCompactionRecord("condenser", context=context)
-        if not inserts_summary:
-            return compacted
-        self._summaries.add(key)
-        return MessageRecord(Role.USER, [build_text(summary)], is_injected=True, compaction=compacted, key=key)
+        parsed = self._view.condense(key, is_forgotten, summary if inserts_summary else None, place)
+        if inserts_summary:
+            self._summaries.add(key)
+        return parsed
 
 
 def _format_key(event_id: Any, place: int) -> str:

@@ -140,10 +140,7 @@ class Conversation:
         while alignment.item_count < len(self.items) and element_count < len(elements):
             number, element = alignment.item_count, elements[element_count]
             if self._elements[number] != element:
-                old, new = (
-                    self.sign(number),
-                    sign_element(self.shape, element, self.items[number].place),
-                )
+                old, new = (self.sign(number), sign_element(self.shape, element, self.items[number].place))
                 if new == old:
                     alignment.changed.append((number, element, new))
                 elif not new:

@@ -1,4 +1,4 @@
-"""Anthropic-shaped blocks: their text, its replacement, and its size in bytes and estimated tokens."""
+"""Blocks as in the Messages API: their text, its replacement, and its size in bytes and estimated tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from context_tui.session.markers import START_LENGTH
 from context_tui.session.values import BlockFlag
 
 BYTES_PER_TOKEN = 4
-"""UTF-8 bytes per estimated token; loops over columns divide directly, to save the call."""
+"""UTF-8 bytes per estimated token; loops over columns divide by it directly, to save a call."""
 
 
 def bytes_to_tokens(size: int) -> int:
@@ -29,7 +29,7 @@ MAX_LINES = 10**9
 """A read of more lines counts as a read of the whole file."""
 _QUOTE, _BRACKET = b'"['
 _find_odd_escape = re.compile(rb"\\[u/\\]").search
-"""Search for escapes whose compact JSON may differ, and for escaped backslashes, which complicate counting."""
+"""Finds escapes that compact JSON may write differently, and escaped backslashes, which complicate counting."""
 
 
 def is_block_list(content: object) -> TypeGuard[list[dict[str, Any]]]:
@@ -58,7 +58,7 @@ def replace_texts(blocks: list[dict[str, Any]], texts: Mapping[int, str | None])
 
 
 def _replace_text(block: dict[str, Any], text: str) -> dict[str, Any]:
-    """Replace the text of a block (a call's input: as JSON); changed thinking loses its signature."""
+    """Replace the text of a block (JSON for a call's input); thinking loses its signature."""
     match block.get("type"):
         case "tool_result":
             return {**block, "content": text}
@@ -78,7 +78,7 @@ def get_text(block: dict[str, Any]) -> Any:
 
 
 def parse_read_range(arguments: dict[str, Any]) -> tuple[int, int] | None:
-    """Parse the lines that a call reads: the first from 1, and their number (0: to the end); None: all."""
+    """Parse the first line (from 1) and the number of lines (0: to the end) that a call reads; None for all lines."""
     get = arguments.get
     first, count, last = get("offset") or get("start_line"), get("limit"), get("end_line")
     if type(lines := get("view_range")) is list and len(lines) == 2:
@@ -102,8 +102,8 @@ def count_image_bytes(block: dict[str, Any]) -> int:
 def measure_raw_body(raw: bytes) -> BodySize:
     """Measure a body that is JSON text, by counting where possible.
 
-    A plain string with only two-byte escapes is its own compact JSON, and every escape in it stands for one byte.
-    Anything else is decoded.
+    A string with only two-byte escapes is compact JSON already, and every escape stands for one byte. Other values are
+    decoded.
 
     Raises:
         ValueError: *raw* is not JSON, or not UTF-8.
@@ -155,14 +155,14 @@ def _count_wide_bytes(text: str) -> int:
 
 
 def get_bracket_start(text: str) -> str:
-    """Return the stored start of a text that begins with a bracket, as placeholders of runtimes do."""
+    """Return the start of a text that begins with a bracket, as placeholders of runtimes do; else nothing."""
     return text[:START_LENGTH] if text.startswith("[") else ""
 
 
 def compute_boundary_shifts(encoded: bytes) -> int:
-    """Return the bytes to the nearest character boundaries: back from byte 500, and forward from the length - 200.
+    """Return the bytes to the nearest character boundaries, back from byte 500 and forward from 200 before the end.
 
-    The first number is in the lowest two bits, the second in the two above.
+    The former are the lowest two bits of the result, the latter the next two.
     """
     if len(encoded) <= HEAD_BYTES:
         return 0

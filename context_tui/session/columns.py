@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from context_tui.session.facts import Facts
 
 NO_ROW = array("l", [-1])
-"""Column value for no row; extending by an array is faster than appending -1."""
+"""Column with the value for no row; extending by an array is faster than appending -1."""
 
 
 def make_record_appender(facts: Facts) -> Callable[[int, int, int, int], int]:
-    """Return a function that appends a record: place, length, kind, and the message that it belongs to or -1."""
+    """Return a function that appends a record: place, length, kind, and its message or -1."""
     first, last, following = facts.first_record, facts.last_record, facts.record_next
     place_, length_, kind_ = facts.record_place.append, facts.record_length.append, facts.record_kind.append
     message_, following_ = facts.record_message.append, following.extend
@@ -27,11 +27,11 @@ def make_record_appender(facts: Facts) -> Callable[[int, int, int, int], int]:
         message_(message)
         following_(NO_ROW)
         if message >= 0:
-            before = last[message]
-            if before < 0:
+            previous = last[message]
+            if previous < 0:
                 first[message] = row
             else:
-                following[before] = row
+                following[previous] = row
             last[message] = row
         return row
 
@@ -39,7 +39,7 @@ def make_record_appender(facts: Facts) -> Callable[[int, int, int, int], int]:
 
 
 def make_message_appender(facts: Facts) -> Callable[[int, int, int], int]:
-    """Return a function that begins a message: role, flags, time."""
+    """Return a function that appends a message: role, flags, time."""
     roles = facts.role
     role_, flags_, time_, ended_ = roles.append, facts.flags.append, facts.time.append, facts.end_time.append
     first_block_, last_block_ = facts.first_block.extend, facts.last_block.extend
@@ -92,11 +92,11 @@ def make_block_appender(facts: Facts) -> Callable[[int, int, int, int, int, int,
         tool_(tool)
         call_(call)
         path_(path)
-        before = last[message]
-        if before < 0:
+        previous = last[message]
+        if previous < 0:
             first[message] = row
         else:
-            following[before] = row
+            following[previous] = row
         last[message] = row
         return row
 

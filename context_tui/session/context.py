@@ -22,12 +22,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Replacement for the recorded body of a block: the content of a tool_result, the input of a tool_use as compact
-    JSON, or the text of any other block.
+    """Body that replaces the content of a tool_result, the input of a tool_use, or the text of another block.
 
-    ``size`` is in bytes as counted by estimators, including the tool's name for a tool_use. ``text`` is None if it is
-    created on demand, or if the block is ``removed``. ``source`` is recorded or inferred; empty if a policy replaced
-    the body.
+    Attributes:
+        text: compact JSON for a tool_use; None if the text is rendered later, or the block is removed.
+        size: bytes as estimators count them, including the tool's name for a tool_use.
+        source: recorded or inferred; empty if a policy replaced the body.
+        removed: whether the block is removed.
     """
 
     text: str | None
@@ -54,13 +55,17 @@ CLEARED_BODIES = {source: Body.from_text(RESULT_STUB, source) for source in ("re
 
 @value_class(eq=False)
 class Context:
-    """Messages of a session in prompt order, as of just before message ``at``.
+    """Messages of a session in prompt order, just before message ``at``.
 
-    ``order`` holds message indexes; ``epoch_start`` is the first message appended after the epoch began.
-    ``last_rewrite`` is the message before which a recorded microcompaction last cleared results (0: never): sizes
-    recorded before it are outdated. ``replacements`` maps rows of blocks to their replaced bodies. ``base`` is the
-    context from which this one was derived by replacing bodies; ``memo`` holds the results of :func:`memoize`;
-    ``content`` reads the full text for display and for applying a plan, but is not used by policies.
+    Attributes:
+        order: numbers of the messages.
+        epoch_start: first message that was appended after the epoch began.
+        replacements: replaced bodies by block row.
+        base: context from which this one was derived by replacing bodies.
+        memo: results of :func:`memoize`.
+        last_rewrite: message before which a recorded microcompaction last cleared results, or 0. Sizes recorded before
+            it are outdated.
+        content: reader of the full text, which policies do not use.
     """
 
     facts: Facts
@@ -99,13 +104,13 @@ class Context:
         return any(self.facts.kind[row] == kind for row in self.blocks_of(message))
 
     def with_bodies(self, bodies: Mapping[int, Body]) -> Context:
-        """Return the same messages with more bodies replaced."""
+        """Return a context with the same messages and more replaced bodies."""
         replacements = {**self.replacements, **bodies}
         return replace(self, replacements=replacements, base=self, memo={})
 
 
 def memoize(compute: Callable[[Context], T]) -> Callable[[Context], T]:
-    """Cache the result of *compute* for as long as the context lives."""
+    """Cache the result of *compute* in the context."""
 
     @wraps(compute)
     def get_cached(context: Context) -> T:
@@ -125,14 +130,15 @@ def find_removed_blocks(context: Context) -> frozenset[int]:
 
 
 def restore_inferred(context: Context) -> Context:
-    """Return the same messages with the bodies restored whose clearing is only inferred."""
+    """Return the context without the replacements whose clearing is only inferred."""
     recorded = {row: body for row, body in context.replacements.items() if body.source != "inferred"}
     return replace(context, replacements=recorded, memo={}) if len(recorded) < len(context.replacements) else context
 
 
 def context_at(facts: Facts, at: int, *, after_micro: bool = True, content: Content | None = None) -> Context:
-    """Return the context before message *at*: what its epoch began with and what was appended since, without results
-    that are known or inferred to be cleared by then.
+    """Return the context before message *at*: the messages with which its epoch began, and those appended since.
+
+    Results whose clearing is recorded or inferred are replaced.
 
     Args:
         after_micro: False for the context before a microcompaction recorded at this message.

@@ -1,4 +1,4 @@
-"""Silent drops: falls of the recorded context between two requests, and their explanations."""
+"""Silent drops: falls of the recorded context size between two requests, and their explanations."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from context_tui.session.token_factors import (
 from context_tui.session.values import BlockFlag, Explanation, Kind, MessageFlag
 
 MIN_DROP = 2_000
-"""Smallest drop in recorded tokens; smaller falls are due to the provider's counting."""
+"""Minimum recorded tokens of a drop; smaller falls are due to the provider's counting."""
 MIN_CLEARED = 20_000
-"""Smallest drop in tokens that cleared results can explain: Claude Code was not observed to clear less, and smaller
+"""Minimum tokens of a drop that cleared results can explain: Claude Code was not observed to clear less, and smaller
 sums match by chance too often."""
 STUB_TOKENS = 9
 """Recorded tokens of the placeholder of a cleared result."""
 RESULTS_TOLERANCE, THINKING_TOLERANCE = 0.03, 0.1
 """Tolerated relative errors of an explanation; the size of thinking is known less precisely."""
 MIN_FIT_INTERVALS = 8
-"""Smallest number of fitted intervals on which an explanation may rely."""
+"""Minimum number of fitted intervals for an explanation."""
 MAX_EXPLAINED = 200
-"""Limit of explained drops in a session; with more of them, sizes change for other reasons."""
+"""Maximum number of explained drops in a session; if there are more, sizes change for other reasons."""
 TIE_TOLERANCE = 100
-"""Tokens within which two explanations tie; the one with fewer results is preferred."""
+"""Difference in tokens up to which two explanations tie; the one with fewer results is preferred."""
 LATE_COMPACTION_SHARE = 4
-"""A compaction removes at least a quarter (1 / 4) of the context, or its fall is not recognised among kept messages."""
+"""Divisor of the context size: a late compaction is recognised if it removes at least this part, a quarter."""
 CACHE_LIFETIME_MS = 240_000
-"""Time in milliseconds for which a prompt cache lives at least."""
+"""Minimum lifetime of a prompt cache in milliseconds."""
 CLEARABLE_TOOLS = frozenset(
     {
         *("Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write", "MultiEdit", "NotebookEdit"),
@@ -49,11 +49,11 @@ CLEARABLE_TOOLS = frozenset(
 """Tools whose results Claude Code was observed to clear, oldest first, and their names in other agents."""
 
 _LOCK = Lock()
-"""Held while drops are searched: several threads use a session while it is read."""
+"""Lock for the search, because several threads use a session while it is read."""
 
 
 def find_drops(facts: Facts) -> list[Drop]:
-    """Find the drops before all known requests; those found earlier are not searched again."""
+    """Find the drops before all known requests; only new requests are searched."""
     with _LOCK:
         return _update_drops(facts)
 
@@ -81,10 +81,10 @@ def _update_drops(facts: Facts) -> list[Drop]:
 
 
 def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int, str]:
-    """Map the rows of results cleared before message *at* to the source of that: recorded or inferred.
+    """Map the rows of results cleared before message *at* to the source of their clearing: recorded or inferred.
 
     Args:
-        until: message up to which recorded microcompactions count; default: *at*.
+        until: message up to which recorded microcompactions count (default: *at*).
     """
     sources: dict[int, str] = {}
     for compaction in facts.compactions:
@@ -118,7 +118,7 @@ def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
     order = order_at(facts, after)[1]
     if appended.turns and _is_thinking_drop(facts, row, order, factors, removed_tokens):
         return Drop(after, fall, round(removed_tokens), Explanation.THINKING)
-    # with an unknown model, it may be a change of model
+    # If the model is unknown, the drop may be a change of model.
     may_be_cleared = removed_tokens >= MIN_CLEARED and facts.request_model[row] >= 0
     results = _find_cleared_results(facts, row, order, factors, removed_tokens) if may_be_cleared else ()
     return Drop(after, fall, round(removed_tokens), Explanation.CLEARED if results else None, results)
@@ -139,7 +139,7 @@ def _is_late_compaction(facts: Facts, row: int, fall: int) -> bool:
 
 
 def _fit_factors_before(facts: Facts, row: int) -> Factors | None:
-    """Return the factors as of request *row*, or far into a session of a slightly earlier one."""
+    """Return the factors fitted up to request *row*; in a long session, up to a slightly earlier one."""
     step = 1 if row < 64 else 32 if row < 512 else 128
     end = row - row % step
     if facts.request_model[end - 1] != facts.request_model[row - 1]:
@@ -148,7 +148,7 @@ def _fit_factors_before(facts: Facts, row: int) -> Factors | None:
 
 
 def _was_cached(facts: Facts, row: int, block: int) -> bool:
-    """Return whether request *row* read more from the cache than precedes *block*, which was still there."""
+    """Return whether request *row* read more from the cache than the tokens before *block*, so that it was kept."""
     message = facts.block_message[block]
     request = bisect_right(facts.request_message, message) - 1
     if request < 0:
@@ -158,15 +158,15 @@ def _was_cached(facts: Facts, row: int, block: int) -> bool:
 
 
 def _base_changed(facts: Facts, row: int) -> bool:
-    """Return whether nothing was read from a live cache: the prompt before all messages has changed."""
-    before, now = facts.requests[row - 1], facts.requests[row]
+    """Return whether nothing was read from a live cache, because the system prompt or tools changed."""
+    previous, current = facts.requests[row - 1], facts.requests[row]
     idle = facts.request_time[row] - facts.request_time[row - 1]
-    timed = facts.request_time[row] >= 0 <= facts.request_time[row - 1]
-    return timed and idle < CACHE_LIFETIME_MS and before.context > before.fresh and not now.cache_read
+    has_times = facts.request_time[row] >= 0 <= facts.request_time[row - 1]
+    return has_times and idle < CACHE_LIFETIME_MS and previous.context > previous.fresh and not current.cache_read
 
 
 def _is_thinking_drop(facts: Facts, row: int, order: Sequence[int], factors: Factors, removed_tokens: float) -> bool:
-    """Return whether thinking of the last finished turn, or of all, has the size of the removed tokens."""
+    """Return whether thinking of the last finished turn, or of all finished turns, has the size of the drop."""
     starts = [position for position, message in enumerate(order) if facts.flags[message] & MessageFlag.TURN_START]
     end_block = count_blocks_before(facts, facts.request_message[row])
     for begin in dict.fromkeys((starts[-2] if len(starts) > 1 else 0, 0)) if starts else ():
@@ -183,7 +183,7 @@ def _is_thinking_drop(facts: Facts, row: int, order: Sequence[int], factors: Fac
 def _find_cleared_results(
     facts: Facts, row: int, order: Sequence[int], factors: Factors, removed_tokens: float
 ) -> tuple[int, ...]:
-    """Find the number of oldest results whose size matches the removed tokens; empty if there is none."""
+    """Find the oldest results whose total size matches the removed tokens; empty if no number of them does."""
     if _base_changed(facts, row):
         return ()
     for clearable in (CLEARABLE_TOOLS, None):
@@ -201,7 +201,7 @@ def _find_cleared_results(
 def _find_clearable_results(
     facts: Facts, row: int, order: Sequence[int], factors: Factors, clearable: frozenset[str] | None
 ) -> tuple[list[int], list[float]]:
-    """Return the clearable results, oldest first, and the tokens freed by clearing all up to each one."""
+    """Return the clearable results, oldest first, and the tokens freed by clearing the results up to each of them."""
     end, end_block = facts.request_message[row - 1], count_blocks_before(facts, facts.request_message[row])
     cleared = find_cleared_at(facts, facts.request_message[row])
     rows = [
@@ -225,7 +225,7 @@ def _find_clearable_results(
 
 
 def _compute_growth_shares(facts: Facts, row: int, factors: Factors) -> dict[int, float]:
-    """Compute, per message, the recorded tokens per estimated token of its results, from the growth of the context."""
+    """Compute, by message, the recorded tokens per estimated token of its results, from the growth of the context."""
     shares: dict[int, float] = {}
     for interval in find_intervals(facts, row):
         tokens = interval.content.tokens

@@ -1,4 +1,4 @@
-"""Facts of a session in append-only columns, filled in one pass: records, messages, blocks, requests and epochs."""
+"""Facts of a session in append-only columns: records, messages, blocks, requests and epochs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from context_tui.session.markers import is_summary_start
 from context_tui.session.values import NO_MESSAGES, BlockFlag, Explanation, Kind, MessageFlag, Role, Spans
 from context_tui.text.sanitize import truncate_name
 
-# Bound once: an attribute of an enum class costs as much as the arithmetic around it.
+# Bound once, because access to an enum member is slow.
 _TEXT, _THINKING, _TOOL_USE, _TOOL_RESULT = (
     int(kind) for kind in (Kind.TEXT, Kind.THINKING, Kind.TOOL_USE, Kind.TOOL_RESULT)
 )
@@ -28,7 +28,7 @@ READ_PATH_KEYS = ("file_path", "path", "filePath", "absolute_path")
 
 
 class Usage(msgspec.Struct, gc=False):
-    """Recorded tokens of one request; ``output_trusted`` is False where the file holds a placeholder."""
+    """Recorded tokens of one request; ``output_trusted`` is False if the file has a placeholder for the output."""
 
     fresh: int = 0
     cache_read: int = 0
@@ -38,7 +38,7 @@ class Usage(msgspec.Struct, gc=False):
     output_trusted: bool = True
 
     def update(self, other: Usage) -> None:
-        """Replace the values by those of a later line about the same request; trusted output remains trusted."""
+        """Take over the values of a later line about the same request; trusted output remains trusted."""
         self.fresh, self.cache_read, self.output = other.fresh, other.cache_read, other.output
         self.cache_write_5m, self.cache_write_1h = other.cache_write_5m, other.cache_write_1h
         self.output_trusted = self.output_trusted or other.output_trusted
@@ -50,7 +50,7 @@ class Usage(msgspec.Struct, gc=False):
 
 
 class BlockSize(NamedTuple):
-    """Sizes of a block: see the columns of :class:`Facts` with these names."""
+    """Sizes of a block; see the columns of :class:`Facts` with these names."""
 
     size: int
     text_bytes: int
@@ -68,7 +68,7 @@ class PromptPart(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Prompt:
-    """System prompt and tool schemas that requests begin with, from the one that message ``message`` is new in."""
+    """System prompt and tool schemas of the requests from message ``message`` on."""
 
     message: int = 0
     system: tuple[PromptPart, ...] = ()
@@ -77,7 +77,7 @@ class Prompt:
 
 @dataclass(slots=True, frozen=True)
 class Problem:
-    """Unreadable or unknown record: its place and the problem."""
+    """Unreadable or unknown record: its place, and the problem."""
 
     where: str
     what: str
@@ -88,11 +88,14 @@ class Problem:
 class Compaction:
     """Recorded compaction.
 
-    ``message`` is the summary of a full compaction, or the message after a microcompaction. ``prefix`` holds the
-    messages that a full one left in the context, in prompt order; ``missing_messages`` counts those that it kept but
-    that are not in the file. ``cleared_blocks`` are the rows of results (or texts) cleared by a microcompaction.
-    ``pre_tokens`` and ``saved_tokens`` are recorded: of the context, or of the results that a microcompaction
-    considered. ``version`` is the version of the agent, if recorded.
+    Attributes:
+        message: the summary of a full compaction, or the message after a microcompaction.
+        kind, trigger: full or micro, and the recorded cause.
+        pre_tokens, saved_tokens: recorded tokens of the context before it, and tokens that a microcompaction saved.
+        prefix: messages that a full compaction left in the context, in prompt order.
+        cleared_blocks: rows of the results (or texts) that a microcompaction cleared.
+        missing_messages: number of kept messages that are not in the file.
+        version: version of the agent, if recorded.
     """
 
     message: int
@@ -107,16 +110,19 @@ class Compaction:
 
     @property
     def is_rewrite(self) -> bool:
-        """Whether this is a microcompaction that cleared something, so that sizes recorded before it are outdated."""
+        """Whether it is a microcompaction that cleared content, so that sizes recorded before it are outdated."""
         return self.kind == "micro" and bool(self.cleared_blocks or self.saved_tokens)
 
 
 @dataclass(slots=True, frozen=True)
 class Epoch:
-    """Span of one context. ``cause`` is start, compaction or clear.
+    """Span of messages with one context, which only grows.
 
-    ``message`` is its first message: the summary of a compaction, or the first one after a clear. ``prefix`` holds the
-    messages that it begins with, in prompt order; ``start`` is the first message appended after these.
+    Attributes:
+        message: its first message: the summary of a compaction, or the first message after a clear.
+        cause: start, compaction or clear.
+        prefix: messages with which it begins, in prompt order.
+        start: first message appended after these.
     """
 
     message: int
@@ -127,11 +133,13 @@ class Epoch:
 
 @dataclass(slots=True, frozen=True)
 class Drop:
-    """Fall of the recorded context between two requests of one epoch that no recorded compaction explains fully.
+    """Fall of the recorded size between two requests of one epoch that no recorded compaction explains.
 
-    ``message`` is the reply of the second request, ``tokens`` the fall in recorded tokens, and ``removed_tokens`` that
-    plus the estimated tokens appended meanwhile. ``explained_by`` is None if no explanation matches;
-    ``cleared_blocks`` are the rows of results inferred to be cleared.
+    Attributes:
+        message: reply to the second request.
+        tokens, removed_tokens: recorded tokens of the fall, and the same plus the tokens appended meanwhile.
+        explained_by: None if no explanation matches.
+        cleared_blocks: rows of the results inferred to be cleared.
     """
 
     message: int
@@ -143,7 +151,7 @@ class Drop:
 
 @dataclass(slots=True)
 class DropSearch:
-    """State of the search for drops: how far it went and what it relied on, so that a change invalidates it."""
+    """State of the search for drops: its extent, and the data on which its results depend."""
 
     requests: int = 0
     message: int = -1
@@ -153,27 +161,27 @@ class DropSearch:
     intervals: dict[int, Any] = field(default_factory=dict)  # by request: the interval before it
 
     def is_current(self, facts: Facts) -> bool:
-        """Return whether everything that the search relied on is unchanged."""
+        """Return whether the data on which the results depend are unchanged."""
         if self.requests > len(facts.requests) or self.size_revisions != facts.size_revisions:
             return False
-        same = not self.requests or facts.request_message[self.requests - 1] == self.message
-        return same and self.causes == self._count_causes(facts)
+        is_same_message = not self.requests or facts.request_message[self.requests - 1] == self.message
+        return is_same_message and self.causes == self._count_causes(facts)
 
     def update(self, facts: Facts) -> None:
-        """Record that everything known so far has been searched."""
+        """Record that all requests so far were searched."""
         self.requests = len(facts.requests)
         self.message = facts.request_message[-1] if facts.requests else -1
         self.causes, self.size_revisions = self._count_causes(facts), facts.size_revisions
 
     def _count_causes(self, facts: Facts) -> int:
-        """Count the epochs and compactions up to the end of the search."""
+        """Count the epochs and compactions up to the last searched message."""
         epochs = bisect_right(facts.epochs, self.message, key=lambda epoch: epoch.message)
         return epochs + bisect_right(facts.compactions, self.message, key=lambda compaction: compaction.message)
 
 
 @dataclass(slots=True)
 class PeakSearch:
-    """Largest recorded contexts by model row, over the requests searched so far."""
+    """Largest recorded contexts by model row, in the requests searched so far."""
 
     recorded: dict[int, int] = field(default_factory=dict)
     requests: int = 0
@@ -181,13 +189,13 @@ class PeakSearch:
     size_revisions: int = 0
 
     def is_current(self, facts: Facts) -> bool:
-        """Return whether those requests are unchanged."""
+        """Return whether the searched requests are unchanged."""
         if self.requests > len(facts.requests) or self.size_revisions != facts.size_revisions:
             return False
         return not self.requests or facts.requests[self.requests - 1] is self.last_usage
 
     def update(self, facts: Facts) -> None:
-        """Search the requests added since."""
+        """Search the new requests."""
         for usage, row in zip(facts.requests[self.requests :], facts.request_model[self.requests :], strict=True):
             self.recorded[row] = max(self.recorded.get(row, 0), usage.context)
         self.requests, self.size_revisions = len(facts.requests), facts.size_revisions
@@ -196,7 +204,7 @@ class PeakSearch:
 
 @dataclass(slots=True, frozen=True)
 class Branch:
-    """Branch abandoned by a rewind: its id after ``PATH#``, and its numbers of messages and requests."""
+    """Branch abandoned by a rewind: its id (after ``PATH#``), and its numbers of messages and requests."""
 
     id: str
     messages: int
@@ -236,21 +244,16 @@ class Facts:
         self.call = array("l")  # call and result: row of `calls`
         self.path = array("l")  # call that reads a file: row of `paths`
 
-        self.read_tools, self.path_keys = (
-            READ_TOOLS,
-            READ_PATH_KEYS,
-        )  # reading tools, and inputs with paths
+        self.read_tools, self.path_keys = READ_TOOLS, READ_PATH_KEYS
         self.tools: list[str] = []
         self.calls: list[str] = []
         self.paths: list[str] = []
-        # Requested lines of a call that reads a part of a file, and lines of its result: the first, and a number or 0.
-        self.read_range: dict[int, tuple[int, int]] = {}
-        # First characters of texts and results that begin with a bracket.
-        self.bracket_starts: dict[int, str] = {}
+        self.read_range: dict[int, tuple[int, int]] = {}  # by call or result: first line and number of lines (0: all)
+        self.bracket_starts: dict[int, str] = {}  # start of texts and results that begin with a bracket
         self.call_use = array("l")  # by call: its newest tool_use
         self.call_result = array("l")  # by call: its newest tool_result
-        self.repeated_calls: dict[int, list[int]] = {}  # calls whose id was used again: all their tool_uses
-        self.repeated_results: dict[int, list[int]] = {}  # calls that were answered again: all their tool_results
+        self.repeated_calls: dict[int, list[int]] = {}  # by call with several tool_uses: all of them
+        self.repeated_results: dict[int, list[int]] = {}  # by call with several tool_results: all of them
         self._tool_ids: dict[str, int] = {}
         self._call_ids: dict[str, int] = {}
         self._path_ids: dict[str, int] = {}
@@ -280,8 +283,8 @@ class Facts:
         self.model_window: int | None = None  # window of the model, if its agent uses only a part
         self.system_bytes = 0
         self.tools_bytes = 0
-        self.prompts: list[Prompt] = []  # each as it changed; the newest has these bytes
-        self.holds_requests = False  # whether the file holds whole requests, so that nothing is missing
+        self.prompts: list[Prompt] = []  # one for each change; the newest has these bytes
+        self.holds_requests = False  # whether the file contains whole requests
         self.system_records = 0  # number of records among the messages that hold the system prompt
         # Copies only: tokens of the next request that are not in the file; negative if the estimate is larger.
         self.not_in_file: int | None = None
@@ -299,7 +302,7 @@ class Facts:
         facts = Facts()
         for name, value in vars(self).items():
             if isinstance(value, array):
-                getattr(facts, name).extend(value)  # the columns stay the ones that are appended to
+                getattr(facts, name).extend(value)  # the appenders refer to the new columns
             elif not name.startswith("_append"):
                 setattr(facts, name, value.copy() if isinstance(value, dict) else value)
         for name in ("repeated_calls", "repeated_results"):
@@ -307,11 +310,11 @@ class Facts:
         return facts
 
     def add_message(self, role: Role, flags: int = 0, time: int = -1) -> int:
-        """Begin a message and return its index."""
+        """Append a message and return its index."""
         return self._append_message(role, flags, time)
 
     def add_record(self, place: int, length: int, kind: int, message: int = -1) -> int:
-        """Account for a record, as part of *message* if it is one; returns its row."""
+        """Append a record, which may be part of *message*, and return its row."""
         return self._append_record(place, length, kind, message)
 
     def remove_last_record(self) -> None:
@@ -320,7 +323,7 @@ class Facts:
             column.pop()
 
     def add_request(self, message: int, usage: Usage, time: int = -1) -> int:
-        """Record one call to ``model`` that ended at *message*; returns its row. Rows are in the order of messages."""
+        """Insert a request to ``model`` whose reply is *message*, in the order of messages; return its row."""
         model = self._model_ids.get(self.model or "", -1)
         if model < 0 and self.model:
             model = self._intern(self.model, self.models, self._model_ids)
@@ -352,10 +355,9 @@ class Facts:
         self.size_revisions += recorded.context != size
 
     def begin_epoch(self, message: int, cause: str, prefix: Spans = NO_MESSAGES) -> None:
-        """Start a new context at *message*, with the messages of *prefix*; at the first message only a compaction does
-        so.
+        """Begin a new context at *message*, with the messages of *prefix*.
 
-        An epoch that would begin where the last one did takes its place.
+        An epoch that begins at the same message as the last one replaces it. A clear at message 0 is ignored.
         """
         if not message and cause != "compaction":
             return
@@ -365,7 +367,7 @@ class Facts:
         self.epochs.append(Epoch(message, cause, prefix, start))
 
     def add_block(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:
-        """Measure one Anthropic-shaped block and append it to *message*; returns its row."""
+        """Measure a block as in the Messages API, append it to *message*, and return its row."""
         name = block.get("type")
         flags = BlockFlag.INJECTED if injected else 0
         if name == "tool_result":
@@ -388,7 +390,7 @@ class Facts:
         return self._append_block(message, kind, flags | BlockFlag.UNKNOWN_SIZE, 0, 0, 0, 0, -1, -1, -1)
 
     def add_text(self, message: int, body: str, flags: int = 0) -> int:
-        """Append a text to *message*; returns its row."""
+        """Append a text to *message* and return its row."""
         size = len(body) if body.isascii() else utf8_len(body)
         if body.startswith("[") or not message:
             self._mark_summary(message, body)
@@ -400,7 +402,7 @@ class Facts:
         return row
 
     def add_thinking(self, message: int, thinking: str, signature: str, flags: int = 0) -> int:
-        """Append visible thinking to *message*, or the placeholder of hidden thinking; returns its row."""
+        """Append visible thinking, or the placeholder of hidden thinking, to *message* and return its row."""
         text = utf8_len(thinking)
         if not text:
             flags |= BlockFlag.UNKNOWN_SIZE
@@ -409,7 +411,7 @@ class Facts:
         return self._append_block(message, _THINKING, flags, text + utf8_len(signature), text, 0, 0, -1, -1, -1)
 
     def add_call(self, message: int, call_id: str, name: str, arguments: Any, flags: int = 0) -> int:
-        """Append a tool_use to *message*; returns its row."""
+        """Append a tool_use to *message* and return its row."""
         text = len(compact_json(arguments if arguments is not None else {}))
         call, tool, path = self._intern_call(call_id), self._tool_ids.get(name, -1), -1
         if tool < 0:
@@ -435,12 +437,12 @@ class Facts:
             self.flags[message] |= MessageFlag.TURN_START
 
     def add_result(self, message: int, call_id: str, is_error: bool, body: BodySize, flags: int = 0) -> int:
-        """Append a tool_result whose body has been measured to *message*; returns its row."""
+        """Append a tool_result with a measured body to *message* and return its row."""
         call = self._call_ids.get(call_id, -1)
         if call < 0:
             call = self._intern_call(call_id)
-        use = self.call_use[call]
-        tool = self.tool[use] if use >= 0 else -1
+        call_row = self.call_use[call]
+        tool = self.tool[call_row] if call_row >= 0 else -1
         size, text, json_size, shifts, body_flags, start, wide = body
         flags |= body_flags | BlockFlag.ERROR if is_error else body_flags
         earlier = self.call_result[call]
@@ -456,23 +458,26 @@ class Facts:
         return row
 
     def _mark_summary(self, message: int, body: str) -> None:
-        """Mark *message* as a summary where its text, the next block, starts as one."""
-        by_assistant, first = self.role[message] == _ASSISTANT, self.first_block[message] < 0
-        if is_summary_start(body, by_assistant=by_assistant, first_block=first, first_message=not message):
+        """Mark *message* as a summary if *body*, its next text, begins as one."""
+        by_assistant, is_first = self.role[message] == _ASSISTANT, self.first_block[message] < 0
+        if is_summary_start(body, by_assistant=by_assistant, first_block=is_first, first_message=not message):
             self.flags[message] |= MessageFlag.SUMMARY
 
     def starts_with(self, block: int, text: str) -> bool:
-        """Return whether a text or result begins with *text*: a bracket, and at most ``START_LENGTH`` characters."""
+        """Return whether a text or result begins with *text*.
+
+        *text* must begin with a bracket and have at most ``START_LENGTH`` characters.
+        """
         return self.bracket_starts.get(block, "").startswith(text)
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:
-        """Append a block of other facts to *message* as it is; returns its row."""
+        """Append an unchanged block of other facts to *message* and return its row."""
         start, wide = source.bracket_starts.get(row, ""), source.wide_bytes.get(row, 0)
         sizes = (*source.block_size(row), source.block_flags[row], start, wide)
         return self._append_copy(message, source, row, sizes)
 
     def copy_block_with_text(self, message: int, source: Facts, row: int, body: str) -> int:
-        """Append a block of other facts to *message* with another text; returns its row."""
+        """Append a block of other facts with another text to *message* and return its row."""
         kind, flags = source.kind[row], source.block_flags[row] & BlockFlag.INJECTED
         if kind == _TOOL_RESULT:
             size, text, json_size, shifts, body_flags, start, wide = measure_body(body)
@@ -490,31 +495,31 @@ class Facts:
         kind = source.kind[row]
         if source.call[row] >= 0:
             call = self._intern_call(source.calls[source.call[row]])
-            column, repeats = self.call_result, self.repeated_results
+            newest_rows, repeated_rows = self.call_result, self.repeated_results
             if kind == _TOOL_USE:
-                column, repeats = self.call_use, self.repeated_calls
-            if column[call] >= 0:
-                repeats.setdefault(call, [column[call]]).append(len(self.kind))
-            column[call] = len(self.kind)
+                newest_rows, repeated_rows = self.call_use, self.repeated_calls
+            if newest_rows[call] >= 0:
+                repeated_rows.setdefault(call, [newest_rows[call]]).append(len(self.kind))
+            newest_rows[call] = len(self.kind)
         if source.tool[row] >= 0:
             tool = self._intern(source.tools[source.tool[row]], self.tools, self._tool_ids)
         if source.path[row] >= 0:
             path = self._intern(source.paths[source.path[row]], self.paths, self._path_ids)
-        new = self._append_block(message, kind, flags, size, text, json_size, shifts, tool, call, path)
+        new_row = self._append_block(message, kind, flags, size, text, json_size, shifts, tool, call, path)
         if row in source.read_range:
-            self.read_range[new] = source.read_range[row]
+            self.read_range[new_row] = source.read_range[row]
         if start:
-            self.bracket_starts[new] = start
+            self.bracket_starts[new_row] = start
         if wide:
-            self.wide_bytes[new] = wide
-        return new
+            self.wide_bytes[new_row] = wide
+        return new_row
 
     def block_size(self, row: int) -> BlockSize:
         """Return the sizes of a block."""
         return BlockSize(self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row])
 
     def set_block_size(self, row: int, size: BlockSize) -> None:
-        """Set the final size of a block of which only the beginning was appended."""
+        """Set the final size of a block that was appended with only its beginning."""
         self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row] = size
 
     def blocks_of(self, message: int) -> Iterator[int]:
@@ -529,14 +534,14 @@ class Facts:
         return next(at for at, row in enumerate(self.blocks_of(self.block_message[block])) if row == block)
 
     def share_record(self, message: int, row: int, ordinal: int = 1) -> None:
-        """Make *message* the one at position *ordinal* in the record *row*, which belongs to the first one."""
+        """Note that *message* is at position *ordinal* in the record *row*, which belongs to another message."""
         self.shared_record[message] = row
         self.shared_records.add(row)
         if ordinal != 1:
             self.shared_ordinal[message] = ordinal
 
     def ordinal_in_record(self, message: int, row: int) -> int:
-        """Return the position of *message* among the messages that the record *row* holds, 0 for the first."""
+        """Return the position of *message* among the messages in the record *row*, from 0."""
         return self.shared_ordinal.get(message, 1) if self.shared_record.get(message) == row else 0
 
     def records_of(self, message: int) -> Iterator[int]:
@@ -575,7 +580,7 @@ class Facts:
         return row
 
     def tool_use_of(self, block: int) -> int:
-        """Return the row of the call that *block*, a result, answers: the last one before it with its id; -1: none."""
+        """Return the row of the call of *block*, a result: the last call with its id before it, or -1."""
         call = self.call[block]
         newest = self.call_use[call] if call >= 0 else -1
         if newest < block or call not in self.repeated_calls:
@@ -584,15 +589,15 @@ class Facts:
         return rows[max(bisect_left(rows, block) - 1, 0)]
 
     def tool_result_of(self, block: int) -> int:
-        """Return the row of the newest result of *block*, a call, before its id is used again; -1: none."""
+        """Return the row of the newest result of *block*, a call, before its id is used again, or -1."""
         call = self.call[block]
         newest = self.call_result[call] if call >= 0 else -1
         if newest < 0 or call not in self.repeated_calls:
             return newest
-        uses, results = self.repeated_calls[call], self.repeated_results.get(call, [newest])
-        after = bisect_right(uses, block)
-        at = bisect_left(results, uses[after]) if after < len(uses) else len(results)
-        return results[at - 1] if at and results[at - 1] > block else -1
+        call_rows, results = self.repeated_calls[call], self.repeated_results.get(call, [newest])
+        next_call = bisect_right(call_rows, block)
+        end = bisect_left(results, call_rows[next_call]) if next_call < len(call_rows) else len(results)
+        return results[end - 1] if end and results[end - 1] > block else -1
 
     def call_row(self, call_id: str) -> int:
         """Return the row of *call_id* in ``calls``, or -1."""
@@ -605,12 +610,12 @@ def is_turn_start(facts: Facts, row: int) -> bool:
 
 
 def _to_call_id(value: object) -> str:
-    """Convert a call id, which can be any value in a broken file, to text."""
+    """Convert a call id, which may be any value in a broken file, to text."""
     return value if isinstance(value, str) else str(value or "")
 
 
 def epoch_at(facts: Facts, at: int) -> Epoch:
-    """Return the epoch of the context before message *at*. An epoch begins with its first message, not before it."""
+    """Return the epoch of the context before message *at*."""
     row = bisect_left(facts.epochs, at, key=lambda epoch: epoch.message) - 1
     while row >= 0 and facts.epochs[row].start > at:
         row -= 1
@@ -630,16 +635,16 @@ def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
 
 
 def prompt_row_at(facts: Facts, at: int) -> int:
-    """Return the row in ``prompts`` of a request that ends before message *at*; the first where none was known yet."""
+    """Return the row in ``prompts`` of the last request before message *at*, or the first row."""
     return max(bisect_right(facts.prompts, at, key=lambda prompt: prompt.message) - 1, 0)
 
 
 def prompt_at(facts: Facts, at: int) -> Prompt:
-    """Return the system prompt and the tools of a request that ends before message *at*, as far as they are known."""
+    """Return the system prompt and the tools of the last request before message *at*, as far as they are known."""
     return facts.prompts[prompt_row_at(facts, at)] if facts.prompts else Prompt()
 
 
 def find_last_rewrite(facts: Facts, at: int) -> int:
-    """Return the message up to *at* before which a recorded microcompaction last cleared something; 0: none."""
+    """Return the last message up to *at* before which a recorded microcompaction cleared content, or 0."""
     row = bisect_right(facts.rewrites, at) - 1
     return facts.rewrites[row] if row >= 0 else 0

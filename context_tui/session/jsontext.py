@@ -14,7 +14,7 @@ from context_tui.session.validation import MAX_DEPTH
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 BOM = b"\xef\xbb\xbf"
-"""A byte-order mark, as some programs write it before the first value."""
+"""Byte-order mark, which some programs write before the first value."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -54,7 +54,7 @@ def loads(data: bytes | str | memoryview, decode: Callable[[Any], Any] = msgspec
 
 
 def _decode_text(data: bytes) -> str:
-    """Decode UTF-8 and keep lone surrogates; if that fails, invalid bytes become U+FFFD."""
+    """Decode UTF-8 with lone surrogates, or else with U+FFFD for invalid bytes."""
     try:
         return data.decode("utf-8-sig", "surrogatepass")
     except UnicodeDecodeError:
@@ -62,7 +62,7 @@ def _decode_text(data: bytes) -> str:
 
 
 def _parse_integer(digits: str) -> int | float:
-    """Parse an integer; as a float if it has too many digits for Python."""
+    """Parse an integer, or as a float if it has too many digits for Python."""
     return int(digits) if len(digits) < 4_000 else float(digits)
 
 
@@ -85,28 +85,26 @@ def is_nested_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 
 def find_value_ranges(line: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the byte ranges of the JSON values on a line with several; each can be passed to :func:`loads`.
-
-    A byte-order mark belongs to the first value.
+    """Yield the byte ranges of the JSON values on a line; the first one includes a byte-order mark.
 
     Raises:
         ValueError: the text between or after the values is not JSON.
     """
     mark = len(BOM) if line.startswith(BOM) else 0
-    text = line[mark:].decode("utf-8", "surrogateescape")  # preserves invalid bytes, so that offsets are exact
-    at, place = 0, mark
+    text = line[mark:].decode("utf-8", "surrogateescape")  # keeps invalid bytes, so that offsets are exact
+    end, offset = 0, mark
     while True:
-        begin = _skip_space(text, at)
-        place += begin - at
-        if begin == len(text):
+        start = _skip_space(text, end)
+        offset += start - end
+        if start == len(text):
             return
         try:
-            _, at = _lenient_decoder.raw_decode(text, begin)
+            _, end = _lenient_decoder.raw_decode(text, start)
         except RecursionError:
             raise ValueError("nested too deeply") from None
-        length = len(text[begin:at].encode("utf-8", "surrogateescape"))
-        yield (0 if place == mark else place), place + length
-        place += length
+        length = len(text[start:end].encode("utf-8", "surrogateescape"))
+        yield (0 if offset == mark else offset), offset + length
+        offset += length
 
 
 def _skip_space(text: str, at: int) -> int:

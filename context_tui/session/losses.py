@@ -1,4 +1,4 @@
-"""Losses of an export: what a writer could not keep, counted and weighed by kind of block."""
+"""Losses of an export: content that a writer could not keep, counted, and weighed by kind of block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from context_tui.session.facts import Facts
 from context_tui.session.values import Kind, Role
 
 UnsupportedReason = Callable[[str, dict[str, Any]], str]
-"""Why a message of a role cannot hold a block, in words for a list of losses; empty when it can."""
+"""Function that returns why a message of a role cannot contain a block, as a loss; empty if it can."""
 
 _COUNTED_KINDS = (Kind.IMAGE, Kind.OTHER)
 
@@ -22,10 +22,7 @@ def format_losses(counts: Counter[str]) -> list[str]:
 
 
 class Losses:
-    """Losses of an export. ``removed`` is the loss by kind of block, in the unit of :func:`weigh_context`.
-
-    A loss that is not declared here is an error of the writer.
-    """
+    """Losses that a writer declares. ``removed`` is the lost weight (:func:`weigh_context`) by kind of block."""
 
     def __init__(self) -> None:
         self._counts = Counter[str]()
@@ -33,7 +30,7 @@ class Losses:
         self.removed = Counter[int]()
 
     def __add__(self, later: Losses) -> Losses:
-        """Combine the losses of two exports; a loss that both count in the same words is one."""
+        """Combine the losses of two exports; counts with the same text are added."""
         total = Losses()
         total._counts = self._counts + later._counts
         total._notes = [*self._notes, *later._notes]
@@ -46,7 +43,7 @@ class Losses:
         return [*format_losses(self._counts), *self._notes]
 
     def add(self, loss: str, number: int = 1) -> None:
-        """Count changes that removed nothing."""
+        """Count changes that removed no content."""
         if number:
             self._counts[loss] += number
 
@@ -66,15 +63,15 @@ class Losses:
         self.removed[kind] += weight
 
     def replace(self, before: dict[str, Any], after: dict[str, Any], loss: str = "") -> None:
-        """Declare the loss of weight from *before* to its replacement *after*; count it as *loss* if given."""
+        """Declare the weight that is lost by replacing *before* by *after*; count it as *loss* if given."""
         if loss:
             self.add(loss)
-        (kind, old), (new_kind, new) = weigh_block(before), weigh_block(after)
-        self.removed[kind] += old if kind != new_kind else max(old - new, 0)
+        (kind, weight), (new_kind, new_weight) = weigh_block(before), weigh_block(after)
+        self.removed[kind] += weight if kind != new_kind else max(weight - new_weight, 0)
 
 
 def weigh_context(context: Context) -> Counter[int]:
-    """Measure how much of each kind of block a context holds: bytes that estimators see, else blocks."""
+    """Weigh the blocks of a context by kind: in bytes that estimators count, else in blocks."""
     facts, weights = context.facts, Counter[int]()
     for message in context.order:
         for row in facts.blocks_of(message):
@@ -84,7 +81,7 @@ def weigh_context(context: Context) -> Counter[int]:
 
 
 def weigh_block(block: dict[str, Any]) -> tuple[int, int]:
-    """Return the kind and the weight of an Anthropic-shaped block."""
+    """Return the kind and the weight of a block as in the Messages API."""
     facts = Facts()
     row = facts.add_block(facts.add_message(Role.ASSISTANT), block)
     return facts.kind[row], _weigh_row(facts, row)

@@ -1,4 +1,4 @@
-"""Sessions in memory: built from Anthropic-shaped messages, or derived from another session."""
+"""Sessions in memory: built from messages as in the Messages API, or derived from another session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from context_tui.session.values import RecordKind, Role
 
 
 def get_blocks(message: Message) -> list[dict[str, Any]]:
-    """Return the blocks of an Anthropic-shaped message; a plain string is one text block."""
+    """Return the blocks of a message; a string is one text block."""
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -22,7 +22,7 @@ def get_blocks(message: Message) -> list[dict[str, Any]]:
 
 
 def build_facts(messages: Iterable[Message]) -> Facts:
-    """Build the facts of Anthropic-shaped messages, one record each."""
+    """Build the facts of messages as in the Messages API, with a record for each."""
     facts = Facts()
     for number, message in enumerate(messages):
         index = facts.add_message(Role.ASSISTANT if message.get("role") == "assistant" else Role.USER)
@@ -55,7 +55,7 @@ class MemoryContent:
 
 
 def from_messages(messages: Iterable[Message]) -> Session:
-    """Create a session from Anthropic-shaped messages (``role`` and ``content``).
+    """Create a session from messages as in the Messages API (``role`` and ``content``).
 
     Raises:
         UnreadableSession: a message is malformed; the error names its number.
@@ -71,7 +71,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Origin:
-    """Origin of a message in a derived session: a recorded message, with some blocks changed."""
+    """Origin of a message in a derived session: a recorded message, of which some blocks may be changed."""
 
     session: Session
     message: int
@@ -79,13 +79,13 @@ class Origin:
 
     @property
     def remaining_blocks(self) -> list[int]:
-        """Recorded ordinals of the remaining blocks, in order."""
+        """Ordinals in the recorded message of the blocks that were not removed."""
         recorded = range(sum(1 for _ in self.session.facts.blocks_of(self.message)))
         return [ordinal for ordinal in recorded if self.texts.get(ordinal, "") is not None]
 
 
 class DerivedContent(ContentOverlay):
-    """Content of a derived session: origins, and new messages."""
+    """Content of a derived session, whose messages are recorded (:class:`Origin`) or new."""
 
     def __init__(self, parent: Session, entries: list[Origin | Message]) -> None:
         super().__init__(parent.content)
@@ -103,14 +103,14 @@ class DerivedContent(ContentOverlay):
 
 def find_origin(session: Session, message: int, texts: Mapping[int, str | None] | None = None) -> Origin | Message:
     """Return the origin of *message* through any number of applied plans, with *texts* replaced in addition."""
-    new = dict(texts or {})
+    new_texts = dict(texts or {})
     if isinstance(session.content, DerivedContent):
         entry = session.content.entries[message]
         if isinstance(entry, Origin):
             ordinals = entry.remaining_blocks
-            return replace(entry, texts={**entry.texts, **{ordinals[at]: text for at, text in new.items()}})
-        return {**entry, "content": replace_texts(entry["content"], new)}
-    return Origin(session, message, new)
+            return replace(entry, texts={**entry.texts, **{ordinals[at]: text for at, text in new_texts.items()}})
+        return {**entry, "content": replace_texts(entry["content"], new_texts)}
+    return Origin(session, message, new_texts)
 
 
 def find_recording(session: Session) -> Session:
@@ -121,10 +121,7 @@ def find_recording(session: Session) -> Session:
 
 
 def collect_usage(session: Session) -> dict[int, Usage]:
-    """Return the recorded usage by message of *session*, where it is valid for this context.
-
-    It is valid in an unchanged session, for replies since the context began or was last rewritten.
-    """
+    """Return the recorded usage by message of an unchanged session, for replies since the last rewrite."""
     return {} if session.origin else _map_replies(session, _usage_by_reply)
 
 
@@ -147,7 +144,7 @@ def _map_replies(session: Session, read: Callable[[Session], Mapping[int, T]]) -
 
 
 def _usage_by_reply(recording: Session) -> dict[int, Usage]:
-    """Return the usage by reply, since the context at the end began or was last rewritten."""
+    """Return the usage by reply, since the last epoch began or was rewritten."""
     context, facts = recording.context_at(), recording.facts
     first = max(context.epoch_start, context.last_rewrite)
     return {reply: usage for reply, usage in zip(facts.request_message, facts.requests, strict=True) if reply >= first}

@@ -1,9 +1,10 @@
-"""Names for the parts of a prompt that nobody typed: instruction files, skills, reminders, notices of a client."""
+"""Names of injected parts of a prompt: instruction files, skills, reminders, notices of a client."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from context_tui.text.sanitize import truncate_name
 
@@ -23,19 +24,18 @@ _TAG = re.compile(r"<([a-z][\w-]*)[ >]", re.IGNORECASE)
 
 
 def split_text(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the sections of an injected text that are known by how they begin, each with its name; else all of it."""
-    begins = [(match.start(), match) for match in _SECTION.finditer(text)]
-    if not begins:
+    """Yield name and text of the known sections of an injected text; if there are none, of the complete text."""
+    matches = list(_SECTION.finditer(text))
+    if not matches:
         yield name_text(text), text
-        return
-    for number, (start, match) in enumerate(begins):
-        end = begins[number + 1][0] if number + 1 < len(begins) else len(text)
+    for number, (match, next_match) in enumerate(zip_longest(matches, matches[1:])):
+        start, end = match.start(), next_match.start() if next_match else len(text)
         section = text[start if number else 0 : end]
         yield _SECTIONS[(match.lastindex or 1) - 1][1] or _name_file(text[start:end]), section
 
 
 def name_text(text: str) -> str:
-    """Return a short name of a text: that of its only known section, its tag, or its first line."""
+    """Return a short name of a text: its known section, its tag, or its first line."""
     text = text.strip()
     match = _SECTION.search(text[:2_000])
     if match and (not match.start() or text.startswith("<")):
@@ -53,6 +53,6 @@ def _name_file(text: str) -> str:
 
 
 def is_tagged(text: str) -> bool:
-    """Return whether a text is markup of a client: it begins with a tag that it also closes."""
+    """Return whether a text begins with a tag that it also closes, as markup of clients does."""
     match = _TAG.match(text.lstrip())
     return match is not None and f"</{match[1]}>" in text

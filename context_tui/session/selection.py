@@ -1,4 +1,4 @@
-"""Facts without some of their messages, for the live branch and for abandoned ones."""
+"""Facts without some of their messages, for the live branch and for abandoned branches."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Selection:
 
         Args:
             source: the facts to select from.
-            excluded: the excluded messages; later ones are included.
-            undone_events: events on abandoned branches: ``micro`` and the row of a compaction, or ``clear`` and the
+            excluded: the excluded messages; messages added later are included.
+            undone_events: events on abandoned branches: ``micro`` with the row of a compaction, or ``clear`` with the
                 message of an epoch.
         """
         self.source, self.facts = source, Facts()
@@ -42,11 +42,11 @@ class Selection:
         self.update()
 
     def is_current(self) -> bool:
-        """Return whether the source has changed only by new facts; late requests change earlier ones."""
+        """Return whether the source has only grown; a late request may change earlier facts."""
         return not self._requests or self.source.requests[self._requests - 1] is self._last_usage
 
     def number_of(self, message: int) -> int:
-        """Return the number of a message here; of a removed message, the number of the next one."""
+        """Return the number of a message in the selection; for an excluded message, that of the next one."""
         return bisect_left(self._included, message)
 
     def update(self) -> None:
@@ -78,7 +78,7 @@ class Selection:
         facts.system_records = source.system_records
         facts.system_bytes = source.system_bytes
         facts.tools_bytes = source.tools_bytes
-        facts.prompts = [replace(each, message=bisect_left(self._included, each.message)) for each in source.prompts]
+        facts.prompts = [replace(prompt, message=self.number_of(prompt.message)) for prompt in source.prompts]
         facts.holds_requests = source.holds_requests
 
     def _copy_reasoning(self) -> None:
@@ -122,7 +122,7 @@ class Selection:
         self._last_usage = source.requests[-1] if source.requests else self._last_usage
 
     def _copy_compactions(self) -> None:
-        """Copy all compactions and epochs if there is a new one, since they depend on each other."""
+        """Copy all compactions and epochs if there is a new one, because they depend on each other."""
         source, end = self.source, self._included[-1] + 1 if self._included else 0
         event_state = (
             len(source.compactions),
@@ -157,7 +157,7 @@ class Selection:
 
 
 def _record_key(facts: Facts, row: int) -> tuple[int, int, int] | None:
-    """Return a record without its message; None if it does not exist."""
+    """Return place, length and kind of a record, or None."""
     if row >= len(facts.record_kind):
         return None
     return facts.record_place[row], facts.record_length[row], facts.record_kind[row]

@@ -16,14 +16,14 @@ from context_tui.session.values import MessageFlag, Role
 from context_tui.session.window import Peaks, Window, model_at, window_at
 
 Message = dict[str, Any]
-"""An Anthropic-shaped message: ``role`` and ``content``."""
+"""Message as in the Messages API: ``role`` and ``content``."""
 
 
 class Content(Protocol):
     """Full text on demand, in the order of the blocks in the facts."""
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
-        """Return the Anthropic-shaped blocks of a message."""
+        """Return the blocks of a message, as in the Messages API."""
 
     def raw(self, record: int) -> str:
         """Return the text of a record, to display a problem."""
@@ -32,10 +32,10 @@ class Content(Protocol):
         """Return the system prompt; empty if it is not in the file."""
 
     def tools(self) -> list[dict[str, Any]]:
-        """Return the Anthropic-shaped tool schemas in the file."""
+        """Return the tool schemas in the file, as in the Messages API."""
 
     def is_unchanged(self) -> bool:
-        """Return whether the data read from the source is unchanged; new data after it is ignored.
+        """Return whether the data read from the source is unchanged; appended data is ignored.
 
         Raises:
             Error: the file was deleted, or is no longer readable.
@@ -43,7 +43,7 @@ class Content(Protocol):
 
 
 class ContentOverlay:
-    """Content of messages on top of another content; everything else is read from that one."""
+    """Content that overrides the messages of another content."""
 
     def __init__(self, recorded: Content) -> None:
         self.recorded = recorded
@@ -63,10 +63,13 @@ class ContentOverlay:
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """Description of an unread session: ``id`` follows ``PATH#`` in its name, ``time`` is in epoch seconds.
+    """Description of a session that may be unread.
 
-    ``parent`` is the file of the parent session, or ``PATH#ID`` for one in the same file; ``note`` describes a choice
-    that the reader made about the file.
+    Attributes:
+        id: follows ``PATH#`` in the name of the session.
+        parent: file of the parent session, or ``PATH#ID`` in the same file.
+        time: in epoch seconds.
+        note: a choice that the reader made about the file.
     """
 
     path: str
@@ -82,10 +85,10 @@ class SessionInfo:
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """Recorded session, or one derived from it by a plan.
+    """Recorded session, or a session derived from it by a plan.
 
-    ``length`` is the number of messages; the facts may contain more. ``origin`` describes the plan, and
-    ``peaks_before`` holds the peaks of the parent session, which the model's window must hold.
+    ``length`` is the number of messages; the facts may contain more. ``origin`` names the policies of the plans, and
+    ``peaks_before`` are the peaks of the session that it derives from.
     """
 
     facts: Facts
@@ -112,7 +115,7 @@ class Session:
         return self.window_at(self.length)
 
     def window_at(self, at: int) -> Window:
-        """Return the context window at message *at*, that of the model in use there."""
+        """Return the context window of the model in use at message *at*."""
         key = (self.window_override, model_at(self.facts, at))
         if key not in self._windows:
             self._windows[key] = window_at(self.facts, at, self.peaks, self.window_override)
@@ -124,7 +127,7 @@ class Session:
         return [drop for drop in find_drops(self.facts) if drop.message < self.length]
 
     def with_window(self, tokens: int | None) -> Session:
-        """Return the same session with a window given by the user; None removes it.
+        """Return the session with a window given by the user; None removes it.
 
         Raises:
             PlanError: *tokens* is not positive.
@@ -151,12 +154,12 @@ class Session:
         return context
 
     def message(self, index: int) -> Message:
-        """Return message *index* with its full text, Anthropic-shaped."""
+        """Return message *index* with its full text, as in the Messages API."""
         role = "assistant" if self.facts.role[index] == Role.ASSISTANT else "user"
         return {"role": role, "content": self.content.blocks(index)}
 
     def to_messages(self, at: int | None = None) -> list[Message]:
-        """Return the messages before message *at* (default: the end) with their full text, Anthropic-shaped."""
+        """Return the context before message *at* (default: the end) with its full text, as in the Messages API."""
         return self.messages_in(self.context_at(at))
 
     def messages_in(self, context: Context, order: Sequence[int] | None = None) -> list[Message]:
@@ -173,4 +176,4 @@ class Session:
     @property
     def turns(self) -> int:
         """Number of turns in the session."""
-        return sum(1 for m in range(self.length) if self.facts.flags[m] & MessageFlag.TURN_START)
+        return sum(bool(flags & MessageFlag.TURN_START) for flags in self.facts.flags[: self.length])

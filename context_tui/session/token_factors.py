@@ -13,15 +13,15 @@ from context_tui.session.facts import Facts, epoch_at, find_last_rewrite
 from context_tui.session.values import BlockFlag, Kind, MessageFlag
 
 MAX_SCALE = 2.0
-"""Limit of the ratio between a tokenizer's counts and the typical ones, in either direction."""
+"""Maximum ratio between a tokenizer's counts and the typical ones, in either direction."""
 MAX_UNRECORDED = 1_000.0
-"""Limit of the unrecorded tokens of an interval; larger amounts are exceptional events."""
+"""Maximum unrecorded tokens of an interval; larger amounts are exceptional events."""
 MIN_INTERVALS = 4
-"""Smallest number of intervals for a fit; with few of them, the prior dominates."""
+"""Minimum number of intervals for a fit; if there are few of them, the prior dominates."""
 MAX_INTERVALS = 300
-"""Limit of fitted intervals; the newest are used."""
+"""Maximum number of fitted intervals; the newest are used."""
 MAX_FIT_ERROR = 0.25
-"""Largest median error of a fit, as a share of the median growth."""
+"""Maximum median error of a fit, as a share of the median growth."""
 
 _TEXT, _THINKING, _SIGNATURE, _CALL, _RESULT, _EACH = range(6)
 _PRIOR = (1.15, 0.3, 0.8, 1.25, 1.25, 60.0)
@@ -33,10 +33,11 @@ _WEIGHT = (250_000.0, 250_000.0, 250_000.0, 250_000.0, 250_000.0, 20.0)
 class Factors:
     """Recorded tokens per estimated token by kind of content.
 
-    ``signature`` applies to the signatures of thinking; ``request_overhead`` is in tokens per request, ``image`` in
-    tokens per image (None: unknown). ``error`` is the median error of an interval in tokens. ``unrecorded`` is the
-    average of further tokens per request, injected by runtimes without a record; it belongs to no block, and is added
-    to predicted sizes.
+    Attributes:
+        signature: for the signatures of thinking.
+        request_overhead, image: tokens per request, and per image (None: unknown).
+        intervals, error: number of fitted intervals, and the median error of an interval in tokens.
+        unrecorded: average of further tokens per request, which runtimes inject without a record.
     """
 
     text: float
@@ -51,12 +52,12 @@ class Factors:
     unrecorded: float = 0.0
 
     def count_tokens(self, content: ContentTokens) -> float:
-        """Predict the recorded tokens of content, without images."""
+        """Predict the recorded tokens of content without its images."""
         values = (self.text, self.thinking, self.signature, self.call, self.result)
         return sum(value * tokens for value, tokens in zip(values, content.tokens, strict=True))
 
     def get_factor(self, kind: int) -> float:
-        """Return the factor of a kind of block; hosted activity counts nothing."""
+        """Return the factor of a kind of block; 0 for hosted activity."""
         return 0.0 if kind == Kind.OTHER else float(getattr(self, _FACTOR_NAMES.get(kind, "text")))
 
     def count_block_tokens(self, facts: Facts, row: int) -> float | None:
@@ -75,9 +76,9 @@ _FACTOR_NAMES: dict[int, str] = {Kind.THINKING: "thinking", Kind.TOOL_USE: "call
 
 @dataclass
 class ContentTokens:
-    """Estimated tokens of messages: text, thinking, signatures, calls and results; images are only counted.
+    """Estimated tokens of messages (text, thinking, signatures, calls, results), and numbers of images and turn starts.
 
-    Results with an image count only in ``images``, since estimators treat their base64 data as text.
+    A result with an image counts only as an image, because estimators treat its base64 data as text.
     """
 
     tokens: list[int]
@@ -90,13 +91,13 @@ PRIOR = Factors(*_PRIOR, image=None, intervals=0, error=0.0)
 
 
 def count_blocks_before(facts: Facts, message: int) -> int:
-    """Count the blocks recorded before *message*, which is the row of its first block."""
+    """Count the blocks recorded before *message*."""
     first = facts.first_block[message]
     return first if first >= 0 else len(facts.kind)
 
 
 def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | None = None) -> ContentTokens:
-    """Estimate the content of *messages* as appended; only of blocks before the row *end_block*, where it is given."""
+    """Estimate the content of *messages* as recorded; only of blocks before the row *end_block*, if given."""
     content = ContentTokens([0] * 5)
     tokens, size, kinds, flags = content.tokens, facts.size, facts.kind, facts.block_flags
     for message in messages:
@@ -123,7 +124,7 @@ def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | Non
 
 @dataclass(frozen=True)
 class Interval:
-    """Appended content between the previous request and request ``row``, and the recorded growth in tokens."""
+    """Content appended between the previous request and request ``row``, and the recorded growth in tokens."""
 
     row: int
     content: ContentTokens
@@ -131,7 +132,7 @@ class Interval:
 
 
 def find_intervals(facts: Facts, end: int) -> list[Interval]:
-    """Find the newest intervals before request *end*, of the same model, in which content was only appended."""
+    """Find the newest intervals before request *end* with its model, in which content was only appended."""
     models = facts.request_model
     model = models[end - 1] if end else -1
     intervals: list[Interval] = []
@@ -146,17 +147,17 @@ def find_intervals(facts: Facts, end: int) -> list[Interval]:
 
 
 def interval_at(facts: Facts, row: int) -> Interval | None:
-    """Return the interval between request *row* and the previous one; None if more than appending happened.
+    """Return the interval between request *row* and the previous one; None if content was not only appended.
 
-    The drops up to there must have been searched; the requests may be of any model.
+    The drops up to this request must have been searched.
     """
     intervals: dict[int, Interval | None] = facts.drop_search.intervals
     if row not in intervals:
         before, after = facts.request_message[row - 1], facts.request_message[row]
-        at = bisect_left(facts.drops, after, key=lambda drop: drop.message)
-        dropped = at < len(facts.drops) and facts.drops[at].message == after
-        dropped = dropped or is_other_conversation(facts, row) or is_other_conversation(facts, row - 1)
-        appended = not dropped and before >= epoch_at(facts, after).start and find_last_rewrite(facts, after) <= before
+        index = bisect_left(facts.drops, after, key=lambda drop: drop.message)
+        is_drop = index < len(facts.drops) and facts.drops[index].message == after
+        excluded = is_drop or is_other_conversation(facts, row) or is_other_conversation(facts, row - 1)
+        appended = not excluded and before >= epoch_at(facts, after).start and find_last_rewrite(facts, after) <= before
         growth = facts.requests[row].context - facts.requests[row - 1].context
         content = estimate_content(facts, range(before, after), count_blocks_before(facts, after)) if appended else None
         intervals[row] = Interval(row, content, growth) if content else None
@@ -164,7 +165,7 @@ def interval_at(facts: Facts, row: int) -> Interval | None:
 
 
 def is_other_conversation(facts: Facts, row: int) -> bool:
-    """Return whether request *row* is less than half of the one before it and the next one is not: a side request."""
+    """Return whether request *row* is a side request: less than half as large as the previous and the next one."""
     if not 0 < row < len(facts.requests) - 1:
         return False
     before, size, after = (facts.requests[each].context for each in range(row - 1, row + 2))
@@ -191,20 +192,19 @@ def _compute_factors(facts: Facts, end: int) -> Factors | None:
     error = median(map(abs, residuals))
     if error > MAX_FIT_ERROR * max(median(map(abs, growths)), 100):
         return None
-    text, thinking, signature, call, result, each = values
-    unrecorded = max(fmean(max(-MAX_UNRECORDED, min(each, MAX_UNRECORDED)) for each in residuals), 0.0)
-    factors = Factors(text, thinking, signature, call, result, each, None, len(clean), error, unrecorded)
+    unrecorded = max(fmean(max(-MAX_UNRECORDED, min(tokens, MAX_UNRECORDED)) for tokens in residuals), 0.0)
+    text, thinking, signature, call, result, overhead = values
+    factors = Factors(text, thinking, signature, call, result, overhead, None, len(clean), error, unrecorded)
     with_images = [interval for interval in intervals if interval.content.images]
     with_images = [interval for interval in with_images if not interval.content.turns] or with_images
-    image = [
+    image_sizes = [
         (i.growth - factors.count_tokens(i.content) - factors.request_overhead) / i.content.images for i in with_images
     ]
-    size = median(image) if image else 0.0
-    return replace(factors, image=max(size, 0.0) if image else None)
+    return replace(factors, image=max(median(image_sizes), 0.0) if image_sizes else None)
 
 
 def _scale_prior(rows: Sequence[Sequence[float]], growths: Sequence[float]) -> list[float]:
-    """Scale the typical factors to the tokenizer of these intervals; all kinds share the scale."""
+    """Scale the typical factors, except the overhead of requests, to the tokenizer of these intervals."""
     expected = [sum(value * x for value, x in zip(_PRIOR, row, strict=True)) for row in rows]
     ratios = sorted((growth / tokens, tokens) for growth, tokens in zip(growths, expected, strict=True))
     sums = list(accumulate(tokens for _, tokens in ratios))
@@ -234,14 +234,14 @@ def _regress(
                             line[j] += scaled * row[j]
         values = _solve_non_negative(square, right, values)
         expected = (sum(value * x for value, x in zip(values, row, strict=True)) for row in rows)
-        residuals = [growth - each for growth, each in zip(growths, expected, strict=True)]
+        residuals = [growth - tokens for growth, tokens in zip(growths, expected, strict=True)]
         scale = max(40.0, 1.5 * median(map(abs, residuals)))
         weights = [0.0 if abs(r) > 10 * scale else min(1.0, scale / abs(r)) if r else 1.0 for r in residuals]
     return values, residuals
 
 
 def _solve_non_negative(square: list[list[float]], right: list[float], start: list[float]) -> list[float]:
-    """Solve least squares without negative values by coordinate descent until the values converge."""
+    """Solve non-negative least squares by coordinate descent."""
     values = list(start)
     for _ in range(500):
         largest_change = 0.0

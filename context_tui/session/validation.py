@@ -8,16 +8,14 @@ from typing import Any
 from context_tui.errors import UnreadableSession
 
 MAX_TOKENS = 10**9
-"""Limit of plausible token counts of a request or window."""
+"""Maximum plausible tokens of a request or window."""
 MAX_DEPTH = 200
-"""Limit of nested arrays and objects in a value."""
+"""Maximum depth of nested arrays and objects in a value."""
 MAX_TIME_MS = 32_503_680_000_000
-"""Limit of times: the year 3000 in epoch milliseconds."""
-
-
+"""Latest plausible time, the year 3000, in epoch milliseconds."""
 ROLES = ("user", "assistant")
 MAX_DIGITS = 4_000
-"""Limit of digits of an integer; Python refuses to format longer ones."""
+"""Maximum number of digits of an integer; Python refuses to format longer ones."""
 _STRING_FIELDS = {
     "text": ("text",),
     "thinking": ("thinking", "signature"),
@@ -28,7 +26,7 @@ _SCALARS = (str, float, bool, type(None))
 
 
 def validate_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the messages as a list, if each has a role, and a string or a list of blocks of JSON as content.
+    """Return the messages as a list; each must have a role, and a string or a list of JSON blocks as content.
 
     Raises:
         UnreadableSession: a message is malformed; the error names its number and its block.
@@ -45,7 +43,7 @@ def validate_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _find_message_error(message: Any) -> str:
-    """Describe what is wrong with a message and what to do; empty for a valid one."""
+    """Describe the error in a message and its remedy; empty if the message is valid."""
     if not isinstance(message, dict):
         return f"{_describe_type(message)}, not an object; give role and content"
     role, content = message.get("role"), message.get("content")
@@ -72,23 +70,19 @@ def _find_block_error(block: Any) -> str:
 
 
 def _find_json_error(value: Any, depth: int = 0) -> str:
-    """Describe what JSON cannot hold in a value; empty for a valid one."""
+    """Describe a part of a value that JSON cannot represent; empty if there is none."""
     if isinstance(value, _SCALARS):
         return ""
     if isinstance(value, int):
         return f"holds an integer of over {MAX_DIGITS:,} digits; shorten it" if abs(value) >= 10**MAX_DIGITS else ""
     if depth > MAX_DEPTH:
         return f"is nested deeper than {MAX_DEPTH} levels; flatten it"
-    inside: Iterable[Any] = ()
-    if isinstance(value, list):
-        inside = value
-    elif isinstance(value, dict):
-        if not all(isinstance(key, str) for key in value):
-            return "has a key that is not a string; JSON allows only strings"
-        inside = value.values()
-    else:
+    if not isinstance(value, list | dict):
         return f"holds {_describe_type(value)}, which JSON cannot hold; convert it"
-    return next((problem for each in inside if (problem := _find_json_error(each, depth + 1))), "")
+    if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
+        return "has a key that is not a string; JSON allows only strings"
+    items = value.values() if isinstance(value, dict) else value
+    return next((problem for item in items if (problem := _find_json_error(item, depth + 1))), "")
 
 
 def _describe_type(value: Any) -> str:

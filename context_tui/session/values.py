@@ -16,13 +16,13 @@ T = TypeVar("T")
 def value_class(*, eq: bool = True) -> Callable[[type[T]], type[T]]:
     """Make a dataclass that must not be modified; without *eq*, instances are compared by identity.
 
-    ``frozen=True`` would set each field by a call, which takes a seventh of the time of a replay.
+    ``frozen=True`` would enforce this, but makes construction slow: a replay would take a seventh longer.
     """
     return dataclass(eq=eq, unsafe_hash=eq)
 
 
 class Role(IntEnum):
-    """Sender of a message; SYSTEM is one in the middle of a history (a leading one is the session's prompt)."""
+    """Role of a message; SYSTEM is for messages within a history, not for the system prompt."""
 
     USER = 0
     ASSISTANT = 1
@@ -30,7 +30,7 @@ class Role(IntEnum):
 
 
 class Kind(IntEnum):
-    """Type of a block; OTHER is hosted activity and anything unknown, which no estimator sees."""
+    """Type of a block; OTHER is for hosted activity and unknown blocks, which estimators ignore."""
 
     TEXT = 0
     THINKING = 1
@@ -41,7 +41,7 @@ class Kind(IntEnum):
 
 
 class RecordKind(IntEnum):
-    """Role of a record in its session; every record has exactly one."""
+    """Kind of a record: part of a message, metadata, or a problem."""
 
     MESSAGE = 0
     METADATA = 1
@@ -49,7 +49,7 @@ class RecordKind(IntEnum):
 
 
 class Explanation(StrEnum):
-    """Explanation of a fall of the recorded context, as displayed."""
+    """Explanation of a drop, as displayed."""
 
     COMPACTION = "full compaction"
     MICROCOMPACTION = "microcompaction"
@@ -59,7 +59,7 @@ class Explanation(StrEnum):
 
 
 class BlockFlag:
-    """Properties of a block that are known without its text: bits of a plain integer (an IntFlag costs 1 µs a use)."""
+    """Properties of a block: bits of a plain integer, because IntFlag is slow."""
 
     INJECTED = 1  # inserted by the runtime
     ERROR = 2  # is_error
@@ -79,7 +79,7 @@ class MessageFlag:
 
 
 class Spans(Sequence[int]):
-    """Sequence of message numbers, stored as ranges; equal to any sequence of the same numbers."""
+    """Sequence of message numbers, stored as ranges; it equals any sequence of the same numbers."""
 
     __slots__ = ("_ends", "ranges")
 
@@ -89,7 +89,7 @@ class Spans(Sequence[int]):
 
     @classmethod
     def from_numbers(cls, numbers: Iterable[int]) -> Spans:
-        """Build spans from numbers in their order; consecutive ones share a range."""
+        """Build spans from numbers; consecutive numbers share a range."""
         ranges: list[range] = []
         for number in numbers:
             if ranges and ranges[-1].stop == number:
@@ -101,7 +101,7 @@ class Spans(Sequence[int]):
     @property
     def end(self) -> int:
         """The highest number plus one; 0 if empty."""
-        return max((each.stop for each in self.ranges), default=0)
+        return max((span.stop for span in self.ranges), default=0)
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -110,7 +110,7 @@ class Spans(Sequence[int]):
         return chain.from_iterable(self.ranges)
 
     def __contains__(self, number: object) -> bool:
-        return any(number in each for each in self.ranges)
+        return any(number in span for span in self.ranges)
 
     @overload
     def __getitem__(self, place: int) -> int: ...

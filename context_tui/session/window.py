@@ -9,7 +9,7 @@ from context_tui.session.facts import Facts, PeakSearch
 
 ASSUMED_WINDOW = 200_000
 COMMON_WINDOWS = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
-"""Common sizes, for models that are not in the table."""
+"""Common sizes in tokens, for models that are not in the table."""
 
 _CLAUDE, _CLAUDE_LONG, _CLAUDE_NEW = (200_000,), (200_000, 1_000_000), (1_000_000, 200_000)
 
@@ -31,17 +31,19 @@ MODEL_WINDOWS: dict[str, tuple[int, ...]] = {
     "llama-3": (128_000,),
     "mistral-large": (128_000,),
 }
-"""Context windows by the start of a model's name, longest match first: the usual one, then others that it is served
-with. As of November 2026, from what vendors publish and from recordings (the newest Claude models pass 200,000 without
-anything in their name that says so)."""
+"""Context windows by the start of a model's name (the longest match counts): the usual size, then others. As of
+November 2026, from the vendors' documentation and from recordings, in which the newest Claude models exceed 200,000
+tokens without a sign in their names."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A context window of ``tokens``; ``source`` is given, file, model, inferred or assumed.
+    """Context window.
 
-    ``alternatives`` are other sizes consistent with the model and the recording; ``full_tokens`` is the model's whole
-    window, if the file records that the agent uses only a part of it.
+    Attributes:
+        source: given, file, model, inferred or assumed.
+        alternatives: other sizes that fit the model and the recording.
+        full_tokens: the model's window, if the file records that the agent uses only a part of it.
     """
 
     tokens: int
@@ -51,19 +53,19 @@ class Window:
 
     @property
     def model_tokens(self) -> int:
-        """Tokens of the model's whole window."""
+        """Tokens of the model's window."""
         return self.full_tokens or self.tokens
 
     @property
     def is_known(self) -> bool:
-        """Whether the size is more than a guess; otherwise runtimes use their own fallback."""
+        """Whether the size is not merely assumed; runtimes use their own fallback instead."""
         return self.source != "assumed"
 
 
 class Peaks:
     """Largest recorded context of each model, including sizes before its full compactions.
 
-    Peaks of the parent session are included: a plan does not change the model's window.
+    The peaks of the session that it derives from are included, because a plan does not change the model's window.
     """
 
     def __init__(self, facts: Facts, before: Peaks | None = None) -> None:
@@ -88,8 +90,7 @@ class Peaks:
 def window_at(facts: Facts, at: int, peaks: Peaks, override: int | None = None) -> Window:
     """Return the window at message *at*: given by the user, else recorded, else that of the model in use there.
 
-    Of the model's sizes it is the usual one, or the next that holds every context recorded with this model anywhere in
-    the session, also before full compactions.
+    A model's window is its usual size or, if a context recorded with the model is larger, its next size.
     """
     if override:
         return Window(override, "given")
@@ -109,20 +110,20 @@ def window_at(facts: Facts, at: int, peaks: Peaks, override: int | None = None) 
 
 
 def normalize_model_name(model: str) -> str:
-    """Return a model's name without prefixes of gateways, and with their dots as dashes for Claude models."""
+    """Return a model's name without a gateway's prefix and, for Claude models, with dashes instead of dots."""
     name = model.lower().rpartition("/")[2]
     return name[name.find("claude-") :].replace(".", "-") if "claude-" in name else name
 
 
 def model_at(facts: Facts, at: int) -> str | None:
-    """Return the model in use at message *at*: of the last request before it, else of the first, else the session's."""
+    """Return the model of the last request before message *at*, else of the first one, else the session's model."""
     row = max(bisect_left(facts.request_message, at) - 1, 0)
     model = facts.request_model[row] if facts.requests else -1
     return facts.models[model] if model >= 0 else facts.model
 
 
 def _choose_window(peak: int, sizes: tuple[int, ...], source: str, larger: tuple[int, ...] = COMMON_WINDOWS) -> Window:
-    """Choose the usual one of *sizes* if it holds *peak* tokens, else the next that does, else one of *larger*."""
+    """Choose the first of *sizes* if *peak* tokens fit, else the next one that fits, else one of *larger*."""
     possible = sorted(size for size in sizes if size >= peak)
     if sizes[0] >= peak:
         return Window(sizes[0], source, tuple(size for size in possible if size != sizes[0]))

@@ -11,7 +11,6 @@ from textual.screen import Screen
 from context_tui.text.sanitize import make_visible
 
 MAX_NUMBERED_NAMES = 1_000
-"""Number of names that are tried if a name is taken."""
 
 
 def save_new_file(text: str, name: str, suffix: str) -> Path:

@@ -29,7 +29,6 @@ class ThreadJob:
     def __init__(self, loop: asyncio.AbstractEventLoop, pause: Callable[[], object]) -> None:
         self._loop, self._pause = loop, pause
         self.stop_event = Event()
-        """Event that is set when the work is cancelled."""
         self._slice_end = time.monotonic() + WORK_SLICE_S
 
     @property

@@ -227,37 +227,28 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         return self._draft_store.list_drafts(self._plan_key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        phase, usable = self.phase, not isinstance(self.summarizer, SummarizerError)
-        resting, draft = phase in RESTING_PHASES, self.shown_draft
+        phase, draft, prepared = self.phase, self.shown_draft, self.prepared
+        is_usable, is_resting = not isinstance(self.summarizer, SummarizerError), phase in RESTING_PHASES
+        can_send, has_draft = is_usable and prepared is not None, draft is not None
         is_complete = phase is Phase.DONE and draft is not None and draft.is_complete
-        match action:
-            case "begin":
-                return phase is Phase.READY and usable
-            case "again":
-                return resting and phase is not Phase.READY and not is_complete and usable and self.prepared is not None
-            case "why":
-                return resting and not is_complete and not usable
-            case "accept":
-                return resting and draft is not None and self.prepared is not None
-            case "edit":
-                return resting and draft is not None
-            case "retry":
-                return is_complete and usable and self.prepared is not None
-            case "next_draft" | "show_draft":
-                return resting and len(self.drafts) > (draft is not None)
-            case "mask":
-                return resting and bool(self.prepared and self.prepared.count_secrets(self.kind))
-            case "next_summarizer" | "choose":
-                return resting or phase is Phase.READING
-            case "model" | "url":
-                return resting and self.kind != EXTRACT
-            case "cancel":
-                return phase is Phase.WRITING
-            case "finish":
-                return phase is Phase.EDITING
-            case "close":
-                return phase not in (Phase.WRITING, Phase.EDITING)
-        return True
+        has_other_draft = is_resting and len(self.drafts) > has_draft
+        has_secrets = prepared is not None and bool(prepared.count_secrets(self.kind))
+        possible_actions = {
+            "begin": phase is Phase.READY and is_usable,
+            "again": is_resting and phase is not Phase.READY and not is_complete and can_send,
+            "why": is_resting and not is_complete and not is_usable,
+            "accept": is_resting and has_draft and prepared is not None,
+            "edit": is_resting and has_draft,
+            "retry": is_complete and can_send,
+            **dict.fromkeys(("next_draft", "show_draft"), has_other_draft),
+            "mask": is_resting and has_secrets,
+            **dict.fromkeys(("next_summarizer", "choose"), is_resting or phase is Phase.READING),
+            **dict.fromkeys(("model", "url"), is_resting and self.kind != EXTRACT),
+            "cancel": phase is Phase.WRITING,
+            "finish": phase is Phase.EDITING,
+            "close": phase not in (Phase.WRITING, Phase.EDITING),
+        }
+        return possible_actions.get(action, True)
 
     # Display
 

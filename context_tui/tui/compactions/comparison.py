@@ -35,7 +35,6 @@ KEPT_SIGN, CLEARED_SIGN, LOST_SIGN, SUMMARY_SIGN, INSERTED_SIGN = "=", "-", "S",
 """Signs of messages: kept, content cleared, lost, summary, inserted."""
 SIGN_STYLES = {LOST_SIGN: BAD, CLEARED_SIGN: BAD, SUMMARY_SIGN: PRIMARY, INSERTED_SIGN: GOOD}
 KIND_WIDTH, TOKENS_WIDTH, USE_WIDTH = 8, 8, 16
-"""Cells of the columns."""
 
 
 class ComparisonRow(NamedTuple):

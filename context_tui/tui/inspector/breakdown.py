@@ -52,7 +52,6 @@ from context_tui.tui.widgets.styled_text import (
 
 CHOOSE_TOOLTIP = "Show only these rows, or go to the message; again: show all rows"
 MAX_LARGEST_BLOCKS, MAX_LISTED_FILES = 12, 20
-"""Number of largest blocks and of files that are listed."""
 SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
 """Short names of categories that differ from those in the bar, which has less room."""
 NOT_IN_FILE_NOTE = (

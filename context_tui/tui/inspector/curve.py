@@ -14,7 +14,6 @@ from context_tui.tui.widgets.canvas import Canvas, count_eighths
 from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, Run, build_lines
 
 MIN_TITLED_HEIGHT = 3
-"""Minimum number of lines of a curve with a title."""
 FLAT_SHARE = 0.02
 """Differences below this share of the largest value are not drawn."""
 

@@ -50,23 +50,14 @@ FULL_SCREENS = [
 ]
 
 
-_SCREEN_MODULES = {
-    "replay": "replay",
-    "sweep": "sweep",
-    "compactions": "compactions",
-    "problems": "inspector.problems",
-    "calibration": "inspector.calibration",
-    "request": "inspector.request",
-}
-
-
 def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
     """Build the view of this name for the open session; its module is imported on first use.
 
     Raises:
         CommandRefused: the view has nothing to show.
     """
-    screen: Screen[Any] = import_module(f"context_tui.tui.{_SCREEN_MODULES[name]}").build_screen(controller)
+    folder = "inspector." if name in ("problems", "calibration", "request") else ""
+    screen: Screen[Any] = import_module(f"context_tui.tui.{folder}{name}").build_screen(controller)
     return screen
 
 
@@ -82,7 +73,6 @@ HELP_NOTES = (
     "sizes (cal.), or counted by a tokenizer (o200k).",
     "Drag over a message to select text, ctrl+c copies it; with shift held, the terminal selects.",
 )
-"""Notes above the keys in the help."""
 
 _JUMP_POINTS_LABEL = "peak, first fire, compaction, clear or drop"
 

@@ -50,7 +50,6 @@ MAX_NAME_WIDTH = 24
 MAX_BAR_WIDTH = 30
 """Cells of the bar of the remaining size, with the gap before it."""
 MIN_EFFECT_WIDTH = 27
-"""Minimum number of cells of the column of effects."""
 
 
 @dataclass(frozen=True, slots=True)

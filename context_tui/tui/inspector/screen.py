@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from textual import events, on, work
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 NEWS_TIMEOUT_S = 12
-"""Seconds for which news of a followed session are shown."""
 
 
 class InspectorScreen(WorkErrorHandler, Screen[None]):
@@ -109,7 +109,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
                 yield BreakdownView(id="breakdown")
         with Horizontal(id="tuning"):
             yield Scoreboard(self.action_policy, id="scoreboard")
-            yield ParameterPanel(self.change_setting, id="panel")
+            yield ParameterPanel(partial(self.run_command, self.controller.set_param), id="panel")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="tiny", markup=False)
 
@@ -346,10 +346,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     def commands(self) -> Iterable[SystemCommand]:
         """Return the commands that have no key, for the command palette."""
         return dialogs.list_commands(self)
-
-    def change_setting(self, policy: str, name: str, value: Any) -> None:
-        """Change a setting of a policy."""
-        self.run_command(self.controller.set_param, policy, name, value)
 
     @on(ParameterPanel.Selected)
     def _handle_setting_selected(self) -> None:

@@ -116,9 +116,7 @@ MAX_SHOWN_CHARS = 200_000
 CHUNK_CHARS = 4_000
 """Maximum number of characters of a part; longer lines are split into several parts."""
 MAX_MARKDOWN_CHARS = 30_000
-"""Maximum number of characters of a text that are rendered as markdown."""
 MAX_HIGHLIGHTED_DIFF_LINES = 400
-"""Maximum number of lines of a diff that are highlighted."""
 
 _PADDED_LINE_NUMBER = re.compile(r"(?=[ \d]{6,}[→\t]) *\d+[→\t]")
 """Line number in at least six columns, which a tool that reads a file has added."""

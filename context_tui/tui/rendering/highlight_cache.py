@@ -8,7 +8,6 @@ from typing import NamedTuple
 from context_tui.tui.rendering.layout import StyleSpans
 
 MAX_HIGHLIGHTED_CHARS = 32_000
-"""Maximum number of characters of a text that is highlighted."""
 MAX_CACHED_CHARS = 200_000
 """Maximum number of characters in the cache when another message is shown."""
 MAX_LINE_CHARS = 1_000

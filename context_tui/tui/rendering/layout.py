@@ -81,7 +81,6 @@ class StyleSpan(NamedTuple):
 
 
 StyleSpans = tuple[StyleSpan, ...]
-"""Styles within one text."""
 Highlighter = Callable[[Sequence[str], str], Sequence[StyleSpans]]
 """Function that returns the style spans of each line of code in a language, as far as known."""
 

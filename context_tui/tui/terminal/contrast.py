@@ -33,7 +33,6 @@ _XTERM_PALETTE = Palette(
         *((255, 0, 255), (0, 255, 255), (255, 255, 255)),
     ]
 )
-"""The sixteen colours of xterm."""
 _ANSI_COLOURS = [RichColor.parse(f"color({number})") for number in range(16)]
 
 

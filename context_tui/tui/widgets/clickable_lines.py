@@ -11,7 +11,6 @@ from textual.message import Message
 from context_tui.tui.widgets.styled_text import Lines, LinesPane
 
 WHEEL_LINES = 3
-"""Lines for one turn of the wheel."""
 
 
 class ClickableLines(LinesPane, can_focus=True):

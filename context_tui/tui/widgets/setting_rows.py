@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -176,13 +176,14 @@ class SettingRows(Widget, can_focus=True):
         width = self.content_size.width
         if self.current_parameter is None or not width:
             return Content.assemble(("no parameters", MUTED))
-        columns, order = self.columns, self._policy_order
+        columns = self.columns
+        policy_order = next((self.values[each.name] for each in self.parameters if each.ordered), ())
         rows, detail_lines, _ = self._arrange_lines()
         hidden_count = len(list_setting_lines(self.parameters)) - self._top - len(rows)
         lines: list[list[Run]] = []
         for line in rows:
             if isinstance(line, str):
-                number = f"{order.index(line) + 1} " if line in order else ""
+                number = f"{policy_order.index(line) + 1} " if line in policy_order else ""
                 lines.append(clip_runs([("  ", ""), (f"{number}{line}", f"italic {MUTED}")], width))
             else:
                 lines.append(self._format_row(line, columns, width))
@@ -192,10 +193,6 @@ class SettingRows(Widget, can_focus=True):
             lines[0][0] = (lines[0][0][0][:1] + "▴", lines[0][0][1] or MUTED)
         lines += [[(" " * MARK_WIDTH, ""), *line] for line in detail_lines]
         return build_lines(lines)
-
-    @property
-    def _policy_order(self) -> Sequence[str]:
-        return next((self.values[parameter.name] for parameter in self.parameters if parameter.ordered), ())
 
     def _format_row(self, number: int, columns: SettingColumns, width: int) -> list[Run]:
         parameter, is_current = self.parameters[number], number == self.row

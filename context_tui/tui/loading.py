@@ -51,6 +51,9 @@ class ReadFailure:
     reason: str
 
 
+PostReport = Callable[[SessionSnapshot | ReadFailure], object]
+
+
 class SessionLoader:
     """Loader of one session; reading can be stopped and resumed."""
 
@@ -61,7 +64,7 @@ class SessionLoader:
 
     def read(
         self,
-        post: Callable[[SessionSnapshot | ReadFailure], object],
+        post: PostReport,
         is_stopped: Callable[[], bool],
         yield_turn: Callable[[], object] = lambda: time.sleep(YIELD_S),
     ) -> None:
@@ -81,9 +84,7 @@ class SessionLoader:
         except Exception as error:  # a bug in a reader must not end the program
             post(ReadFailure(f"{self._info.path}: cannot be read: {type(error).__name__}: {error}"))
 
-    def follow(
-        self, post: Callable[[SessionSnapshot | ReadFailure], object], stop: Event, yield_turn: Callable[[], object]
-    ) -> None:
+    def follow(self, post: PostReport, stop: Event, yield_turn: Callable[[], object]) -> None:
         """Read on whenever the file has changed, until *stop* is set; a repeated failure is posted once.
 
         Raises:
@@ -114,7 +115,7 @@ class SessionLoader:
     def _read_steps(
         self,
         scanner: GrowingSession,
-        post: Callable[[SessionSnapshot | ReadFailure], object],
+        post: PostReport,
         is_stopped: Callable[[], bool],
         yield_turn: Callable[[], object],
     ) -> None:

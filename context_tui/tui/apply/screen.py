@@ -47,34 +47,34 @@ if TYPE_CHECKING:
     from textual.worker import Worker
 
 
-_build_binding = partial(build_binding, prefix="apply-", show=True)
+_bind = partial(build_binding, prefix="apply-", show=True)
 
 
 _AGAIN_TOOLTIP = "Send the messages again; drafts are kept"
 
 APPLY_BINDINGS = [
-    _build_binding("enter", "begin", "send", "begin", "Send the messages; the model writes the summary"),
-    _build_binding("enter", "again", "send again", "again", _AGAIN_TOOLTIP),
-    _build_binding("enter", "why", "why not", "why", "Show why nothing can be sent", show=False),
-    _build_binding("a", "accept", "accept", "accept", "Apply the plan with this summary"),
-    _build_binding("e", "edit", "edit", "edit", "Edit the summary"),
-    _build_binding("r", "retry", "write again", "retry", "Write another summary; drafts are kept"),
-    _build_binding("r", "again", "send again", "again", _AGAIN_TOOLTIP, show=False),
-    _build_binding("d", "next_draft(1)", "draft", "older", "Show the draft before this one"),
-    _build_binding("D", "next_draft(-1)", "newer draft", "newer", "Show the draft after this one", show=False),
+    _bind("enter", "begin", "send", "begin", "Send the messages; the model writes the summary"),
+    _bind("enter", "again", "send again", "again", _AGAIN_TOOLTIP),
+    _bind("enter", "why", "why not", "why", "Show why nothing can be sent", show=False),
+    _bind("a", "accept", "accept", "accept", "Apply the plan with this summary"),
+    _bind("e", "edit", "edit", "edit", "Edit the summary"),
+    _bind("r", "retry", "write again", "retry", "Write another summary; drafts are kept"),
+    _bind("r", "again", "send again", "again", _AGAIN_TOOLTIP, show=False),
+    _bind("d", "next_draft(1)", "draft", "older", "Show the draft before this one"),
+    _bind("D", "next_draft(-1)", "newer draft", "newer", "Show the draft after this one", show=False),
     *(
-        _build_binding(str(number), f"choose('{kind}')", kind, kind, f"Summarise by {kind}", show=False)
+        _bind(str(number), f"choose('{kind}')", kind, kind, f"Summarise by {kind}", show=False)
         for number, kind in enumerate(SUMMARIZER_KINDS, 1)
     ),
     # Not in the footer, because the screen itself shows these keys.
-    _build_binding("s", "next_summarizer", "summarizer", "summarizer", "Choose the next summarizer", show=False),
-    _build_binding("n", "model", "model", "model", "Set the model", show=False),
-    _build_binding("u", "url", "server", "url", "Set the server (base URL)", show=False),
-    _build_binding("m", "mask", "mask", "mask", "Mask suspected secrets, or send them unmasked", show=False),
-    _build_binding("escape", "cancel", "stop", "cancel", "Stop; the text so far is kept as a draft"),
-    _build_binding("escape", "finish", "finish editing", "finish", "Keep the edited summary"),
-    _build_binding("escape", "close", "close", "close", "Close; drafts are kept until the program ends"),
-    _build_binding("tab", "app.focus_next", "pane", "pane", "Go to the next pane"),
+    _bind("s", "next_summarizer", "summarizer", "summarizer", "Choose the next summarizer", show=False),
+    _bind("n", "model", "model", "model", "Set the model", show=False),
+    _bind("u", "url", "server", "url", "Set the server (base URL)", show=False),
+    _bind("m", "mask", "mask", "mask", "Mask suspected secrets, or send them unmasked", show=False),
+    _bind("escape", "cancel", "stop", "cancel", "Stop; the text so far is kept as a draft"),
+    _bind("escape", "finish", "finish editing", "finish", "Keep the edited summary"),
+    _bind("escape", "close", "close", "close", "Close; drafts are kept until the program ends"),
+    _bind("tab", "app.focus_next", "pane", "pane", "Go to the next pane"),
     # Textual's bindings are not inherited, as they would come first in the footer.
     Binding("shift+tab", "app.focus_previous", "Focus Previous", show=False),
     Binding("ctrl+c,super+c", "screen.copy_text", "Copy selected text", show=False),

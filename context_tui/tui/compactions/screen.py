@@ -61,7 +61,7 @@ class ReusedBlocksFound(Message):
     reused_blocks: Sequence[Sequence[ReusedBlock]]
 
 
-_build_binding = partial(build_binding, prefix="cuts-")
+_bind = partial(build_binding, prefix="cuts-")
 
 
 class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
@@ -73,26 +73,24 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        _build_binding("?,f1", "help", "help", "help", "List all keys", "?"),
-        _build_binding("[,(,p", "other(-1)", "compaction", "previous", "Go to the compaction before", "[]"),
-        _build_binding("],),n", "other(1)", "Next compaction", "next", "Go to the next compaction"),
-        _build_binding("up,k", "move(-1)", "row", "up", "The row above", "↑↓"),
-        _build_binding("down,j", "move(1)", "Row below", "down", "The row below"),
-        _build_binding(
+        _bind("?,f1", "help", "help", "help", "List all keys", "?"),
+        _bind("[,(,p", "other(-1)", "compaction", "previous", "Go to the compaction before", "[]"),
+        _bind("],),n", "other(1)", "Next compaction", "next", "Go to the next compaction"),
+        _bind("up,k", "move(-1)", "row", "up", "The row above", "↑↓"),
+        _bind("down,j", "move(1)", "Row below", "down", "The row below"),
+        _bind(
             "u", "returned(1)", "needed later", "used-next", "Go to the next lost message that was needed later", "u"
         ),
-        _build_binding("U", "returned(-1)", "Previous needed later", "used-previous", "Go to the previous one"),
-        _build_binding(
-            "enter", "inspect", "inspect", "inspect", "Go there in the inspector, as of this compaction", "enter"
-        ),
-        _build_binding("g", "use", "its use", "use", "Go to the later use in the inspector"),
-        _build_binding("escape,q", "leave", "back", "back", "Back to the inspector", "esc"),
-        _build_binding("pageup", "move(-20)", "Page up", "page-up", "Twenty rows up"),
-        _build_binding("pagedown", "move(20)", "Page down", "page-down", "Twenty rows down"),
-        _build_binding("home", "move(-1000000000)", "First row", "first", "The first row"),
-        _build_binding("end", "move(1000000000)", "Last row", "last", "The last row"),
-        _build_binding("tab", "app.focus_next", "pane", "pane", "Go to the text, or back to the rows", "tab"),
-        _build_binding("shift+tab", "app.focus_previous", "Previous pane", "pane-previous", "Go to the pane before"),
+        _bind("U", "returned(-1)", "Previous needed later", "used-previous", "Go to the previous one"),
+        _bind("enter", "inspect", "inspect", "inspect", "Go there in the inspector, as of this compaction", "enter"),
+        _bind("g", "use", "its use", "use", "Go to the later use in the inspector"),
+        _bind("escape,q", "leave", "back", "back", "Back to the inspector", "esc"),
+        _bind("pageup", "move(-20)", "Page up", "page-up", "Twenty rows up"),
+        _bind("pagedown", "move(20)", "Page down", "page-down", "Twenty rows down"),
+        _bind("home", "move(-1000000000)", "First row", "first", "The first row"),
+        _bind("end", "move(1000000000)", "Last row", "last", "The last row"),
+        _bind("tab", "app.focus_next", "pane", "pane", "Go to the text, or back to the rows", "tab"),
+        _bind("shift+tab", "app.focus_previous", "Previous pane", "pane-previous", "Go to the pane before"),
     ]
 
     def __init__(self, controller: Controller, session: Session) -> None:

@@ -35,7 +35,7 @@ from context_tui.library.overview import SAME_FILE, OverviewReader, SessionOverv
 from context_tui.session.session import SessionInfo
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
-from context_tui.tui.picker.session_list import PickerList, build_picker_binding
+from context_tui.tui.picker.session_list import PickerList, bind_picker_key
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.footer import KeyFooter
 
@@ -68,12 +68,12 @@ class FilterInput(Input):
     """Input for the filter, in which the keys that move the cursor over the sessions work, too."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        build_picker_binding("enter", "submit", "open", "filter-submit", "Open the selected session", show=True),
-        build_picker_binding("up", "screen.move(-1)", "session", "filter-up", "Previous session", "↑↓"),
-        build_picker_binding("down", "screen.move(1)", "down", "filter-down", "Next session"),
-        build_picker_binding("pageup", "screen.page(-1)", "page up", "filter-page-up", "One page up"),
-        build_picker_binding("pagedown", "screen.page(1)", "page down", "filter-page-down", "One page down"),
-        build_picker_binding("escape", "screen.leave", "clear", "filter-clear", "Clear the filter", "esc"),
+        bind_picker_key("enter", "submit", "open", "filter-submit", "Open the selected session", show=True),
+        bind_picker_key("up", "screen.move(-1)", "session", "filter-up", "Previous session", "↑↓"),
+        bind_picker_key("down", "screen.move(1)", "down", "filter-down", "Next session"),
+        bind_picker_key("pageup", "screen.page(-1)", "page up", "filter-page-up", "One page up"),
+        bind_picker_key("pagedown", "screen.page(1)", "page down", "filter-page-down", "One page down"),
+        bind_picker_key("escape", "screen.leave", "clear", "filter-clear", "Clear the filter", "esc"),
     ]
 
 
@@ -92,9 +92,9 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
     AUTO_FOCUS = "PickerList"
     CSS_PATH = "picker.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        build_picker_binding("escape", "leave", "back", "leave", "Clear the filter, or leave"),
-        build_picker_binding("ctrl+o", "return", "session", "return", "Back to the session as it was", show=True),
-        build_picker_binding("q", "quit", "quit", "quit", "Quit without opening a session", show=True),
+        bind_picker_key("escape", "leave", "back", "leave", "Clear the filter, or leave"),
+        bind_picker_key("ctrl+o", "return", "session", "return", "Back to the session as it was", show=True),
+        bind_picker_key("q", "quit", "quit", "quit", "Quit without opening a session", show=True),
     ]
 
     @dataclass

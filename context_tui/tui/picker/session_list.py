@@ -27,7 +27,7 @@ from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.terminal.cells import clip_to_width, shorten_middle
 from context_tui.tui.widgets.bindings import build_binding
 
-build_picker_binding = partial(build_binding, prefix="picker-")
+bind_picker_key = partial(build_binding, prefix="picker-")
 
 _UUID_PATTERN = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FOLDED_GLYPH, OPEN_GLYPH, CHILD_GLYPH = "▸", "▾", "└"
@@ -105,18 +105,18 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         f"picker-list--{part}" for part in ("name", "title", "muted", "full", "heading", "cursor")
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        build_picker_binding("enter", "choose", "open", "open", "Open the selected session", show=True),
-        build_picker_binding("/", "screen.filter", "filter", "filter", "Filter by name, title or project", "/"),
-        build_picker_binding("right,l", "fold(True)", "unfold", "unfold", "Show subagents and branches", "→"),
-        build_picker_binding("left,h", "fold(False)", "fold", "fold", "Hide subagents and branches"),
-        build_picker_binding("s", "sort", "sort", "sort", "Sort by time, size, fill, project", show=True),
-        build_picker_binding("z", "fold", "fold", "fold-toggle", "Show or hide subagents and branches"),
-        build_picker_binding("down,j", "move(1)", "down", "down", "Next session"),
-        build_picker_binding("up,k", "move(-1)", "up", "up", "Previous session"),
-        build_picker_binding("pagedown", "page(1)", "page down", "page-down", "One page down"),
-        build_picker_binding("pageup", "page(-1)", "page up", "page-up", "One page up"),
-        build_picker_binding("home,g", "ends(False)", "first", "first", "First session"),
-        build_picker_binding("end,G", "ends(True)", "last", "last", "Last session"),
+        bind_picker_key("enter", "choose", "open", "open", "Open the selected session", show=True),
+        bind_picker_key("/", "screen.filter", "filter", "filter", "Filter by name, title or project", "/"),
+        bind_picker_key("right,l", "fold(True)", "unfold", "unfold", "Show subagents and branches", "→"),
+        bind_picker_key("left,h", "fold(False)", "fold", "fold", "Hide subagents and branches"),
+        bind_picker_key("s", "sort", "sort", "sort", "Sort by time, size, fill, project", show=True),
+        bind_picker_key("z", "fold", "fold", "fold-toggle", "Show or hide subagents and branches"),
+        bind_picker_key("down,j", "move(1)", "down", "down", "Next session"),
+        bind_picker_key("up,k", "move(-1)", "up", "up", "Previous session"),
+        bind_picker_key("pagedown", "page(1)", "page down", "page-down", "One page down"),
+        bind_picker_key("pageup", "page(-1)", "page up", "page-up", "One page up"),
+        bind_picker_key("home,g", "ends(False)", "first", "first", "First session"),
+        bind_picker_key("end,G", "ends(True)", "last", "last", "Last session"),
     ]
 
     @dataclass

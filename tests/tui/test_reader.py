@@ -298,7 +298,7 @@ async def test_code_whose_highlighting_was_broken_off_is_highlighted_later() -> 
         await rendering(pilot, detail)
         await until(pilot, lambda: detail._highlights._spans_by_code)
         detail._highlights._spans_by_code.clear()
-        detail.post_message(Detail.CodeHighlighted([]))  # of something else
+        detail.call_later(detail._store_highlights, [])  # of something else
         await until(
             pilot, lambda: detail._highlights._spans_by_code and any(part.spans for part in detail._parts), seconds=5
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import ClassVar
@@ -12,7 +11,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.message import Message
 from textual.widgets import Static
 
 from context_tui.compaction.recorded_compactions import RecordedCompaction, find_recorded_compactions
@@ -45,20 +43,6 @@ HELP_NOTES = (
     "Used later: the first message that fetches again, edits or names what was lost. It is muted if the context still "
     "held the content, for example in the summary. Sizes are estimates (bytes / 4) unless marked as recorded.",
 )
-
-
-@dataclass
-class CompactionsFound(Message):
-    """Posted when the compactions are found."""
-
-    compactions: Sequence[RecordedCompaction]
-
-
-@dataclass
-class ReusedBlocksFound(Message):
-    """Posted when the later uses of lost blocks are found; the blocks are grouped by compaction."""
-
-    reused_blocks: Sequence[Sequence[ReusedBlock]]
 
 
 _bind = partial(build_binding, prefix="cuts-")
@@ -140,9 +124,9 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
     def on_mount(self) -> None:
         def work(job: ThreadJob) -> None:
             compactions = find_recorded_compactions(self.session)
-            self.post_message(CompactionsFound(compactions))
+            self.call_later(self._show_compactions, compactions)
             uses = build_use_index(self.session, job.checkpoint)
-            self.post_message(ReusedBlocksFound([find_reused_blocks(compaction, uses) for compaction in compactions]))
+            self.call_later(self._show_reused, [find_reused_blocks(compaction, uses) for compaction in compactions])
 
         start_work(self, "compactions", "read the compactions", work)
 
@@ -151,20 +135,18 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         self._shown_position = None
         self.call_after_refresh(self.draw)
 
-    @on(CompactionsFound)
-    def _handle_compactions_found(self, event: CompactionsFound) -> None:
-        count = len(event.compactions)
-        self.comparisons = [CompactionComparison(each, number, count) for number, each in enumerate(event.compactions)]
+    def _show_compactions(self, compactions: Sequence[RecordedCompaction]) -> None:
+        count = len(compactions)
+        self.comparisons = [CompactionComparison(each, number, count) for number, each in enumerate(compactions)]
         selected = self.controller.view.cursor.message
-        earlier = (number for number, compaction in enumerate(event.compactions) if compaction.message <= selected)
+        earlier = (number for number, compaction in enumerate(compactions) if compaction.message <= selected)
         self.current_number = max(earlier, default=0)
         self.run_waiting_actions()
         self.draw()
 
-    @on(ReusedBlocksFound)
-    def _handle_reused_blocks(self, event: ReusedBlocksFound) -> None:
-        for each, reused_blocks in zip(self.comparisons, event.reused_blocks, strict=True):
-            each.set_reused_blocks(reused_blocks)
+    def _show_reused(self, blocks_by_compaction: Sequence[Sequence[ReusedBlock]]) -> None:
+        for comparison, reused_blocks in zip(self.comparisons, blocks_by_compaction, strict=True):
+            comparison.set_reused_blocks(reused_blocks)
         self.draw()
 
     def show_work_error(self, message: str, group: str) -> None:

@@ -297,8 +297,6 @@ def format_row_line(
 
 @dataclass(frozen=True)
 class _BreakdownColumns:
-    """Widths of the columns in cells: name, count, recorded sizes and bar."""
-
     name: int
     count: int
     recorded: int

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
@@ -89,12 +86,6 @@ class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
         Binding("escape,q", "dismiss", "close", key_display="esc", id="calibration-close", tooltip="Back"),
     ]
 
-    @dataclass
-    class CalibrationsComputed(Message):
-        """Posted when the calibrations have been computed."""
-
-        token_table: TokenTable
-
     def __init__(self, session: Session, token_table: TokenTable | None = None) -> None:
         name = make_visible(session.info.path.rpartition("/")[2] or "this session")
         parts = build_calibration_parts(token_table) if token_table else [TextPart("measuring…", "muted")]
@@ -106,7 +97,7 @@ class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
             return
 
         def work(job: ThreadJob) -> None:
-            self.post_message(self.CalibrationsComputed(build_calibrated_table(self.session.facts, job.checkpoint)))
+            self.call_later(self._show, build_calibrated_table(self.session.facts, job.checkpoint))
 
         start_work(self, "calibration", "calibrate the session", work)
 
@@ -114,9 +105,8 @@ class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
         """Show the error in place of the calibrations."""
         self.query_one(ReadingPane).show([TextPart(message)])
 
-    @on(CalibrationsComputed)
-    def _show(self, event: CalibrationsComputed) -> None:
-        self.query_one(ReadingPane).show(build_calibration_parts(event.token_table))
+    def _show(self, token_table: TokenTable) -> None:
+        self.query_one(ReadingPane).show(build_calibration_parts(token_table))
 
 
 def build_screen(controller: Controller) -> CalibrationScreen:

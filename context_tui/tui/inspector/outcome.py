@@ -158,7 +158,6 @@ def format_limit(trigger: Trigger) -> str:
 
 
 def _format_quantity(number: int, unit: str) -> str:
-    """Format a number with its unit; tokens are shown without one."""
     if unit == "tokens":
         return format_tokens(number)
     return f"{number:,} {'s' if unit == 'seconds' else unit}"

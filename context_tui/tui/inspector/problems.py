@@ -38,7 +38,6 @@ class ProblemsScreen(TextScreen[None]):
         self.session = session
 
     def _iter_parts(self) -> Iterator[TextPart]:
-        """Yield each problem with the text of its record."""
         for problem in self.session.facts.problems:
             yield TextPart(f"{problem.where}: {problem.what}", "heading")
             yield TextPart(self._read_record(problem) + "\n", "text" if problem.raw >= 0 else "muted")

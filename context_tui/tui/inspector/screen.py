@@ -35,7 +35,7 @@ from context_tui.tui.inspector.search_bar import SearchBar
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads, Legend, StatusLine
 from context_tui.tui.inspector.workers import InspectorWorkers
-from context_tui.tui.loading import ReadFailure
+from context_tui.tui.loading import ReadFailure, SessionSnapshot
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.threads import WorkErrorHandler
 from context_tui.tui.timeline.rows import TURN_HEAD, Location
@@ -126,7 +126,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.query_one(ColumnHeads).show("timeline", 0)
             self.query_one(HeaderBar).show(self.view.session, self.view.context, progress=0.0)
             self.panes.set_status(notices.format_reading(self.view.session, 0.0))
-            self.call_after_refresh(self.jobs.read_session, loader)  # after the first paint
+            self.call_after_refresh(self.jobs.read_session, loader, self._show_read)  # after the first paint
 
     def on_resize(self, event: events.Resize) -> None:
         """Show a notice if the terminal is too small; restore the focus once it is not."""
@@ -190,9 +190,8 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     # Reading
 
-    @on(workers.SessionRead)
-    def _show_read(self, event: workers.SessionRead) -> None:
-        report, controller = event.report, self.controller
+    def _show_read(self, report: SessionSnapshot | ReadFailure) -> None:
+        controller = self.controller
         if isinstance(report, ReadFailure):
             controller.is_reading = False
             self.panes.set_status(report.reason)
@@ -231,7 +230,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     def action_follow(self) -> None:
         loader = self.run_command(self.controller.toggle_following)
         if loader is not None:
-            self.jobs.follow(loader)
+            self.jobs.follow(loader, self._show_read)
             self.show_notification("Following the session as it is written; F stops")
         elif not self.controller.is_following:
             self.jobs.cancel("follow")
@@ -241,7 +240,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         if loader := self.run_command(self.controller.resume_reading):
             self.panes.set_status(notices.format_reading(self.view.session, self.controller.progress))
             self.panes.draw_timeline()  # without the marks of the last plan
-            self.jobs.read_session(loader)
+            self.jobs.read_session(loader, self._show_read)
 
     # Showing the view
 
@@ -268,10 +267,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.app.clear_notifications()
 
     # Computed results
-
-    @on(workers.ResultReady)
-    def _draw_result(self, event: workers.ResultReady) -> None:
-        event.draw()
 
     @on(workers.MeasureComputed)
     def _show_measure(self, event: workers.MeasureComputed) -> None:
@@ -360,7 +355,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.query_one(ParameterPanel).rows.action_type()
 
     def _require_visible_settings(self) -> bool:
-        """Return whether the settings are visible; notify if they are not."""
         is_visible = self.query_one("#tuning").display
         if not is_visible:
             self.show_notification("The settings are hidden; press esc first")
@@ -411,10 +405,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     def action_search(self) -> None:
         self.query_one(SearchBar).open()
 
-    @on(workers.SearchReported)
-    def _handle_search_report(self, event: workers.SearchReported) -> None:
-        self.query_one(SearchBar).show_report(event)
-
     def action_match(self, step: int) -> None:
         """Go to the next or previous match; if none is found yet, to the first one once there is one."""
         if self.run_command(self.controller.move_to_match, step):
@@ -457,7 +447,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.app.push_screen(screen, self._handle_full_screen_closed)
 
     def _handle_full_screen_closed(self, command: Callable[[], str] | None) -> None:
-        """Run the command that a full-screen view returned."""
         if command is not None:
             self.run_and_show(command)
 

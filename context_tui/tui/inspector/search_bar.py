@@ -17,7 +17,8 @@ from context_tui.tui.reader.detail import Detail
 
 if TYPE_CHECKING:
     from context_tui.tui.controller import Controller
-    from context_tui.tui.inspector.workers import InspectorWorkers, SearchReported
+    from context_tui.tui.inspector.workers import InspectorWorkers
+    from context_tui.tui.search import SearchReport
 
 
 class SearchBar(Horizontal):
@@ -59,12 +60,12 @@ class SearchBar(Horizontal):
         self._show_count("")
         self._jobs.cancel("search")
         if search.text:
-            self._jobs.search(self._controller.view.session, search.text, search.number)
+            self._jobs.search(self._controller.view.session, search.text, search.number, self._show_report)
 
-    def show_report(self, event: SearchReported) -> None:
+    def _show_report(self, report: SearchReport) -> None:
         """Show the matches of a report, and go to a match if a step was requested before there was one."""
         search = self._controller.search
-        if search.update(event.report):
+        if search.update(report):
             self.screen.query_one(Timeline).show_matches(frozenset(search.locations))
             self._show_count(self._controller.match_count_text)
             if search.pending_step and (search.locations or search.is_finished):

@@ -1,6 +1,6 @@
 """Background threads of the inspector: reading, searching, measuring and planning.
 
-The threads read immutable views and post messages. Results that other views can use, too, are stored in
+The threads read immutable views. Results that other views can use, too, are stored in
 :class:`~context_tui.tui.analysis.AnalysisCache`.
 """
 
@@ -30,7 +30,7 @@ from context_tui.tui.analysis import (
     compute_runtime_sizes,
     find_first_effect,
 )
-from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
+from context_tui.tui.loading import PostReport, SessionLoader
 from context_tui.tui.rendering.formatting import MessageReader
 from context_tui.tui.search import SearchReport, search_session
 from context_tui.tui.threads import WORK_SLICE_S, ThreadJob, start_work
@@ -46,20 +46,6 @@ MAX_PLANNED_MESSAGES = 50_000
 
 
 @dataclass
-class SessionRead(Message):
-    """Posted when another part of the session has been read, or reading has failed."""
-
-    report: SessionSnapshot | ReadFailure
-
-
-@dataclass
-class SearchReported(Message):
-    """Posted when the search has found more, or has ended."""
-
-    report: SearchReport
-
-
-@dataclass
 class MeasureComputed(Message):
     """Posted when a view's session has been measured by its token measure; ``error`` is the reason if it cannot be."""
 
@@ -67,15 +53,8 @@ class MeasureComputed(Message):
     error: str = ""
 
 
-@dataclass
-class ResultReady(Message):
-    """Posted when a result is ready; ``draw`` draws it, unless it belongs to a view that is no longer shown."""
-
-    draw: Callable[[], object]
-
-
 class InspectorWorkers:
-    """Threads of the inspector; each method starts work unless it has begun, and *draw* draws the result."""
+    """Threads of the inspector; each starts work unless it has begun; the screen calls *draw* with the result."""
 
     def __init__(self, screen: Screen[Any], analysis: AnalysisCache) -> None:
         self._screen, self._analysis = screen, analysis
@@ -93,29 +72,24 @@ class InspectorWorkers:
 
         start_work(self._screen, group, description, work, pause)
 
-    def _post(self, draw: Callable[[], object]) -> None:
-        self._screen.post_message(ResultReady(draw))
-
     def cancel(self, group: str) -> None:
         """Stop the work of a group."""
         self._screen.workers.cancel_group(self._screen, group)
 
-    def read_session(self, loader: SessionLoader) -> None:
-        """Read a session, or continue to read it; posts ``SessionRead``."""
+    def read_session(self, loader: SessionLoader, draw: PostReport) -> None:
+        """Read a session, or continue to read it."""
 
         def work(job: ThreadJob) -> None:
-            loader.read(self._post_read, lambda: job.is_cancelled, job.yield_to_screen)
+            post = partial(self._screen.call_later, draw)
+            loader.read(post, lambda: job.is_cancelled, job.yield_to_screen)
 
         self._start("read", "read the session", work, SHORT_PAUSE_S)
 
-    def _post_read(self, report: SessionSnapshot | ReadFailure) -> None:
-        self._screen.post_message(SessionRead(report))
-
-    def follow(self, loader: SessionLoader) -> None:
-        """Read the session whenever the file changes, until cancelled; posts ``SessionRead``."""
+    def follow(self, loader: SessionLoader, draw: PostReport) -> None:
+        """Read the session whenever the file changes, until cancelled."""
 
         def work(job: ThreadJob) -> None:
-            loader.follow(self._post_read, job.stop_event, job.yield_to_screen)
+            loader.follow(partial(self._screen.call_later, draw), job.stop_event, job.yield_to_screen)
 
         self._start("follow", "follow the session", work, SHORT_PAUSE_S)
 
@@ -124,16 +98,15 @@ class InspectorWorkers:
 
         def work(job: ThreadJob) -> None:
             reader.read_blocks(message)
-            self._post(draw)
+            self._screen.call_later(draw)
 
         self._start("blocks", "read a large message", work)
 
-    def search(self, session: Session, text: str, number: int) -> None:
-        """Search a session; posts ``SearchReported``."""
-        post = self._screen.post_message
+    def search(self, session: Session, text: str, number: int, draw: Callable[[SearchReport], object]) -> None:
+        """Search a session."""
 
         def work(job: ThreadJob) -> None:
-            search_session(session, text, number, lambda report: post(SearchReported(report)), job.checkpoint)
+            search_session(session, text, number, partial(self._screen.call_later, draw), job.checkpoint)
 
         self._start("search", "search the session", work)
 
@@ -166,7 +139,7 @@ class InspectorWorkers:
             sizes = compute_context_sizes(view, job.checkpoint, measured.token_table if measured else None)
             if not job.is_cancelled:  # a late result must not replace a newer one
                 self._analysis.store_context_sizes(view, sizes)
-                self._post(draw)
+                self._screen.call_later(draw)
 
         self._context_sizes_key = key
         self._start("sizes", "compute the breakdown", work)
@@ -180,7 +153,7 @@ class InspectorWorkers:
             def store(firings: TriggerFirings) -> None:
                 if not job.is_cancelled:
                     self._analysis.store_firings(view, firings)
-                    self._post(draw)
+                    self._screen.call_later(draw)
 
             runs = find_firing_runs(view.session, POLICIES[view.policy], view.policy_params, job.checkpoint)
             points = [run[0].at for run in runs]
@@ -199,7 +172,7 @@ class InspectorWorkers:
 
         def work(job: ThreadJob) -> None:
             self._analysis.runtime_sizes = compute_runtime_sizes(session, job.checkpoint)
-            self._post(draw)
+            self._screen.call_later(draw)
 
         self._runtime_sizes_session = session
         self._start("runtime-sizes", "compute the believed sizes", work, LONG_PAUSE_S)
@@ -218,6 +191,6 @@ class InspectorWorkers:
                 if time.monotonic() - started < WORK_SLICE_S / 2:  # as many at once as fit in a slice
                     step *= 2
                 job.checkpoint()
-            self._post(partial(draw, tokens_after))
+            self._screen.call_later(draw, tokens_after)
 
         self._start("curve", "compute the curve", work)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import ClassVar
 
@@ -97,33 +96,8 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         bind_picker_key("q", "quit", "quit", "quit", "Quit without opening a session", show=True),
     ]
 
-    @dataclass
-    class TitlesRead(Message):
-        """Posted when titles have been read."""
-
-        titles: dict[SessionKey, str]
-
-    @dataclass
-    class SessionsFound(Message):
-        """Posted with all sessions found so far; ``are_all`` is set after the last ones."""
-
-        entries: list[SessionEntry]
-        are_all: bool
-
     class AllFound(Message):
         """Posted when all sessions have been found, so that slow work may begin."""
-
-    @dataclass
-    class DatabasesListed(Message):
-        """Posted with the sessions in databases, by database."""
-
-        sessions: dict[SessionKey, list[SessionEntry]]
-
-    @dataclass
-    class OverviewsRead(Message):
-        """Posted with overviews of visible sessions."""
-
-        overviews: dict[SessionKey, SessionOverview]
 
     def __init__(
         self,
@@ -203,7 +177,6 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self._timer = self.set_timer(OVERVIEW_DELAY_S, self._read_overviews)
 
     def _update_label(self, name: str, text: str) -> Label:
-        """Update a label if its text has changed."""
         label = self.query_one(f"#picker-{name}", Label)
         if self._label_texts.get(name) != text:
             self._label_texts[name] = text
@@ -213,22 +186,21 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
     # Background reading
 
     def _find_all(self, job: ThreadJob) -> None:
-        entries = list[SessionEntry]()
         for entries in self._find or ():
             if job.is_cancelled:
                 return
-            self.post_message(self.SessionsFound(entries, are_all=False))
-        self.post_message(self.SessionsFound(entries, are_all=True))
+            self.call_later(self._show_entries, entries)
+        self.call_later(self._finish_finding)
 
-    def on_picker_screen_sessions_found(self, message: SessionsFound) -> None:
-        """List the sessions found so far; after the last ones, read the titles."""
-        if message.are_all:
-            self._find = None
-            self.post_message(self.AllFound())
-            start_work(self, "titles", "read the titles", self._read_titles)
-        else:
-            self.listing.set_entries(message.entries)
-            self.rows.measure_names()
+    def _show_entries(self, entries: list[SessionEntry]) -> None:
+        self.listing.set_entries(entries)
+        self.rows.measure_names()
+        self.rows.refresh_listing()
+
+    def _finish_finding(self) -> None:
+        self._find = None
+        self.post_message(self.AllFound())
+        start_work(self, "titles", "read the titles", self._read_titles)
         self.rows.refresh_listing()
 
     def _read_titles(self, job: ThreadJob) -> None:
@@ -238,7 +210,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
             for entry in databases
             if not entry.info.id and entry.group in LOCAL_GROUPS
         }:
-            self.post_message(self.DatabasesListed(sessions))
+            self.call_later(self._replace_databases, sessions)
         for item in self.listing.items:
             item.get_search_text()
             job.checkpoint()
@@ -252,10 +224,10 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
             if not item.title and (title := self._read_title(item.entry.info)):
                 titles[item.key] = title
             if titles and time.monotonic() - posted_at > UPDATE_INTERVAL_S:
-                self.post_message(self.TitlesRead(titles))
+                self.call_later(self._show_titles, titles)
                 titles, posted_at = {}, time.monotonic()
         if titles:
-            self.post_message(self.TitlesRead(titles))
+            self.call_later(self._show_titles, titles)
 
     def _read_overviews(self) -> None:
         items = [item for item in self.rows.get_visible_sessions() if item.key not in self._read_keys]
@@ -269,11 +241,11 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
                 for item in items:
                     overviews[item.key] = self._reader.read_overview(item.entry, job.checkpoint)
                     if time.monotonic() - posted_at > UPDATE_INTERVAL_S:
-                        self.post_message(self.OverviewsRead(overviews))
+                        self.call_later(self._show_overviews, overviews)
                         overviews, posted_at = {}, time.monotonic()
                     job.checkpoint()
             finally:  # also if the work is cancelled
-                self.post_message(self.OverviewsRead(overviews))
+                self.call_later(self._show_overviews, overviews)
             self._reader.flush()
 
         start_work(self, "overviews", "read the visible sessions", work)
@@ -283,7 +255,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self._worker_error = message
         self._show_problem()
         if self.is_finding and group == "titles":
-            self.post_message(self.SessionsFound([], are_all=True))
+            self._finish_finding()
 
     @on(PickerList.Moved)
     def _show_problem(self) -> None:
@@ -292,30 +264,27 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         problem = item.summary.problem if item and item.summary else ""
         self._update_label("status", make_visible(problem or self._worker_error))
 
-    def on_picker_screen_titles_read(self, message: TitlesRead) -> None:
-        """Show titles."""
-        self.listing.update_titles(message.titles)
+    def _show_titles(self, titles: Mapping[SessionKey, str]) -> None:
+        self.listing.update_titles(titles)
         if self.listing.filter_text:
             self.rows.refresh_listing()
         else:
-            self.rows.refresh_sessions(message.titles)
+            self.rows.refresh_sessions(titles)
 
-    def on_picker_screen_databases_listed(self, message: DatabasesListed) -> None:
-        """Replace databases by their sessions."""
-        self.listing.replace_files(message.sessions)
+    def _replace_databases(self, sessions_by_database: Mapping[SessionKey, list[SessionEntry]]) -> None:
+        self.listing.replace_files(sessions_by_database)
         self.rows.measure_names()
         self.rows.refresh_listing()
 
-    def on_picker_screen_overviews_read(self, message: OverviewsRead) -> None:
-        """Show overviews, and list the sessions that belong to others below them."""
-        self._read_keys |= message.overviews.keys()
-        lines = len(self.listing.lines)
-        self.listing.update_summaries(message.overviews)
-        if len(self.listing.lines) != lines:
+    def _show_overviews(self, overviews: Mapping[SessionKey, SessionOverview]) -> None:
+        self._read_keys |= overviews.keys()
+        line_count = len(self.listing.lines)
+        self.listing.update_summaries(overviews)
+        if len(self.listing.lines) != line_count:
             self.rows.refresh_listing()
         else:
-            self.rows.refresh_sessions(message.overviews)
-        if self.listing.selected and self.listing.selected.key in message.overviews:
+            self.rows.refresh_sessions(overviews)
+        if self.listing.selected and self.listing.selected.key in overviews:
             self._show_problem()
 
     # Keys

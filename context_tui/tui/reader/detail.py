@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rich.style import Style
-from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Size
@@ -71,18 +70,6 @@ class Detail(ReadingPane):
 
     class Closed(Message):
         """Posted to return to the timeline."""
-
-    @dataclass
-    class MarkdownImported(Message):
-        """Posted when the markdown renderer has been imported."""
-
-        markdown: Callable[..., Iterator[TextPart]]
-
-    @dataclass
-    class CodeHighlighted(Message):
-        """Posted when code has been highlighted."""
-
-        highlighted_code: list[HighlightedCode]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -187,14 +174,13 @@ class Detail(ReadingPane):
         def work(_: ThreadJob) -> None:
             from context_tui.tui.rendering.markdown import render_markdown
 
-            self.post_message(self.MarkdownImported(render_markdown))
+            self.call_later(self._set_markdown, render_markdown)
 
         if not any(worker.group == "markdown" for worker in self.workers if worker.node is self):
             start_work(self, "markdown", "load the markdown renderer", work)
 
-    @on(MarkdownImported)
-    def _handle_markdown_imported(self, event: MarkdownImported) -> None:
-        self._markdown = event.markdown
+    def _set_markdown(self, markdown: Callable[..., Iterator[TextPart]]) -> None:
+        self._markdown = markdown
         if self._subject and not self.is_raw:
             self._show_extent(self._subject.extent)
 
@@ -204,13 +190,12 @@ class Detail(ReadingPane):
         if code_texts:
 
             def work(job: ThreadJob) -> None:
-                self.post_message(self.CodeHighlighted(compute_highlights(code_texts, job.checkpoint)))
+                self.call_later(self._store_highlights, compute_highlights(code_texts, job.checkpoint))
 
             start_work(self, "highlights", "highlight code", work)
 
-    @on(CodeHighlighted)
-    def _handle_code_highlighted(self, event: CodeHighlighted) -> None:
-        self._highlights.store(event.highlighted_code)
+    def _store_highlights(self, highlighted_code: list[HighlightedCode]) -> None:
+        self._highlights.store(highlighted_code)
         if self._subject and not self.is_raw:
             self.recolour(build_document(self._subject, self._rendering))
             self._wrap_visible()  # requests the code not yet highlighted

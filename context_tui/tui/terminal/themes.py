@@ -13,7 +13,6 @@ from context_tui.errors import Error
 
 
 def _build_scrollbar_colours(track: str, bar: str, hover: str, active: str) -> dict[str, str]:
-    """Return the variables of the colours of scroll bars."""
     tracks = ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active")
     colours = {"scrollbar": bar, "scrollbar-hover": hover, "scrollbar-active": active}
     return {**dict.fromkeys((*tracks, "scrollbar-corner-color"), track), **colours}

@@ -137,7 +137,6 @@ class TurnSummaries:
         return TurnSummary(number, messages, tokens, share, effects=tuple(effects), unit=unit)
 
     def _find_applied_effects(self, span: range) -> Iterator[TurnEffect]:
-        """Count the results of a turn that the applied plan has changed."""
         marks = self._marker.applied_marks if self._marker else {}
         if marks:
             rows = [block for block in self._rows.block[span.start : span.stop] if block >= 0]
@@ -176,7 +175,6 @@ class TurnSummaries:
 
 
 def _count_effects(plan: Plan, blocks: list[int], total: int, noun: str) -> list[TurnEffect]:
-    """Count the actions on changed blocks, the most frequent first."""
     if isinstance(plan.changes, UniformChanges):
         actions = Counter({plan.changes.change.action: len(blocks)} if blocks else {})
     elif len(blocks) > MAX_EXAMINED_CHANGES:
@@ -214,7 +212,6 @@ def compute_message_spans(context: Context) -> Spans:
 
 
 def _find_positions(context: Context, messages: range) -> list[range]:
-    """Find the positions of messages in a context."""
     positions, offset = [], 0
     for span in compute_message_spans(context).ranges:
         start, stop = max(span.start, messages.start), min(span.stop, messages.stop)

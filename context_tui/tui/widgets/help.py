@@ -29,7 +29,6 @@ class HelpScreen(TextScreen[None]):
         self._listed_nodes, self._notes = list(nodes), notes
 
     def _iter_parts(self) -> Iterator[TextPart]:
-        """Yield the notes, and the keys by group."""
         for note in self._notes:
             yield TextPart(note + "\n", "muted")
         width = min(max(self.app.size.width - 8, 40), 92) - KEYS_WIDTH

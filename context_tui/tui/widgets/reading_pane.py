@@ -281,7 +281,6 @@ class ReadingPane(ScrollView, can_focus=True):
             self.virtual_size = size
 
     def _wrap_next_part(self) -> bool:
-        """Wrap one more part, and return whether there was one."""
         part = next(self._source, None)
         if part is None:
             right_lines = self._layout.flush_right()

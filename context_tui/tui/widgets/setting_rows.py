@@ -310,7 +310,6 @@ class SettingRows(Widget, can_focus=True):
         self.refresh()
 
     def _close_entry(self) -> None:
-        """Stop typing, and return the focus to the rows."""
         if self.screen.focused is self._entry:
             self.screen.set_focus(self)
         self._entry.can_focus, self.error = False, ""

@@ -1,7 +1,7 @@
-"""Translate policy parameters into the agent's own configuration: file, key and value.
+"""Translation of policy parameters into the agent's configuration: file, key and value.
 
-What each agent reads is as of November 2026, from its documentation, its source or reports of its users; where a key is
-known not to do what it says, the note tells. Parameters that are constants in the agent's source have no key.
+As of November 2026, from the documentation and source of each agent and reports of its users. A note tells if a key is
+known not to work as documented. Parameters that are constants in the agent's source have no key.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from pydantic import BaseModel
 from context_tui.session.window import Window
 
 CLAUDE_CODE_REPLY_TOKENS, CLAUDE_CODE_RESERVED_TOKENS = 20_000, 33_000
-"""Tokens of the window that Claude Code keeps for the reply, and with what it keeps besides before it compacts."""
+"""Tokens of the window that Claude Code reserves for the reply, and in total."""
 
 
 @dataclass(frozen=True)
 class AgentSetting:
-    """Setting of an agent: the ``file`` (or environment) that holds it, the ``key``, the ``value`` as written there,
-    and a ``note``; empty where nothing is known.
-    """
+    """Setting of an agent: its file (or environment), its key, the value as written there, and a note."""
 
     file: str
     key: str
@@ -33,7 +31,7 @@ class AgentSetting:
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """The settings of an agent for a policy, and the parameters that cannot be set there."""
+    """Settings of an agent for a policy, and the parameters that cannot be configured."""
 
     settings: Sequence[AgentSetting]
     constant_params: Sequence[str] = ()
@@ -42,32 +40,33 @@ class AgentSettings:
 UNKNOWN_SETTINGS_TEXT = "no agent configuration is known for this policy"
 
 
-def format_agent_settings(own: AgentSettings | None) -> str:
+def format_agent_settings(agent_settings: AgentSettings | None) -> str:
     """Format the settings for copying: keys and values by file, with everything else as comments."""
-    if own is None:
+    if agent_settings is None:
         return f"# {UNKNOWN_SETTINGS_TEXT}"
     lines, file = list[str](), ""
-    for each in own.settings:
-        if each.file != file:
-            file = each.file
+    for setting in agent_settings.settings:
+        if setting.file != file:
+            file = setting.file
             lines.append(f"# {file}")
-        lines.append(f"{each.key} = {each.value}")
-        if each.note:
-            lines.append(f"#   note: {each.note}")
-    if own.constant_params:
-        lines.append(f"#   no setting of the agent: {', '.join(own.constant_params)}")
+        lines.append(f"{setting.key} = {setting.value}")
+        if setting.note:
+            lines.append(f"#   note: {setting.note}")
+    if agent_settings.constant_params:
+        lines.append(f"#   no setting of the agent: {', '.join(agent_settings.constant_params)}")
     return "\n".join(lines)
 
 
-def format_setting_lines(own: AgentSettings | None) -> list[str]:
-    """Return the settings to be read, one in each line, and the parameters that cannot be set."""
-    if own is None:
+def format_setting_lines(agent_settings: AgentSettings | None) -> list[str]:
+    """Format the settings for reading, one per line, and the parameters that cannot be configured."""
+    if agent_settings is None:
         return [UNKNOWN_SETTINGS_TEXT]
-    lines = [
-        f"{each.file}: {each.key} = {each.value}{f'  ({each.note})' if each.note else ''}" for each in own.settings
-    ]
-    if own.constant_params:
-        lines.append(f"hard-coded in the agent; not configurable: {', '.join(own.constant_params)}")
+    lines = []
+    for setting in agent_settings.settings:
+        note = f"  ({setting.note})" if setting.note else ""
+        lines.append(f"{setting.file}: {setting.key} = {setting.value}{note}")
+    if agent_settings.constant_params:
+        lines.append(f"hard-coded in the agent; not configurable: {', '.join(agent_settings.constant_params)}")
     return lines
 
 
@@ -77,11 +76,11 @@ _SHELL_ENVIRONMENT = "the shell's environment"
 
 
 def build_agent_settings(policy: str, params: BaseModel, window: Window) -> AgentSettings | None:
-    """Build the agent's own settings that make it compact by these parameters; None where its settings are unknown.
+    """Build the agent's settings that make it compact by these parameters; None if they are unknown.
 
     Args:
         policy: the policy's name.
-        window: the context window, for settings that are shares of it or tokens.
+        window: the context window, for settings that depend on it.
     """
     build = _SETTINGS_BUILDERS.get(policy)
     return build(params.model_dump(mode="json"), window) if build else None

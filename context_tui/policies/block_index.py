@@ -1,4 +1,4 @@
-"""Cached lookups over a context's blocks: selections by kind, cuts that split no call from its result, prefix sums."""
+"""Cached lookups in a context's blocks: selections by kind, cuts that split no call from its result, prefix sums."""
 
 from __future__ import annotations
 
@@ -13,35 +13,34 @@ from context_tui.tokens.context_index import ContextIndex, index_context, memoiz
 
 
 class BlockColumns(NamedTuple):
-    """Blocks of a kind in prompt order, including removed ones: parallel columns of message positions and rows."""
+    """Blocks of one kind in prompt order, including removed blocks: parallel columns of message positions and rows."""
 
     position: list[int]
     block: list[int]
 
 
 BlockFilter = Callable[[range], list[int]]
-"""Which of some consecutive numbers are kept, ascending."""
+"""Function that selects some of a range of block numbers, ascending."""
 
 
 class _CachedSelection:
-    """Selected numbers of blocks, ascending, of the blocks and changed ranges examined so far."""
+    """Selected block numbers, ascending, and the numbers of blocks and changed ranges examined so far."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.block_count, self.range_count = 0, 0
 
     def update(self, numbers: range, choose: BlockFilter) -> None:
-        """Examine some blocks, for the first time or again."""
         selection = self.numbers
         selection[bisect_left(selection, numbers.start) : bisect_left(selection, numbers.stop)] = choose(numbers)
 
 
 def find_blocks_of_kind(context: Context, kind: Kind) -> BlockColumns:
     """Return the blocks of a kind."""
-    sums = index_context(context)
+    index = index_context(context)
     if kind == Kind.TOOL_RESULT:
-        return BlockColumns(sums.results.position, sums.results.block)
-    entry: tuple[BlockColumns, int] = sums.memo.get(kind, (BlockColumns([], []), 0))
+        return BlockColumns(index.results.position, index.results.block)
+    entry: tuple[BlockColumns, int] = index.memo.get(kind, (BlockColumns([], []), 0))
     columns, start = entry
     if start < len(context):
         facts, order = context.facts, context.order
@@ -49,36 +48,35 @@ def find_blocks_of_kind(context: Context, kind: Kind) -> BlockColumns:
             rows = [row for row in facts.blocks_of(order[position]) if facts.kind[row] == kind]
             columns.block.extend(rows)
             columns.position.extend([position] * len(rows))
-        sums.memo[kind] = columns, len(context)
+        index.memo[kind] = columns, len(context)
     return columns
 
 
 def find_call_rows(context: Context) -> dict[int, list[int]]:
-    """Rows of the blocks that make each call."""
-    sums, blocks = index_context(context), find_blocks_of_kind(context, Kind.TOOL_USE)
-    entry: tuple[dict[int, list[int]], int] = sums.memo.get("calls", ({}, 0))
+    """Map each call id to the rows of its tool_use blocks."""
+    index, blocks = index_context(context), find_blocks_of_kind(context, Kind.TOOL_USE)
+    entry: tuple[dict[int, list[int]], int] = index.memo.get("calls", ({}, 0))
     rows_by_call, start = entry
     for row in blocks.block[start:]:
         rows_by_call.setdefault(context.facts.call[row], []).append(row)
-    sums.memo["calls"] = rows_by_call, len(blocks.block)
+    index.memo["calls"] = rows_by_call, len(blocks.block)
     return rows_by_call
 
 
-def select_block_numbers(sums: ContextIndex, key: Hashable, blocks: BlockColumns, choose: BlockFilter) -> list[int]:
-    """Select the numbers of the blocks that *choose* accepts, cached by *key*; only new and changed blocks are
-    examined.
+def select_block_numbers(index: ContextIndex, key: Hashable, blocks: BlockColumns, choose: BlockFilter) -> list[int]:
+    """Select block numbers by *choose*, cached by *key*; only new and changed blocks are examined again.
 
-    The answer of *choose* about a block may depend only on the block and its replacement.
+    *choose* may depend only on each block and its replacement.
     """
-    selection: _CachedSelection | None = sums.memo.get(key)
+    selection: _CachedSelection | None = index.memo.get(key)
     if selection is None:
-        selection = sums.memo[key] = _CachedSelection()
-    count, length, spans = selection.block_count, len(blocks.block), len(sums.changed_ranges)
-    if selection.range_count < spans:
-        for first, last in sums.changed_ranges[selection.range_count :]:
-            begin = bisect_left(blocks.position, first, hi=count)
-            selection.update(range(begin, bisect_right(blocks.position, last, hi=count)), choose)
-        selection.range_count = spans
+        selection = index.memo[key] = _CachedSelection()
+    count, length, range_count = selection.block_count, len(blocks.block), len(index.changed_ranges)
+    if selection.range_count < range_count:
+        for first, last in index.changed_ranges[selection.range_count :]:
+            start = bisect_left(blocks.position, first, hi=count)
+            selection.update(range(start, bisect_right(blocks.position, last, hi=count)), choose)
+        selection.range_count = range_count
     if count < length:
         selection.update(range(count, length), choose)
         selection.block_count = length
@@ -100,38 +98,37 @@ def find_cut_before_pairs(context: Context, cut: int) -> int:
 
 @memoize_by_messages
 def find_open_calls(context: Context) -> list[int]:
-    """Return, by cut, the position of the first call before it whose result is at or after it; else the cut itself.
+    """Return, by cut, the position of the first call before it whose result is at or after it, else the cut itself.
 
-    Two calls may have one id, and a call several results: a result belongs to the last call before it, and a call is
-    answered by its first result.
+    Ids may repeat: a result belongs to the last call before it, and a call is answered by its first result.
     """
-    facts, use, result = context.facts, int(Kind.TOOL_USE), int(Kind.TOOL_RESULT)
+    facts, tool_use, result = context.facts, int(Kind.TOOL_USE), int(Kind.TOOL_RESULT)
     kind, call = facts.kind, facts.call
     events = [
-        (position, call[block], kind[block] == use)
+        (position, call[block], kind[block] == tool_use)
         for position, message in enumerate(context.order)
         for block in context.blocks_of(message)
-        if kind[block] == use or kind[block] == result
+        if kind[block] == tool_use or kind[block] == result
     ]
     last_result = {call_id: position for position, call_id, is_call in events if not is_call}
-    open_since: dict[int, int] = {}
-    spans: list[tuple[int, int]] = []  # from a call to where it is answered, or made again
+    open_calls: dict[int, int] = {}  # position by call id
+    spans: list[tuple[int, int]] = []  # from a call to its result, or to the next call with its id
     for position, call_id, is_call in events:
-        since = open_since.pop(call_id, position)
-        if since < position:
-            spans.append((since, min(position, last_result.get(call_id, -1))))
+        call_position = open_calls.pop(call_id, position)
+        if call_position < position:
+            spans.append((call_position, min(position, last_result.get(call_id, -1))))
         if is_call:
-            open_since[call_id] = position
-    first_calls, end = list(range(len(context) + 1)), 0
-    for since, until in sorted(spans):
-        for cut in range(max(since, end) + 1, until + 1):
-            first_calls[cut] = since
-        end = max(end, until)
+            open_calls[call_id] = position
+    first_calls, covered = list(range(len(context) + 1)), 0
+    for start, end in sorted(spans):
+        for cut in range(max(start, covered) + 1, end + 1):
+            first_calls[cut] = start
+        covered = max(covered, end)
     return first_calls
 
 
 class PrefixSums:
-    """Sums of amounts by level."""
+    """Sums of amounts up to or from a level."""
 
     def __init__(self, levels: Iterable[int], amounts: Iterable[int]) -> None:
         pairs = sorted(zip(levels, amounts, strict=True))

@@ -6,14 +6,12 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 class ClearingRule(NamedTuple):
-    """A setting of a policy that clears large tool results of older turns.
+    """Setting of a policy that clears large tool results of older turns.
 
     The policy acts before a call, once the last recorded size plus an estimate of what followed reaches
-    ``window_share`` of the context window. It then replaces the content of every tool result that is larger than
-    ``min_clear_tokens``, stands before the last ``keep_recent_turns`` turns and has not been cleared yet by
-    ``placeholder``.
-
-    ``assumed_window`` is the window, in tokens, that the runtime takes where it knows none.
+    ``window_share`` of the context window. It replaces every tool result by ``placeholder`` that is larger than
+    ``min_clear_tokens``, precedes the last ``keep_recent_turns`` turns, and is not cleared yet. ``assumed_window`` is
+    the window in tokens that the runtime assumes if it is unknown.
     """
 
     keep_recent_turns: int
@@ -25,7 +23,7 @@ class ClearingRule(NamedTuple):
 
 @runtime_checkable
 class HasClearingRule(Protocol):
-    """A policy that is fully described by a clearing rule."""
+    """Policy that a clearing rule describes completely."""
 
     def clearing_rule(self, params: Any) -> ClearingRule:
-        """Return the rule that these parameters make."""
+        """Return the rule with these parameters."""

@@ -1,6 +1,4 @@
-"""The parameters of a policy in a context: those of the policies that it runs too, where each ends, what lists can
-hold.
-"""
+"""Parameters of a policy in a context: nested ones of the policies that it runs, scales, and entries of lists."""
 
 from __future__ import annotations
 
@@ -22,13 +20,14 @@ from context_tui.tokens.context_index import index_context
 def list_parameters(policy: Policy, params: BaseModel | None = None) -> list[Parameter]:
     """List the parameters of a policy, then those of the policies that it runs with *params*."""
     parameters = [build_parameter(name, field) for name, field in policy.Params.model_fields.items()]
-    for name, inner in _find_nested_policies(policy, params).items() if params is not None else ():
-        parameters += [build_parameter(f"{name}.{key}", field) for key, field in inner.Params.model_fields.items()]
+    for name in dict.fromkeys(list_nested_policies(policy, params)) if params is not None else ():
+        fields = POLICIES[name].Params.model_fields if name in POLICIES else {}
+        parameters += [build_parameter(f"{name}.{key}", field) for key, field in fields.items()]
     return parameters
 
 
 def get_value(policy: Policy, params: BaseModel, name: str) -> Any:
-    """Return the value of a parameter; ``POLICY.KEY`` is one of a policy that *policy* runs."""
+    """Return the value of a parameter, which may be nested (``POLICY.KEY``)."""
     owner, _, key = name.rpartition(".")
     if not owner:
         return getattr(params, key)
@@ -36,21 +35,19 @@ def get_value(policy: Policy, params: BaseModel, name: str) -> Any:
     return options[key] if key in options else POLICIES[owner].Params.model_fields[key].get_default()
 
 
-def _find_nested_policies(policy: Policy, params: BaseModel) -> dict[str, Policy]:
-    return {name: POLICIES[name] for name in dict.fromkeys(list_nested_policies(policy, params)) if name in POLICIES}
-
-
 def list_parameters_in_context(
     policy: Policy, params: BaseModel, context: Context, state: RuntimeState
 ) -> list[Parameter]:
     """List the parameters that can be set, with their scales, implied values and entries in a context."""
     parameters = []
-    for each in list_parameters(policy, params):
-        if each.kind == "nested":
+    for parameter in list_parameters(policy, params):
+        owner, owner_params = policy, params
+        if parameter.kind == "nested":
             continue
-        owner = POLICIES[each.owner] if each.owner else policy
-        own = owner.Params(**getattr(params, find_nested_field(policy)).get(each.owner, {})) if each.owner else params
-        parameters.append(_resolve_in_context(each, owner, own, context, state))
+        if parameter.owner:
+            owner = POLICIES[parameter.owner]
+            owner_params = owner.Params(**getattr(params, find_nested_field(policy)).get(parameter.owner, {}))
+        parameters.append(_resolve_in_context(parameter, owner, owner_params, context, state))
     return parameters
 
 
@@ -58,10 +55,8 @@ def _resolve_in_context(
     parameter: Parameter, policy: Policy, params: BaseModel, context: Context, state: RuntimeState
 ) -> Parameter:
     if parameter.kind == "list":
-        return replace(
-            parameter,
-            entries=_ENTRY_LISTERS[parameter.refers_to](context) if parameter.refers_to in _ENTRY_LISTERS else (),
-        )
+        list_entries = _ENTRY_LISTERS.get(parameter.refers_to)
+        return replace(parameter, entries=list_entries(context) if list_entries else ())
     if parameter.kind != "number":
         return parameter
     low = parameter.low if parameter.low is not None else 0
@@ -69,25 +64,25 @@ def _resolve_in_context(
     if parameter.refers_to == "message":
         low, high = min(context.epoch_start, context.at), context.at
     implied_value = policy.implied_value(parameter.label, params, context, state)
-    end = policy.slider_max(parameter.label, params, context)
-    if end is None:
-        end = compute_slider_max(parameter, context, state)
-    relevant = max(end, implied_value or 0, getattr(params, parameter.label) or 0)
-    scale = build_scale(
-        low, high, parameter.default if parameter.default is not None else implied_value, relevant, parameter.unit
-    )
+    slider_max = policy.slider_max(parameter.label, params, context)
+    if slider_max is None:
+        slider_max = compute_slider_max(parameter, context, state)
+    slider_max = max(slider_max, implied_value or 0, getattr(params, parameter.label) or 0)
+    default = parameter.default if parameter.default is not None else implied_value
+    scale = build_scale(low, high, default, slider_max, parameter.unit)
     return replace(parameter, scale=scale, implied_value=implied_value)
 
 
 def compute_slider_max(parameter: Parameter, context: Context, state: RuntimeState) -> int:
-    """Return the value beyond which a parameter changes nothing in this context, by its unit."""
-    sums, unit = index_context(context), parameter.unit
+    """Return the value above which a parameter changes nothing in this context, by its unit."""
+    index, unit = index_context(context), parameter.unit
     if parameter.refers_to == "message":
         return context.at
     if unit == "turns":
-        return len(sums.turn_starts) + _has_results_before_turns(context)
+        turns, results = index.turn_starts, index.results.position
+        return len(turns) + bool(results and turns and results[0] < turns[0])  # one more keeps results before turn 1
     if unit == "results":
-        return len(sums.results.block)
+        return len(index.results.block)
     if unit == "messages":
         return len(context)
     if unit == "tokens" and parameter.of_window:
@@ -101,22 +96,16 @@ def compute_slider_max(parameter: Parameter, context: Context, state: RuntimeSta
     return 3_600 if unit == "seconds" else 0
 
 
-def _has_results_before_turns(context: Context) -> bool:
-    """Return whether there are results before the first turn, which one turn more than there are keeps as well."""
-    sums = index_context(context)
-    return bool(sums.results.position and sums.turn_starts and sums.results.position[0] < sums.turn_starts[0])
-
-
 @memoize
 def _measure_largest_result(context: Context) -> tuple[int, int]:
-    """Return the largest tool result: in tokens, and in bytes of compact JSON."""
+    """Return the size of the largest tool result in tokens, and in bytes of compact JSON."""
     results = index_context(context).results
     return max(results.tokens, default=0), max((context.facts.json_bytes[row] for row in results.block), default=0)
 
 
 @memoize
 def _list_tool_entries(context: Context) -> tuple[ListEntry, ...]:
-    """Return the tools with results in the context and the tokens of these, largest first."""
+    """List the tools with results in the context, with the tokens of their results, largest first."""
     facts, results = context.facts, index_context(context).results
     tokens: dict[int, int] = {}
     for block, size in zip(results.block, results.tokens, strict=True):
@@ -127,7 +116,7 @@ def _list_tool_entries(context: Context) -> tuple[ListEntry, ...]:
 
 
 def _list_policy_entries(context: Context) -> tuple[ListEntry, ...]:
-    """List the policies that another one can run: no presets, none with marks or with nested policies."""
+    """List the policies that another policy can run: no presets, and none with marks or nested policies."""
     return tuple(
         ListEntry(name)
         for name, policy in LISTED_POLICIES.items()
@@ -136,39 +125,40 @@ def _list_policy_entries(context: Context) -> tuple[ListEntry, ...]:
 
 
 _ENTRY_LISTERS = {"tools": _list_tool_entries, "policies": _list_policy_entries}
-"""What a list can hold, by what it refers to."""
+"""Functions that list the possible entries of a list parameter, by :data:`ReferenceKind`."""
 
 
 def build_params(policy: Policy, values: Mapping[str, Any], option_names: Mapping[str, str] | None = None) -> Params:
-    """Parameters from keywords or text; ``POLICY.KEY`` sets one of a policy that *policy* runs.
+    """Build and validate the parameters of a policy from keywords or text; ``POLICY.KEY`` sets a nested parameter.
 
     Args:
-        option_names: by a name that is no parameter, the option that sets what its user means.
+        option_names: for names that are no parameters, the command-line option to suggest in the error.
 
     Raises:
-        PlanError: a name is unknown or a value is out of its range; the message says which and what is allowed.
+        PlanError: a name is unknown, or a value is out of its range.
     """
-    own_values: dict[str, Any] = {}
-    steps: dict[str, dict[str, Any]] = {}
+    nested_field = find_nested_field(policy)
+    if not nested_field:
+        return validate_params(policy, values, option_names)
+    direct_values: dict[str, Any] = {}
+    nested_values: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         owner, dot, name = key.rpartition(".")
-        if dot and find_nested_field(policy):
-            steps.setdefault(owner, {})[name] = value
+        if dot:
+            nested_values.setdefault(owner, {})[name] = value
         else:
-            own_values[key] = value
-    params = validate_params(policy, own_values, option_names)
-    if not find_nested_field(policy):
-        return params
-    options: dict[str, dict[str, Any]] = dict(getattr(params, find_nested_field(policy)))
-    for owner, each in steps.items():
-        options[owner] = {**options.get(owner, {}), **each}
-    for owner, each in options.items():
-        build_params(find_policy(owner), each, option_names)
-    return params.model_copy(update={find_nested_field(policy): options})
+            direct_values[key] = value
+    params = validate_params(policy, direct_values, option_names)
+    options: dict[str, dict[str, Any]] = dict(getattr(params, nested_field))
+    for owner, owner_values in nested_values.items():
+        options[owner] = {**options.get(owner, {}), **owner_values}
+    for owner, owner_values in options.items():
+        build_params(find_policy(owner), owner_values, option_names)
+    return params.model_copy(update={nested_field: options})
 
 
 def find_changed_values(policy: Policy, params: BaseModel) -> dict[str, dict[str, Any]]:
-    """Find the values that differ from the defaults, by policy: those of *policy*, and of each policy that it runs."""
+    """Find the values that differ from the defaults, by the name of *policy* and of each policy that it runs."""
     fields = type(params).model_fields
     values = {name: getattr(params, name) for name in fields}
     changed = {name: value for name, value in values.items() if value != fields[name].get_default()}

@@ -1,13 +1,14 @@
-"""Parameters of a policy: their types and ranges, their text form, and the values that a range names.
+"""Parameters of a policy: their types and ranges, their text form, and values given as ranges.
 
-The command line, the panel of settings and sweeps share them. A parameter of a policy that another one runs is named
-``POLICY.KEY``; :mod:`~context_tui.policies.parameter_space` knows these, and what holds in a context.
+The command line, the settings panel and sweeps share this module. A parameter of a policy that another policy runs is
+named ``POLICY.KEY`` (:mod:`~context_tui.policies.parameter_space`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NamedTuple, get_args, get_origin
@@ -20,11 +21,11 @@ from context_tui.policies.base import Params, Policy, get_bounds
 from context_tui.policies.scales import Number, Scale, compute_round_values, format_number, parse_number
 
 MAX_RANGE_VALUES = 1_000
-"""Values that a range may have."""
+"""Maximum number of values of a range."""
 
 
 class ListEntry(NamedTuple):
-    """Entry of a list to tick: its name, and a note."""
+    """Possible entry of a list parameter: its name, and a note."""
 
     name: str
     note: str = ""
@@ -32,11 +33,15 @@ class ListEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter; ``kind`` is number, switch, list (names), marks (set in the timeline) or nested (of other policies).
+    """Parameter of a policy.
 
-    ``low`` and ``high`` are inclusive, None where there is no bound. The rest is known in a context only: ``scale``
-    ends where nothing would change any more, ``implied_value`` is what the policy takes where nothing is set,
-    ``entries`` are what a list can hold.
+    Attributes:
+        kind: number, switch, list (names), marks (set in the timeline) or nested (parameters of other policies).
+        low, high: inclusive bounds; None if there is no bound.
+        ratio: whether a number is a float.
+        scale: scale of a number in a context, up to the value above which nothing changes.
+        implied_value: value in a context if the parameter is not set.
+        entries: possible entries of a list in a context.
     """
 
     name: str
@@ -57,27 +62,27 @@ class Parameter:
 
     @property
     def label(self) -> str:
-        """Name without the policy before it."""
+        """Name without the policy of a nested parameter."""
         return self.name.rpartition(".")[2]
 
     @property
     def owner(self) -> str:
-        """The policy before the name, or nothing."""
+        """Policy of a nested parameter, or nothing."""
         return self.name.rpartition(".")[0]
 
     @property
     def type(self) -> str:
-        """The type of its values, as listings name it."""
+        """Name of the type of its values."""
         names = {"switch": "boolean", "list": "list", "marks": "list", "nested": "object"}
         kind = names.get(self.kind, "number" if self.ratio else "integer")
         return f"{kind} or null" if self.optional else kind
 
     def get_effective_value(self, value: Any) -> Any:
-        """Return the effective number: the implied value where nothing is set."""
+        """Return the value, or the implied one if the parameter is not set."""
         return self.implied_value if value is None else value
 
     def format_range(self) -> str:
-        """Range, unit and default, in words: ``1 to 1,000 turns, default 3``."""
+        """Format range, unit and default: ``1 to 1,000 turns, default 3``."""
         if self.scale is None:
             return ""
         low, high = format_number(self.scale.low), format_number(self.scale.high)
@@ -128,10 +133,10 @@ def validate_params(policy: Policy, values: Mapping[str, Any], option_names: Map
     """Build the parameters of one policy from keywords or text.
 
     Args:
-        option_names: by a name that is no parameter, the option that sets what its user means.
+        option_names: for names that are no parameters, the command-line option to suggest in the error.
 
     Raises:
-        PlanError: a name is unknown or a value is out of its range; the message says which and what is allowed.
+        PlanError: a name is unknown, or a value is out of its range.
     """
     try:
         return policy.Params(**values)
@@ -139,31 +144,31 @@ def validate_params(policy: Policy, values: Mapping[str, Any], option_names: Map
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "?"
         if first["type"] == "extra_forbidden":
-            near = (option_names or {}).get(name) or next(
-                iter(get_close_matches(name, policy.Params.model_fields, 1)), ""
-            )
-            hint = f"did you mean {near}?" if near else f"available: {', '.join(policy.Params.model_fields)}"
+            matches = get_close_matches(name, policy.Params.model_fields, 1)
+            suggestion = (option_names or {}).get(name) or (matches[0] if matches else "")
+            available = ", ".join(policy.Params.model_fields)
+            hint = f"did you mean {suggestion}?" if suggestion else f"available: {available}"
             raise PlanError(f"{policy.name}: unknown parameter {name!r}; {hint}") from None
         raise PlanError(f"{policy.name}: {name}={first['input']!r}: {_format_error(policy, name, first)}") from None
 
 
 def _format_error(policy: Policy, name: str, error: Any) -> str:
-    """Describe what is wrong with a value, in our words where the library's are about code."""
+    """Describe the error of a value for users, in place of pydantic's text."""
     field = policy.Params.model_fields.get(name)
     kind = str(error["type"]).partition("_")[0]
     if field is not None and error["type"] in ("greater_than_equal", "less_than_equal", "finite_number"):
-        each = build_parameter(name, field)
-        return f"must be {each.low:,} or more" if each.high is None else f"must be {each.low:,} to {each.high:,}"
+        low, high = get_bounds(field)
+        return f"must be {low:,} or more" if high is None else f"must be {low:,} to {high:,}"
     if kind in _TYPE_NAMES:
         return f"must be {_TYPE_NAMES[kind]}"
     return str(error["msg"]).removeprefix("Value error, ")
 
 
 def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
-    """``KEY=VALUE`` texts as a dictionary.
+    """Parse ``KEY=VALUE`` texts to a dictionary.
 
     Raises:
-        PlanError: one has no ``=``.
+        PlanError: a text has no key or no ``=``.
     """
     assignments = {}
     for text in texts:
@@ -175,27 +180,24 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
 
 
 def parse_names(value: Any) -> Any:
-    """Parse names separated by commas, or a JSON list; anything but text is left to validation."""
+    """Parse names separated by commas, or a JSON list, to a tuple; return other values unchanged."""
     if not isinstance(value, str):
         return value
-    try:
-        listed = json.loads(value) if value.startswith("[") else None
-    except (ValueError, RecursionError):
-        listed = None
-    if isinstance(listed, list):
-        return tuple(listed)
+    if value.startswith("["):
+        with suppress(ValueError, RecursionError):
+            return tuple(json.loads(value))
     return tuple(name.strip() for name in value.split(",") if name.strip())
 
 
-# To what differs from the defaults, and to text
+# To text
 
 
 def format_assignments(values: Mapping[str, Any]) -> list[str]:
-    """Return the ``KEY=VALUE`` texts of values; those of other policies are ``POLICY.KEY=VALUE``."""
+    """Format values as ``KEY=VALUE``, or ``POLICY.KEY=VALUE`` for nested parameters."""
     texts = []
     for key, value in values.items():
         if isinstance(value, Mapping):
-            texts += [f"{owner}.{each}" for owner, options in value.items() for each in format_assignments(options)]
+            texts += [f"{owner}.{text}" for owner, options in value.items() for text in format_assignments(options)]
         else:
             texts.append(f"{key}={format_value(value)}")
     return texts
@@ -205,7 +207,7 @@ def format_value(value: Any) -> str:
     """Format a value: a list with commas, or as JSON if :func:`parse_names` would read it differently."""
     if not isinstance(value, list | tuple):
         return str(value)
-    items = tuple(":".join(map(str, each)) if isinstance(each, list | tuple) else str(each) for each in value)
+    items = tuple(":".join(map(str, item)) if isinstance(item, list | tuple) else str(item) for item in value)
     text = ",".join(items)
     return text if parse_names(text) == items and text.isprintable() else json.dumps(items)
 
@@ -214,22 +216,22 @@ def format_value(value: Any) -> str:
 
 
 def parse_values(parameter: Parameter, text: str) -> list[Any]:
-    """Parse the values that a text names, in its order: ``1..8``, ``1..8:2`` with a step, ``a,b,c``, or one value.
+    """Parse values: ``1..8``, ``1..8:2`` with a step, ``a,b,c``, or one value; both ends of a range are included.
 
-    Without a step, tokens, bytes and seconds go from one round number to the next, as a log scale does; counts go by
-    one, shares by 0.05. Both ends belong to a range.
+    The default step is one for counts, 0.05 for shares, and from one round number to the next for tokens, bytes and
+    seconds.
 
     Raises:
         PlanError: a value is not allowed, the range is empty, or it has more than ``MAX_RANGE_VALUES`` values.
     """
     try:
         if parameter.kind == "switch":
-            return list(dict.fromkeys(_parse_switch(each) for each in text.split(",")))
+            return list(dict.fromkeys(map(_parse_switch, text.split(","))))
         if parameter.kind != "number":
             return [parse_names(text)]
         values: list[Any] = []
-        for each in text.split(","):
-            values += _parse_range(parameter, each) if ".." in each else [_parse_number(parameter, each)]
+        for item in text.split(","):
+            values += _parse_range(parameter, item) if ".." in item else [_parse_number(parameter, item)]
         return list(dict.fromkeys(values))
     except ValueError as error:
         raise PlanError(f"{parameter.name}={text}: {error}") from None
@@ -251,21 +253,21 @@ def _parse_number(parameter: Parameter, text: str, optional: bool = True) -> Num
 
 
 def _parse_range(parameter: Parameter, text: str) -> list[Number]:
-    ends, _, by = text.partition(":")
-    first, last = (_parse_number(parameter, each, optional=False) or 0 for each in ends.split("..", 1))
+    ends, _, step_text = text.partition(":")
+    first, last = (_parse_number(parameter, end, optional=False) or 0 for end in ends.split("..", 1))
     if first > last:
         raise ValueError(f"the range is empty, as {format_number(first)} is more than {format_number(last)}; swap them")
-    if not by and not parameter.ratio and parameter.unit in ("tokens", "bytes", "seconds"):
-        fixed = None if parameter.default is None else int(parameter.default)
-        rungs = compute_round_values(int(first), int(last), fixed, parameter.unit == "seconds")
-        return list(rungs)
-    step = _parse_step(parameter, by)
+    if not step_text and not parameter.ratio and parameter.unit in ("tokens", "bytes", "seconds"):
+        default = None if parameter.default is None else int(parameter.default)
+        return list(compute_round_values(int(first), int(last), default, parameter.unit == "seconds"))
+    step = _parse_step(parameter, step_text)
     count = int((last - first) / step + 1e-9) + 1
     if count > MAX_RANGE_VALUES:
         raise ValueError(
             f"the range has {count:,} values, at most {MAX_RANGE_VALUES:,} are allowed; give a larger step"
         )
-    values = [round(first + at * step, 4) if parameter.ratio else first + at * int(step) for at in range(count)]
+    numbers = range(count)
+    values = [round(first + number * step, 4) if parameter.ratio else first + number * int(step) for number in numbers]
     return values if values[-1] == last else [*values, last]
 
 

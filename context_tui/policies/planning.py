@@ -1,4 +1,4 @@
-"""Planning: ``build_plan`` takes a session, a policy and its parameters; ``plan`` takes them by name."""
+"""Planning of a policy on a session: ``plan`` takes names, ``build_plan`` objects."""
 
 from __future__ import annotations
 
@@ -25,28 +25,23 @@ def plan(
     firing_only: bool = False,
     **params: Any,
 ) -> Plan:
-    """Plan what *policy* would do to the context before message *at* (default: at the end).
+    """Plan the changes of *policy* to the context before message *at* (default: at the end).
 
     Args:
-        window: the context window in tokens, where the user knows better than the file.
-        idle_seconds: for koda, instead of what the recording shows.
-        force: plan even where koda's idle trigger does not fire.
-        firing_only: of the policies of a chain, run only those that fire, where one does.
+        window: the context window in tokens (default: that of the file).
+        idle_seconds: for koda, the idle time (default: as recorded).
+        force: plan even if koda's idle trigger does not fire.
+        firing_only: of the policies of a chain, run only those that fire, if any does.
 
     Raises:
         PlanError: no such policy, parameter or message.
     """
-    chosen = find_policy(policy)
+    found_policy = find_policy(policy)
     if window is not None:
         session = session.with_window(window)
+    policy_params = build_params(found_policy, params)
     return build_plan(
-        session,
-        chosen,
-        build_params(chosen, params),
-        at=at,
-        idle_seconds=idle_seconds,
-        force=force,
-        firing_only=firing_only,
+        session, found_policy, policy_params, at=at, idle_seconds=idle_seconds, force=force, firing_only=firing_only
     )
 
 
@@ -60,7 +55,7 @@ def build_plan(
     force: bool = False,
     firing_only: bool = False,
 ) -> Plan:
-    """:func:`plan` with parameters that are made already, whose names may therefore be anything.
+    """Plan with an object for the policy and for its parameters; the other arguments are those of :func:`plan`.
 
     Raises:
         PlanError: no such message, or the policy cannot plan with these parameters.

@@ -29,11 +29,10 @@ PRESETS = (
     *("openhands-masking", "openhands-condenser", "swe-agent-last-n", "cline", "roo-condense", "roo-truncate"),
     *("goose", "pi", "letta", "hermes", "aider"),
 )
-"""The policies that are TOML in the folder ``presets``: the rules of known runtimes, each chosen by its name."""
+"""Policies that are TOML files in the folder ``presets``: the rules of known runtimes."""
 
 DEFAULT_POLICY, MANUAL_POLICY = "defect-microcompact", "manual"
-"""The policy to begin with, and the one that marks set by hand go to."""
-
+"""The initial policy, and the policy for marks set by hand."""
 
 RENAMED_MEMBERS = {
     "derived": "implied_value",
@@ -42,14 +41,14 @@ RENAMED_MEMBERS = {
     "background": "runs_in_background",
     "waits_for": "replan_on",
 }
-"""Members of policies that were renamed, by their old names."""
+"""Current names of renamed members of policies, by their old names."""
 
 
 def _find_policy_error(name: str, policy: Any) -> str:
-    """Describe why a loaded object cannot be the policy of this name; empty when it can."""
+    """Describe why a loaded object cannot be the policy of this name; empty if it can."""
     if renames := format_renames(policy, RENAMED_MEMBERS):
         return f"it is written for an older context-tui: {renames}"
-    missing = [each for each in _POLICY_MEMBERS if not hasattr(policy, each)]
+    missing = [member for member in _POLICY_MEMBERS if not hasattr(policy, member)]
     if missing:
         return f"it lacks {', '.join(missing)}"
     if policy.name != name:
@@ -61,8 +60,6 @@ def _find_policy_error(name: str, policy: Any) -> str:
 
 
 _POLICY_MEMBERS = tuple(name for name in (*Policy.__annotations__, *vars(Policy)) if not name.startswith("_"))
-
-
 _QUIET_MEMBERS = {
     "implied_value": QuietMember(int),
     "slider_max": QuietMember(int),
@@ -70,11 +67,11 @@ _QUIET_MEMBERS = {
     "runs_in_background": QuietMember(bool, False),
     "hint": QuietMember(str, ""),
 }
-"""Members whose answers are optional."""
+"""Members whose failure is ignored, with the types of their results."""
 
 
 class GuardedPolicy(Guard):
-    """Policy of another package: its failures are errors of the policy, in one line."""
+    """Policy of another package, whose failures become errors of one line."""
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy, "policy", _QUIET_MEMBERS)
@@ -100,7 +97,7 @@ class GuardedPolicy(Guard):
         return self.call(PlanError, "", self._policy.steps, params)
 
     def _find_keep_reason(self, plan: Plan, position: int, block: int | None) -> KeepReason:
-        """Return why something is kept; called while the screen is drawn, where nothing may fail."""
+        """Return the reason, or an error as the reason, because this is called while the screen is drawn."""
         try:
             return self._check_own(self.call(PlanError, "", plan.keep_reason, position, block), KeepReason, "reason")
         except (Error, OSError) as error:
@@ -111,7 +108,7 @@ class GuardedPolicy(Guard):
 
 
 def _find_plan_error(plan: Plan, name: str, context: Context) -> str:
-    """Describe why a plan of another package cannot be shown and applied; empty when it can."""
+    """Describe why a plan of another package cannot be shown and applied; empty if it can."""
     if plan.policy != name or plan.context is not context:
         return "its plan is of another policy or context"
     if not all(number is None or isinstance(number, int) for number in (plan.tokens_saved, plan.tokens_freed)):
@@ -119,7 +116,7 @@ def _find_plan_error(plan: Plan, name: str, context: Context) -> str:
     report: list[tuple[object, object]] = [*(plan.report or {}).items()]
     if not all(isinstance(key, str) and isinstance(value, int) for key, value in report):
         return "the report of its plan is not numbers by name"
-    # Changes of our own kind are made from one another; all of them would be tens of thousands.
+    # Lazy changes are not checked: there may be tens of thousands.
     changes = {} if isinstance(plan.changes, LazyChanges) else plan.changes
     rows = range(len(context.facts.kind))
     if not all(row in rows and isinstance(change, Change) for row, change in changes.items()):
@@ -128,13 +125,13 @@ def _find_plan_error(plan: Plan, name: str, context: Context) -> str:
 
 
 def _load_preset(name: str) -> Policy:
-    from context_tui.policies.toml import read_preset  # the parts and TOML: for who asks for one
+    from context_tui.policies.toml import read_preset  # slow to import
 
     return read_preset(name, find_policy)
 
 
 def _load_entry_point(loaded: Any) -> Any:
-    """Build the policy that an entry point names: a class, or the text or the path of a TOML policy."""
+    """Build the policy of an entry point: a class, or the text or the path of a TOML policy."""
     policy = loaded() if callable(loaded) else loaded
     if not isinstance(policy, str | PathLike):
         return policy
@@ -147,19 +144,13 @@ def _load_entry_point(loaded: Any) -> Any:
 
 def _find_policy_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
     """Yield the policies in the folder beside the configuration file."""
-    from context_tui.app.config import config_path  # where the user's files are
+    from context_tui.app.config import config_path
 
     paths: list[Path] = []
-    with suppress(OSError, RuntimeError):  # no home, or no way into the folder
+    with suppress(OSError, RuntimeError):  # no home folder, or no permission
         paths = sorted(config_path().with_name("policies").glob("*.toml"))
     for path in paths:
-        yield str(path), partial(_read_policy_file, path)
-
-
-def _read_policy_file(path: Path) -> Policy:
-    from context_tui.policies.toml import read_policy
-
-    return read_policy(path, find_policy)
+        yield str(path), partial(_load_entry_point, path)
 
 
 POLICIES: Plugins[Policy] = Plugins(
@@ -186,18 +177,18 @@ def find_policy(name: str) -> Policy:
     """Return the policy of this name.
 
     Raises:
-        PlanError: there is none; the message names the nearest.
+        PlanError: there is none; the message suggests a similar name.
     """
     if name in POLICIES:
         return POLICIES[name]
-    near = get_close_matches(name, POLICIES, 1)
+    matches = get_close_matches(name, POLICIES, 1)
     presets_hint = "and presets that `context-tui policies` lists"
-    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(LISTED_POLICIES)}, {presets_hint}"
+    hint = f"did you mean {matches[0]}?" if matches else f"available: {', '.join(LISTED_POLICIES)}, {presets_hint}"
     raise PlanError(f"unknown policy {name!r}; {hint}")
 
 
 class ListedPolicies(Mapping[str, Policy]):
-    """Policies that keys choose and that are planned side by side: all but the presets."""
+    """All policies except the presets: they can be chosen by keys, and are planned side by side."""
 
     def __getitem__(self, name: str) -> Policy:
         if name in PRESETS:
@@ -214,7 +205,7 @@ class ListedPolicies(Mapping[str, Policy]):
         return name not in PRESETS and name in POLICIES
 
     def list_names_with(self, name: str) -> list[str]:
-        """Their names, and behind them that of a policy that was chosen and is none of them."""
+        """List the names of these policies, and *name* if it is another policy."""
         return [*self] if name in self or name not in POLICIES else [*self, name]
 
 
@@ -222,7 +213,7 @@ LISTED_POLICIES = ListedPolicies()
 
 
 def find_runtimes() -> dict[str, Policy]:
-    """Return the runtimes whose policies are listed, each with one policy that states the size it believes."""
+    """Map each runtime of the listed policies to the first of its policies."""
     runtimes: dict[str, Policy] = {}
     for policy in LISTED_POLICIES.values():
         if policy.runtime:

@@ -1,4 +1,4 @@
-"""Policies built from a PolicySpec: rules of shared parts, run in order."""
+"""Policies that are built from a PolicySpec: one or several rules that run in order."""
 
 from __future__ import annotations
 
@@ -35,32 +35,25 @@ from context_tui.tokens.context_index import index_context
 
 _TRIGGER_PARTS = ("trigger", "size")
 """Parts of a rule that only its trigger reads."""
-
-
 PolicyLookup = Callable[[str], Policy]
-"""A policy by its name; raises PlanError where there is none."""
+"""Function that returns the policy of a name, or raises PlanError."""
 
 
 class ParameterTarget(NamedTuple):
-    """Target of a parameter's value: a rule, and there a place in a part or a parameter of a policy."""
+    """Target of a parameter's value: the number of a rule, and the path in the rule."""
 
     rule: int
     path: SettingPath
 
 
 class RulePolicy(BasePolicy):
-    """Policy made of a :class:`PolicySpec`: one rule of parts, or several that are its steps.
+    """Policy of a :class:`PolicySpec`: one rule of parts, or several rules as steps.
 
-    Its attributes belong to the instance, as all specs share this class; :func:`build_rule_policy` returns it as a
-    policy.
+    Its attributes belong to the instance, because all specs share this class.
     """
 
     def __init__(self, spec: PolicySpec, find_policy: PolicyLookup) -> None:
-        """Build the parameters from what the rules set; *find_policy* finds the policies that rules name.
-
-        Raises:
-            PlanError: a rule names an unknown policy, or sets a parameter that its policy does not have.
-        """
+        """Build the parameters from the values that the rules set; errors are those of :func:`build_rule_policy`."""
         self.spec, self._find_policy = spec, find_policy
         self._cached_rule, self._cached_steps = _cache_last(self._build_rule), _cache_last(self._build_steps)
         self.name, self.about, self.runtime = spec.name, spec.about, spec.runtime  # type: ignore[misc]
@@ -68,13 +61,11 @@ class RulePolicy(BasePolicy):
             number: find_policy(rule.policy) for number, rule in enumerate(spec.rules) if isinstance(rule, PolicyRule)
         }
         only_policies = len(self._nested_by_rule) == len(spec.rules) > 0 and "phases" not in spec.model_fields_set
-        own = () if only_policies else spec.phases
-        self.phases = frozenset(own).union(*(policy.phases for policy in self._nested_by_rule.values()))
+        phases = () if only_policies else spec.phases
+        self.phases = frozenset(phases).union(*(policy.phases for policy in self._nested_by_rule.values()))
         self.Params, self._parameter_targets = _build_params_model(spec, self._nested_by_rule)
         self.flat_curves = frozenset(  # type: ignore[misc]
-            name
-            for name, places in self._parameter_targets.items()
-            if all(self._affects_only_trigger(place) for place in places)
+            name for name, targets in self._parameter_targets.items() if all(map(self._affects_only_trigger, targets))
         )
         by_turns = len(spec.rules) == 1 and all(
             isinstance(rule, Rule) and rule.depends_on_turns_only for rule in spec.rules
@@ -82,18 +73,18 @@ class RulePolicy(BasePolicy):
         self.replan_on = MessageFlag.TURN_START if by_turns else 0  # type: ignore[misc]
         self.needs_trigger = any(policy.needs_trigger for policy in self._nested_by_rule.values())  # type: ignore[misc]
 
-    def _affects_only_trigger(self, place: ParameterTarget) -> bool:
-        if place.rule in self._nested_by_rule:
+    def _affects_only_trigger(self, target: ParameterTarget) -> bool:
+        if target.rule in self._nested_by_rule:
             return False
-        rule = self.spec.rules[place.rule]
-        if place.path[0] == "summarise":
+        rule = self.spec.rules[target.rule]
+        if target.path[0] == "summarise":
             return True
-        by_limit = isinstance(rule, Rule) and rule.keep.share_of_trigger is not None
-        return len(self.spec.rules) == 1 and place.path[0] in _TRIGGER_PARTS and not by_limit
+        keeps_by_limit = isinstance(rule, Rule) and rule.keep.share_of_trigger is not None
+        return len(self.spec.rules) == 1 and target.path[0] in _TRIGGER_PARTS and not keeps_by_limit
 
     @cached_property
     def _step_policies(self) -> list[Policy]:
-        """A policy for each rule, where there are several or it is another's."""
+        """Policy of each rule; empty if the only rule consists of parts."""
         if len(self.spec.rules) < 2 and not self._nested_by_rule:
             return []
         policies = []
@@ -108,10 +99,10 @@ class RulePolicy(BasePolicy):
 
     def _collect_rule_values(self, params: Params, number: int) -> dict[SettingPath, Any]:
         return {
-            place.path: getattr(params, name)
-            for name, places in self._parameter_targets.items()
-            for place in places
-            if place.rule == number
+            target.path: getattr(params, name)
+            for name, targets in self._parameter_targets.items()
+            for target in targets
+            if target.rule == number
         }
 
     def _build_rule(self, params: Params) -> Rule:
@@ -124,19 +115,19 @@ class RulePolicy(BasePolicy):
             if isinstance(rule, PolicyRule):
                 options = {str(path[0]): value for path, value in values.items()}
             else:
-                own = {each.path: each.name for each in _number_settings(rule)}
-                options = {own[path]: value for path, value in values.items()}
+                names = {setting.path: setting.name for setting in _number_settings(rule)}
+                options = {names[path]: value for path, value in values.items()}
             steps.append((policy, policy.Params.model_construct(**options)))
         return steps
 
     def steps(self, params: Any) -> PolicySteps:
-        """Return the rules as policies, in order; none where there is one rule of parts."""
+        """Return the rules as policies, in order; empty if the only rule consists of parts."""
         return self._cached_steps(params) if self._step_policies else []
 
     def believed_size(self, state: RuntimeState) -> Belief | None:
         if self._step_policies:
             beliefs = (policy.believed_size(state) for policy in self._step_policies)
-            return next((each for each in beliefs if each is not None), None)
+            return next((belief for belief in beliefs if belief is not None), None)
         if not self.spec.rules:
             return None
         rule = cast(Rule, self.spec.rules[0])
@@ -147,18 +138,18 @@ class RulePolicy(BasePolicy):
         return next(filter(None, hints), "")
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        for place in self._parameter_targets[name]:
-            if place.rule in self._nested_by_rule:
-                policy, options = self.steps(params)[place.rule]
-                return policy.implied_value(str(place.path[0]), options, context, state)
+        for target in self._parameter_targets[name]:
+            if target.rule in self._nested_by_rule:
+                policy, options = self.steps(params)[target.rule]
+                return policy.implied_value(str(target.path[0]), options, context, state)
         return None
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        for place in self._parameter_targets[name]:
-            if place.rule in self._nested_by_rule:
-                policy, options = self.steps(params)[place.rule]
-                return policy.slider_max(str(place.path[0]), options, context)
-            if place.path == ("keep", "every"):
+        for target in self._parameter_targets[name]:
+            if target.rule in self._nested_by_rule:
+                policy, options = self.steps(params)[target.rule]
+                return policy.slider_max(str(target.path[0]), options, context)
+            if target.path == ("keep", "every"):
                 return len(index_context(context).results.block) + 2
         return None
 
@@ -179,7 +170,7 @@ class RulePolicy(BasePolicy):
         return rule.summarise is not None and rule.summarise.background and self.trigger(state, params).fires
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        """Plan the rules one after another; where some fire, only those."""
+        """Plan the rules one after another; if any of them fire, only those."""
         if self._step_policies:
             return plan_steps(self.name, params, self.steps(params), context, replace(state, firing_only=True))
         if not self.spec.rules:
@@ -193,23 +184,23 @@ class RulePolicy(BasePolicy):
         return plan_rule(self.name, rule, params, context, rule.trigger.check(size, state), limits)
 
 
-def _cache_last(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Cache the results of *make*; the last settings are recognised by identity, without comparing them."""
-    cached = lru_cache(maxsize=64)(make)
-    last: tuple[Any, Any] = None, None
+def _cache_last(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Cache the results of *build*; the last parameters are recognised by identity, which is fast."""
+    cached = lru_cache(maxsize=64)(build)
+    last_entry: tuple[Any, Any] = None, None
 
     def get_cached(params: Any) -> Any:
-        nonlocal last
-        entry = last  # another thread may ask for other settings meanwhile
+        nonlocal last_entry
+        entry = last_entry  # another thread may replace it
         if entry[0] is not params:
-            entry = last = params, cached(params)
+            entry = last_entry = params, cached(params)
         return entry[1]
 
     return get_cached
 
 
 def build_rule_policy(spec: PolicySpec, find_policy: PolicyLookup) -> Policy:
-    """Build the policy that a spec describes; *find_policy* finds the policies that its rules name.
+    """Build the policy of a spec; *find_policy* returns the policies that its rules name.
 
     Raises:
         PlanError: a rule names an unknown policy, or sets a parameter that its policy does not have.
@@ -218,41 +209,41 @@ def build_rule_policy(spec: PolicySpec, find_policy: PolicyLookup) -> Policy:
 
 
 def _number_settings(rule: Rule) -> list[Any]:
-    """Return the settings of a rule; of two with one name the second has a number."""
+    """Return the settings of a rule; a number is appended to a name that is used again."""
     settings, counts = [], dict[str, int]()
-    for each in iterate_settings(rule):
-        counts[each.name] = count = counts.get(each.name, 0) + 1
-        settings.append(each if count == 1 else each._replace(name=f"{each.name}_{count}"))
+    for setting in iterate_settings(rule):
+        counts[setting.name] = count = counts.get(setting.name, 0) + 1
+        settings.append(setting if count == 1 else setting._replace(name=f"{setting.name}_{count}"))
     return settings
 
 
 def _build_params_model(
     spec: PolicySpec, nested_by_rule: dict[int, Policy]
 ) -> tuple[type[Params], dict[str, list[ParameterTarget]]]:
-    """Return the parameters of a spec, and where the value of each goes.
+    """Build the model of the parameters of a spec, and the targets of each parameter.
 
-    A name that several rules have is one parameter where they set the same value; else each has its rule before it.
+    A name in several rules is one parameter if the rules set the same value, else one parameter for each rule.
     """
     entries: list[tuple[str, int, SettingPath, Any, Any]] = []
     for number, rule in enumerate(spec.rules):
         if isinstance(rule, PolicyRule):
             entries += _list_policy_parameters(number, rule, nested_by_rule[number])
         else:
-            for each in _number_settings(rule):
-                kind, field = build_parameter_field(each)
-                entries.append((each.name, number, each.path, kind, field))
+            for setting in _number_settings(rule):
+                kind, field = build_parameter_field(setting)
+                entries.append((setting.name, number, setting.path, kind, field))
     defaults: dict[str, set[str]] = {}
     for name, _, _, _, field in entries:
         defaults.setdefault(name, set()).add(repr(field.default))
     fields: dict[str, Any] = {}
-    places: dict[str, list[ParameterTarget]] = {}
+    targets: dict[str, list[ParameterTarget]] = {}
     for name, number, path, kind, field in entries:
         if len(defaults[name]) > 1:
             name = f"{_name_rule(spec, number)}_{name}"
         fields.setdefault(name, (kind, field))
-        places.setdefault(name, []).append(ParameterTarget(number, path))
+        targets.setdefault(name, []).append(ParameterTarget(number, path))
     title = "".join(part.capitalize() for part in spec.name.replace("_", "-").replace(".", "-").split("-"))
-    return create_model(f"{title}Params", __base__=Params, **fields), places
+    return create_model(f"{title}Params", __base__=Params, **fields), targets
 
 
 def _name_rule(spec: PolicySpec, number: int) -> str:
@@ -267,7 +258,7 @@ def _list_policy_parameters(
     """List the parameters of a policy that is a rule, with the defaults that the rule gives them.
 
     Raises:
-        PlanError: it has not such a parameter, or runs others itself.
+        PlanError: the policy does not have such a parameter, or runs other policies itself.
     """
     if find_nested_field(policy) or is_session_bound(policy):
         raise PlanError(f"{policy.name} cannot be a rule; name the policies that it runs")

@@ -1,4 +1,4 @@
-"""State of a runtime when it checks its trigger (believed size, recorded usage, idle time), and common checks of it."""
+"""State of a runtime when it checks its trigger (believed size, recorded usage, idle time), and common checks."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ from context_tui.tokens.running_sizes import count_past_reasoning
 
 @value_class()
 class RuntimeState:
-    """State of a runtime just before message ``at``: sizes in tokens, and seconds since the last assistant message.
+    """State of a runtime just before message ``at``.
 
-    ``believed_tokens`` is baseline plus delta (system 2), or an estimate if an earlier policy has cleared something
-    (``context_rewritten``); ``recorded_usage`` is the usage of the last request of this epoch, if any. ``idle_seconds``
-    is None if unknown; ``at_end`` means that the recording ends here, which counts as idle. ``input_includes_cache``
-    states that the runtime is told cached tokens as input tokens too. ``forced`` requests a plan whether or not the
-    trigger fires; with ``firing_only``, of several policies only those run that fire, if any does. ``estimated_tokens``
-    (``bytes/4``), ``message_count`` and ``result_count`` describe the whole context, ``reply_tokens`` the reply of the
-    last request, and ``reasoning_tokens`` the hidden reasoning of finished turns as the runtime counts it.
+    Attributes:
+        believed_tokens: baseline plus delta (system 2), or an estimate if ``context_rewritten``.
+        recorded_usage: usage of the last request of this epoch, if any.
+        idle_seconds: time since the last assistant message; None if unknown.
+        at_end: whether the recording ends here, which counts as idle.
+        input_includes_cache: whether the provider counts cached tokens as input tokens.
+        forced: whether to plan even if the trigger does not fire.
+        firing_only: whether, of several policies, only those that fire run, if any does.
+        context_rewritten: whether an earlier policy has changed the context.
+        estimated_tokens, message_count, result_count: tokens (``bytes/4``), messages and results of the context.
+        reply_tokens: estimated tokens of the reply to the last request.
+        reasoning_tokens: hidden reasoning of finished turns as the runtime counts it.
     """
 
     at: int
@@ -46,18 +51,18 @@ class RuntimeState:
 
     @property
     def reported_input_tokens(self) -> int | None:
-        """Input tokens of the last reply as agent-sdk reads them: at Anthropic without cached ones."""
+        """Input tokens of the last request as the provider reports them; at Anthropic without cached tokens."""
         if self.recorded_usage is None:
             return None
         return self.recorded_usage.context if self.input_includes_cache else self.recorded_usage.fresh
 
 
 def format_comparison(value: str, limit: str, *, fires: bool, exclusive: bool = False, explanation: str = "") -> str:
-    """Format a value beside its limit: ``192,760 tokens ≥ limit 167,000 (200,000 − 33,000 reserve)``.
+    """Format a value and its limit: ``192,760 tokens ≥ limit 167,000 (200,000 − 33,000 reserve)``.
 
     Args:
-        exclusive: the trigger fires above the limit, not at it.
-        explanation: where the limit comes from.
+        exclusive: whether the trigger fires only above the limit.
+        explanation: source of the limit.
     """
     sign = (">" if fires else "≤") if exclusive else ("≥" if fires else "<")
     return f"{value} {sign} limit {limit}{f' ({explanation})' if explanation else ''}"
@@ -67,8 +72,8 @@ def check_idle(state: RuntimeState, gap: int, *, exclusive: bool = False, hint: 
     """Compare the idle time with *gap* seconds; the end of a recording counts as idle.
 
     Args:
-        exclusive: fire above *gap*, not at it.
-        hint: what to do where the idle time is not recorded.
+        exclusive: whether to fire only above *gap*.
+        hint: text to append if the idle time is not recorded.
     """
     fires, value, source = False, None, "recorded times"
     if not state.has_assistant:
@@ -85,7 +90,7 @@ def check_idle(state: RuntimeState, gap: int, *, exclusive: bool = False, hint: 
 
 
 def compute_idle_seconds(facts: Facts, context: Context, length: int) -> tuple[float | None, bool]:
-    """Seconds from the end of the context's last assistant message to message ``at``; and if the recording ends."""
+    """Compute the seconds from the context's last assistant message to its point, and whether the recording ends."""
     if context.at >= length:
         return None, True
     for message in reversed(context.order):
@@ -93,12 +98,6 @@ def compute_idle_seconds(facts: Facts, context: Context, length: int) -> tuple[f
             before, after = facts.end_time[message], facts.time[context.at]
             return ((after - before) / 1000 if before >= 0 and after >= 0 else None), False
     return None, False
-
-
-def _count_reply_tokens(context: Context, request: int) -> int:
-    """Estimated tokens of the reply of a request (a row, or -1)."""
-    position = index_context(context).position_of.get(context.facts.request_message[request]) if request >= 0 else None
-    return 0 if position is None else index_context(context).tokens[position]
 
 
 def build_runtime_state(
@@ -109,9 +108,10 @@ def build_runtime_state(
     forced: bool = False,
     firing_only: bool = False,
 ) -> RuntimeState:
-    """Return the moment at the context's point, in a session of *length* messages."""
-    facts = context.facts
+    """Build the state at the context's point, in a session of *length* messages."""
+    facts, index = context.facts, index_context(context)
     request = find_last_request(context)
+    reply_position = index.position_of.get(facts.request_message[request]) if request >= 0 else None
     idle, at_end = compute_idle_seconds(facts, context, length)
     if idle_seconds is not None:
         idle, at_end = idle_seconds, False
@@ -126,9 +126,9 @@ def build_runtime_state(
         input_includes_cache=facts.input_includes_cache,
         forced=forced,
         firing_only=firing_only,
-        estimated_tokens=index_context(context).total,
+        estimated_tokens=index.total,
         message_count=len(context),
-        result_count=len(index_context(context).results.block),
-        reply_tokens=_count_reply_tokens(context, request),
+        result_count=len(index.results.block),
+        reply_tokens=0 if reply_position is None else index.tokens[reply_position],
         reasoning_tokens=count_past_reasoning(facts, context.order),
     )

@@ -1,7 +1,7 @@
-"""Scale of a parameter: where a value is on the track, the next value, and the meaning of typed text.
+"""Scale of a parameter: the place of a value on the slider's track, the next value, and the value of typed text.
 
-Token-like parameters are on a log scale and step from one round number to the next; counts step by one and ratios by a
-hundredth.
+Tokens, bytes and seconds have a log scale and steps from one round number to the next; counts step by one and ratios by
+a hundredth.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _SECONDS = (
     *(3_600, 5_400, 7_200, 10_800, 14_400, 21_600, 28_800, 43_200, 86_400, 172_800, 259_200, 604_800),
 )
 MAX_LINEAR_RANGE = 40
-"""A range of whole numbers up to here is shown linearly: each has a place of its own on a track."""
+"""Maximum range of whole numbers that is shown on a linear scale."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Values from ``low`` to ``high`` that are allowed, and the part up to ``track_end`` that the track shows.
+    """Allowed values from ``low`` to ``high``, of which the slider's track shows those up to ``track_end``.
 
-    ``round_values`` are the values that a step goes to; without them it goes ``step`` further. No step goes beyond the
-    track: only what is typed does.
+    A step goes to the next of ``round_values`` or, if there are none, by ``step``. Only typed values may be beyond the
+    track.
     """
 
     low: Number
@@ -37,7 +37,7 @@ class Scale:
     round_values: tuple[int, ...] = ()
     log: bool = False
     log_offset: Number = 1
-    """On a log scale, about where it stops being linear: what is far below the default needs no room."""
+    """Value about at which a log scale stops being linear."""
 
     def compute_share(self, value: Number) -> float:
         """Return the place of a value: 0 at the low end of the track, 1 at its other end or beyond."""
@@ -58,7 +58,7 @@ class Scale:
         return self.clamp(round(round(value / self.step) * self.step, 2))
 
     def step_value(self, value: Number, steps: int) -> Number:
-        """Return the value *steps* further; never beyond the track, unless *value* is there already."""
+        """Return the value after *steps* steps, not beyond the track unless *value* is beyond it already."""
         if not steps:
             return value
         if self.round_values:
@@ -70,7 +70,7 @@ class Scale:
         return min(next_value, max(value, self.track_end))
 
     def clamp(self, value: Number) -> Number:
-        """Return the nearest allowed value, whole where the scale counts."""
+        """Return the nearest allowed value, a whole number unless the step is a float."""
         value = min(max(value, self.low), self.high)
         return value if isinstance(self.step, float) else round(value)
 
@@ -88,7 +88,7 @@ class Scale:
 
 
 def compute_round_values(low: int, high: int, default: int | None, seconds: bool = False) -> tuple[int, ...]:
-    """Round numbers from *low* to *high*: powers of two and their halves where the default is one, else decimal."""
+    """Compute round numbers from *low* to *high*; if the default is a power of two, binary ones, else decimal."""
     if seconds:
         values = set(_SECONDS)
     else:
@@ -101,7 +101,7 @@ def compute_round_values(low: int, high: int, default: int | None, seconds: bool
 
 
 def build_scale(low: Number, high: Number, default: Number | None, slider_max: Number, unit: str) -> Scale:
-    """Return the scale of a setting; its track covers the default and *slider_max*."""
+    """Build the scale of a parameter; its track covers the default and *slider_max*."""
     if isinstance(low, float) or isinstance(high, float):
         return Scale(low, high, high, 0.01)
     reach = min(high, max(slider_max, default or 0, low + 1))
@@ -114,10 +114,10 @@ def build_scale(low: Number, high: Number, default: Number | None, slider_max: N
 
 
 def parse_number(text: str, low: Number, high: Number, optional: bool = False) -> Number | None:
-    """Return the value of a typed text: ``1500``, ``1,500``, ``1.5k``, ``2m``, ``60%`` for a ratio.
+    """Parse a typed number: ``1500``, ``1,500``, ``1.5k``, ``2m``, ``60%`` for a ratio.
 
     Raises:
-        ValueError: it is no number or not allowed; the message says in words what is.
+        ValueError: it is no number, or out of range.
     """
     clean = text.strip().lower().replace(",", "").replace("_", "").replace(" ", "")
     if optional and clean in ("", "none"):

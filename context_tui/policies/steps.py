@@ -1,4 +1,4 @@
-"""Run several policies one after another as one plan with one trigger."""
+"""Several policies that run one after another, as one plan with one trigger."""
 
 from __future__ import annotations
 
@@ -19,81 +19,76 @@ PolicySteps = Sequence[tuple[Policy, Any]]
 
 
 def combine_step_triggers(steps: PolicySteps, state: RuntimeState) -> Trigger:
-    """Combine the triggers of all steps: what one step leaves for the next is unknown without planning."""
+    """Combine the triggers of all steps, each checked on the unchanged context."""
     triggers = [(policy.name, policy.trigger(state, params)) for policy, params in steps]
     return _combine_triggers(triggers, any(trigger.fires for _, trigger in triggers))
 
 
 def is_any_step_in_background(steps: PolicySteps, state: RuntimeState) -> bool:
     """Return whether one of the steps would start a summary in the background."""
-    fires = (
+    return any(
         policy.trigger(state, params).fires and policy.runs_in_background(state, params) for policy, params in steps
     )
-    return any(fires)
 
 
 def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, state: RuntimeState) -> Plan:
-    """Plan all steps, each on the context after the previous one; where ``firing_only`` and one fires, only those that
-    do.
+    """Plan all steps, each on the context after the previous one; with ``firing_only``, those that fire, if any does.
 
     Raises:
-        PlanError: there are no steps, or one drops or adds messages and is not the last.
+        PlanError: there are no steps, or a step that drops or adds messages is not the last one.
     """
     changes: Mapping[int, Change] = {}
-    current, last, reasons, plans = context, None, [], []
+    current, last_plan, plans = context, None, list[Plan]()
     triggers = []
-    before, fires = state, combine_step_triggers(steps, state).fires
+    state_before, fires = state, combine_step_triggers(steps, state).fires
     firing_only = state.firing_only and fires
-    for policy, options in steps:
-        if firing_only and not (trigger := policy.trigger(state, options)).fires:
+    for policy, step_params in steps:
+        if firing_only and not (trigger := policy.trigger(state, step_params)).fires:
             triggers.append((policy.name, trigger))
             continue
-        if last is not None and (last.dropped_ranges or last.inserts):
-            raise PlanError(f"{name}: {last.policy} drops or adds messages, so nothing runs after it; name it last")
-        last = policy.plan(current, options, state)
-        plans.append(last)
-        triggers.append((policy.name, last.trigger))
-        reasons.append(f"{policy.name}: {last.reason}")
-        if last.changes:
-            changes = StackedChanges(last.changes, changes) if changes else last.changes
-            current = last.build_context_after()
+        if last_plan is not None and (last_plan.dropped_ranges or last_plan.inserts):
+            raise PlanError(
+                f"{name}: {last_plan.policy} drops or adds messages, so nothing runs after it; name it last"
+            )
+        last_plan = policy.plan(current, step_params, state)
+        plans.append(last_plan)
+        triggers.append((policy.name, last_plan.trigger))
+        if last_plan.changes:
+            changes = StackedChanges(last_plan.changes, changes) if changes else last_plan.changes
+            current = last_plan.build_context_after()
             tokens = index_context(current).total
             state = replace(state, believed_tokens=tokens, estimated_tokens=tokens, context_rewritten=True)
-    if last is None:
+    if last_plan is None:
         raise PlanError(f"{name}: no policies are named")
 
     def find_keep_reason(position: int, block: int | None) -> KeepReason:
         keep_reasons = [plan.keep_reason(position, block) for plan in plans]
-        code = next(
-            (keep_reason.code for keep_reason in keep_reasons if keep_reason.code in PROTECTED_CODES),
-            keep_reasons[-1].code,
-        )
-        explanations = (
-            f"{plan.policy}: {keep_reason.explanation}" for plan, keep_reason in zip(plans, keep_reasons, strict=True)
-        )
-        return KeepReason(code, "; ".join(explanations))
+        codes = [reason.code for reason in keep_reasons]
+        code = next((code for code in codes if code in PROTECTED_CODES), codes[-1])
+        pairs = zip(plans, keep_reasons, strict=True)
+        return KeepReason(code, "; ".join(f"{plan.policy}: {reason.explanation}" for plan, reason in pairs))
 
-    if not fires:  # triggers after planning refer to contexts that no runtime would see
-        triggers = [(policy.name, policy.trigger(before, options)) for policy, options in steps]
+    if not fires:  # the triggers of the plans refer to contexts that no runtime would see
+        triggers = [(policy.name, policy.trigger(state_before, step_params)) for policy, step_params in steps]
     return replace(
-        last,
+        last_plan,
         policy=name,
         params=params,
         context=context,
         trigger=_combine_triggers(triggers, fires),
         changes=changes,
-        reason="" if changes or last.has_changes else "; ".join(reasons),
+        reason="" if changes or last_plan.has_changes else "; ".join(f"{p.policy}: {p.reason}" for p in plans),
         report={f"{p.policy}.{key}": value for p in plans for key, value in (p.report or {}).items()} or None,
         keep_reason=find_keep_reason,
-        dropping_policy=last.policy,
+        dropping_policy=last_plan.policy,
         steps=tuple(plans),
-        tokens_saved=index_context(context).total - last.tokens_after,
+        tokens_saved=index_context(context).total - last_plan.tokens_after,
         estimator=", ".join(dict.fromkeys(plan.estimator for plan in plans)),
     )
 
 
 def _combine_triggers(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:
-    """Combine triggers; the numbers are those of the step that decides."""
+    """Combine triggers; value and threshold are those of the step that decides."""
     if not triggers:
         return Trigger(False, "no policies are named")
     decides = next((trigger for _, trigger in triggers if trigger.fires == fires), triggers[0][1])

@@ -1,7 +1,4 @@
-"""TOML policies: a file that a user names, those of a folder beside the configuration file, and the presets.
-
-What is wrong with one is told in a line, with the line of the file.
-"""
+"""TOML policies: files of users, and the presets. An error is one line of text with the line of the file."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from context_tui.policies.rule_policy import PolicyLookup, build_rule_policy
 from context_tui.text.sanitize import sanitize_line, truncate_name
 
 MAX_POLICY_BYTES = 1_000_000
-"""A file that is larger is no policy."""
+"""Maximum size of the file of a policy."""
 _TABLE_PATTERN = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY_PATTERN = re.compile(r"\s*([\w.\"'-]+)\s*=")
 _TYPE_NAMES = {
@@ -33,7 +30,7 @@ _TYPE_NAMES = {
     "tuple": "a list",
 }
 _UNION_TAGS = ("parts", "policy")
-"""What pydantic puts in a path for the kind of a rule, which no file says."""
+"""Tags that pydantic inserts in the path of an error for the kind of a rule."""
 
 
 def read_preset(name: str, find_policy: PolicyLookup) -> Policy:
@@ -43,10 +40,10 @@ def read_preset(name: str, find_policy: PolicyLookup) -> Policy:
 
 
 def read_policy(path: Path, find_policy: PolicyLookup) -> Policy:
-    """Read the policy in a file; *find_policy* finds the policies that its rules name.
+    """Read the policy in a file; *find_policy* returns the policies that its rules name.
 
     Raises:
-        PlanError: it cannot be read, is not TOML, or describes no policy.
+        PlanError: the file cannot be read, is not TOML, or describes no policy.
     """
     try:
         with path.open("rb") as file:
@@ -64,19 +61,19 @@ def read_policy(path: Path, find_policy: PolicyLookup) -> Policy:
 
 
 def parse_policy(text: str, label: str, find_policy: PolicyLookup) -> Policy:
-    """Parse a policy from TOML; *label* names the text in errors, *find_policy* finds the policies that its rules name.
+    """Parse a policy from TOML; *label* names the text in errors, *find_policy* returns the policies of its rules.
 
     Raises:
-        PlanError: it is not TOML, or describes no policy; the message has the line, what is wrong and what is allowed.
+        PlanError: the text is not TOML, or describes no policy.
     """
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         message = str(error)
-        line = re.search(r"line (\d+)", message)
-        at = int(line.group(1)) if line else text.count("\n") + 1
+        match = re.search(r"line (\d+)", message)
+        line = int(match.group(1)) if match else text.count("\n") + 1
         description = re.sub(r" \(at .*\)$", "", message)
-        raise PlanError(f"{label}:{at}: is not valid TOML: {description}") from None
+        raise PlanError(f"{label}:{line}: is not valid TOML: {description}") from None
     try:
         return build_rule_policy(PolicySpec(**tables), find_policy)
     except ValidationError as error:
@@ -91,8 +88,8 @@ def parse_policy(text: str, label: str, find_policy: PolicyLookup) -> Policy:
 
 
 def _format_validation_error(error: ValidationError, text: str, label: str) -> str:
-    """Format the first validation error as ``FILE:LINE: KEY: what is wrong; what is allowed``."""
-    first = min(error.errors(), key=lambda each: _find_line(text, _strip_union_tags(each["loc"])))
+    """Format the first validation error as ``FILE:LINE: KEY: PROBLEM; REMEDY``."""
+    first = min(error.errors(), key=lambda details: _find_line(text, _strip_union_tags(details["loc"])))
     path = _strip_union_tags(first["loc"])
     model, key = _find_model(path[:-1]), str(path[-1]) if path else ""
     description = _describe_error(first, model, key)
@@ -102,12 +99,11 @@ def _format_validation_error(error: ValidationError, text: str, label: str) -> s
 
 def _strip_union_tags(loc: Sequence[int | str]) -> tuple[int | str, ...]:
     """Return the path of an error without the tags of unions."""
-    path = []
-    for number, each in enumerate(loc):
-        tag = each in _UNION_TAGS and number > 0 and isinstance(loc[number - 1], int)
-        if not tag:
-            path.append(each)
-    return tuple(path)
+    return tuple(
+        key
+        for number, key in enumerate(loc)
+        if key not in _UNION_TAGS or number == 0 or not isinstance(loc[number - 1], int)
+    )
 
 
 def _format_path(path: Sequence[int | str]) -> str:
@@ -139,11 +135,11 @@ def _find_part_type(annotation: Any) -> type[BaseModel] | None:
 
 
 def _describe_error(error: Any, model: type[BaseModel] | None, key: str) -> str:
-    """Describe an error in our words, with what is allowed."""
+    """Describe an error for users, with its remedy."""
     kind, value = str(error["type"]), truncate_name(repr(error.get("input")))
     if kind == "extra_forbidden" and model is not None:
-        near = get_close_matches(key, model.model_fields, 1)
-        hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(model.model_fields)}"
+        matches = get_close_matches(key, model.model_fields, 1)
+        hint = f"did you mean {matches[0]}?" if matches else f"allowed: {', '.join(model.model_fields)}"
         return f"unknown key; {hint}"
     if kind == "missing":
         return "is missing; set it"
@@ -174,7 +170,7 @@ def _find_rule_path(error: PlanError, tables: Mapping[str, Any]) -> tuple[int | 
 
 
 def _find_line(text: str, path: Sequence[int | str]) -> int:
-    """Return the line of a key in TOML, counted from 1; for a key in an inline table, the line of the table."""
+    """Return the line (from 1) of a key in TOML, or of the inline table that contains it."""
     lines = dict(_iterate_lines(text))
     for length in range(len(path), 0, -1):
         if (line := lines.get(tuple(path[:length]))) is not None:
@@ -183,13 +179,13 @@ def _find_line(text: str, path: Sequence[int | str]) -> int:
 
 
 def _iterate_lines(text: str) -> Iterator[tuple[tuple[int | str, ...], int]]:
-    """Yield every key and table of a TOML text with its line; lines inside a multi-line string hold no key."""
+    """Yield every key and table of a TOML text with its line."""
     table: tuple[int | str, ...] = ()
     counts: dict[tuple[int | str, ...], int] = {}
-    inside = ""
+    open_quotes = ""  # of a multi-line string
     for number, line in enumerate(text.split("\n"), 1):
-        if inside:
-            inside = "" if inside in line else inside
+        if open_quotes:
+            open_quotes = "" if open_quotes in line else open_quotes
             continue
         if match := _TABLE_PATTERN.match(line):
             table = _build_table_path(tuple(_split_key(match.group(2))), counts, match.group(1) == "[[")
@@ -198,7 +194,7 @@ def _iterate_lines(text: str) -> Iterator[tuple[tuple[int | str, ...], int]]:
             yield (*table, *_split_key(match.group(1))), number
             for quotes in ('"""', "'''"):
                 if line.count(quotes) == 1:
-                    inside = quotes
+                    open_quotes = quotes
 
 
 def _split_key(dotted: str) -> list[str]:
@@ -208,11 +204,11 @@ def _split_key(dotted: str) -> list[str]:
 def _build_table_path(
     names: tuple[str, ...], counts: dict[tuple[int | str, ...], int], element: bool
 ) -> tuple[int | str, ...]:
-    """Return the path of a table, with the numbers of elements of lists in it."""
+    """Return the path of a table, with the numbers of the elements of lists."""
     path: tuple[int | str, ...] = ()
-    for at, name in enumerate(names):
+    for number, name in enumerate(names):
         path = (*path, name)
-        if element and at == len(names) - 1:
+        if element and number == len(names) - 1:
             counts[path] = counts.get(path, -1) + 1
         if path in counts:
             path = (*path, counts[path])

@@ -1,9 +1,9 @@
-"""Points along a session where a policy's trigger is checked and fires."""
+"""Points of a session at which a policy's trigger is checked or fires."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
@@ -19,14 +19,14 @@ def iterate_runtime_states(
 ) -> Iterator[RuntimeState]:
     """Yield the states in which a runtime with these phases checks its trigger, in order; no context is built.
 
-    *checkpoint* is called at every message, and may raise to stop.
+    Args:
+        checkpoint: called at every message; it may raise to stop.
     """
     facts, length, sizes = session.facts, len(session), RunningSizes(session.facts, checkpoint)
     for begin, end in pairwise(sorted({0, *_find_context_changes(session), length + 1})):
-        last = end - 1
-        sizes.move_to(last)
-        epoch = epoch_at(facts, last)
-        floor, last_reply = max(epoch.start, find_last_rewrite(facts, last)), sizes.last_assistant(epoch, begin)
+        sizes.move_to(end - 1)
+        epoch = epoch_at(facts, end - 1)
+        floor, last_reply = max(epoch.start, find_last_rewrite(facts, end - 1)), sizes.last_assistant(epoch, begin)
         reasoning = PastReasoning(facts)
         reasoning.update(filter(sizes.is_sent.__getitem__, chain(epoch.prefix, range(epoch.start, begin))))
         for at in range(begin, end):
@@ -60,7 +60,7 @@ def iterate_runtime_states(
 
 
 def _find_context_changes(session: Session) -> set[int]:
-    """Return the messages before which the context differs from the one before the preceding message."""
+    """Return the messages before which the context is rewritten, not only extended."""
     facts, length = session.facts, len(session)
     epochs = {max(epoch.message + 1, epoch.start) for epoch in facts.epochs if epoch.cause != "start"}
     cleared = {compaction.message for compaction in facts.compactions if compaction.kind == "micro"}
@@ -81,21 +81,18 @@ def find_phases(facts: Facts, at: int) -> frozenset[str]:
 
 
 def find_first_firing(session: Session, policy: Policy, params: Params) -> int | None:
-    """Return the first message before which the trigger fires, the session's length if only at its end, or None."""
+    """Return the first message before which the trigger fires (at the end: the session's length), or None."""
     return next((m.at for m in iterate_runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
 
 
 def find_firing_runs(
     session: Session, policy: Policy, params: Params, checkpoint: Callable[[], object] = lambda: None
 ) -> list[list[RuntimeState]]:
-    """Return the runs of consecutive states that fire; *checkpoint*, called at messages, may raise to stop."""
-    runs: list[list[RuntimeState]] = []
-    firing = False
-    for state in iterate_runtime_states(session, policy.phases, checkpoint):
-        now = policy.trigger(state, params).fires
-        if now:
-            if not firing:
-                runs.append([])
-            runs[-1].append(state)
-        firing = now
-    return runs
+    """Return the runs of consecutive states in which the trigger fires.
+
+    Args:
+        checkpoint: called at every message; it may raise to stop.
+    """
+    states = iterate_runtime_states(session, policy.phases, checkpoint)
+    runs = groupby(states, key=lambda state: policy.trigger(state, params).fires)
+    return [list(run) for fires, run in runs if fires]

@@ -37,24 +37,24 @@ class AgentSdkPruneParams(Params):
 
 
 def check_input_tokens(state: RuntimeState, threshold: int, limit_text: str) -> Trigger:
-    """Fires above *threshold*, by the input tokens of the last reply as agent-sdk reads them.
+    """Check whether the input tokens of the last request, as the provider reports them, exceed *threshold*.
 
-    At Anthropic these leave out cached tokens, so the reason names the real size too.
+    At Anthropic these do not include cached tokens, so the reason names the size with cached tokens, too.
     """
-    read = state.reported_input_tokens
-    if state.recorded_usage is None or read is None:
+    input_tokens = state.reported_input_tokens
+    if state.recorded_usage is None or input_tokens is None:
         return Trigger(False, "no recorded usage, which is all that it looks at", None, threshold, "unknown")
     size = state.recorded_usage.context
-    fires = read > threshold
-    value, limit = f"{read:,} recorded input tokens", f"{threshold:,}"
+    fires = input_tokens > threshold
+    value, limit = f"{input_tokens:,} recorded input tokens", f"{threshold:,}"
     reason = format_comparison(value, limit, fires=fires, exclusive=True, explanation=limit_text)
-    if read != size:
+    if input_tokens != size:
         reason += f"; {size:,} with cached tokens, which {'would' if size > threshold else 'would not'} fire"
-    return Trigger(fires, reason, read, threshold, "recorded input tokens of the last reply")
+    return Trigger(fires, reason, input_tokens, threshold, "recorded input tokens of the last reply")
 
 
 def build_belief(state: RuntimeState) -> Belief:
-    """agent-sdk believes the input tokens of the last reply."""
+    """Build agent-sdk's belief: the input tokens of the last request as the provider reports them."""
     input_tokens = state.reported_input_tokens
     if input_tokens is None or state.recorded_usage is None:
         return Belief(input_tokens, "no recorded usage")
@@ -63,7 +63,7 @@ def build_belief(state: RuntimeState) -> Belief:
 
 
 class AgentSdkPrune(BasePolicy):
-    """Cut long tool results to their first 500 and last 200 bytes."""
+    """Truncate long tool results to their first 500 and last 200 bytes."""
 
     name: ClassVar[str] = "agent-sdk-prune"
     about: ClassVar[str] = "agent-sdk: truncate long tool results, keeping both ends"
@@ -115,8 +115,8 @@ class AgentSdkPrune(BasePolicy):
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         results, total = find_prunable_results(context), index_context(context).total
         if name == "max_chars":
-            old = bisect_left(results.position, len(context) - params.preserve_tail)
-            by_length = PrefixSums(results.json_bytes[:old], results.saved_tokens[:old])
+            end = bisect_left(results.position, len(context) - params.preserve_tail)
+            by_length = PrefixSums(results.json_bytes[:end], results.saved_tokens[:end])
             return [total - by_length.sum_above(value) for value in values]
         if name == "preserve_tail":
             saved = [
@@ -130,7 +130,7 @@ class AgentSdkPrune(BasePolicy):
 
 @dataclass(frozen=True)
 class PrunableResults:
-    """The tool_results that pruning makes shorter, in prompt order: bytes before and after, and tokens it saves."""
+    """Tool_results that pruning would shorten, in prompt order: bytes before and after, and saved tokens."""
 
     position: Sequence[int]
     block: Sequence[int]
@@ -141,13 +141,13 @@ class PrunableResults:
 
 @memoize
 def find_prunable_results(context: Context) -> PrunableResults:
-    """Return every tool_result that pruning would shorten, whatever the limit."""
+    """Return all tool_results that pruning would shorten without a limit."""
     results, shifts = index_context(context).results, context.facts.boundary_shifts
     rows = []
     for position, block, tokens in zip(results.position, results.block, results.tokens, strict=True):
         body = context.replacements.get(block)
         if body is not None and body.text is None:
-            continue  # its text is made when it is carried out: nobody knows yet what it takes as JSON
+            continue  # the text, and so its size as JSON, is known only when the plan is applied
         length = count_json_bytes(context, block)
         size = compute_pruned_size(length, shifts[block] if block not in context.replacements else 0)
         if size is not None:
@@ -164,7 +164,7 @@ def count_json_bytes(context: Context, block: int) -> int:
 
 
 def compute_pruned_size(length: int, cut: int) -> int | None:
-    """Bytes of the pruned text, or None where it is not made: the cuts would overlap, or it would not be shorter."""
+    """Compute the bytes of the pruned text; None if the cuts would overlap, or the text would not be shorter."""
     head, tail = _find_cuts(length, cut)
     if tail < head:
         return None
@@ -173,7 +173,7 @@ def compute_pruned_size(length: int, cut: int) -> int | None:
 
 
 def _find_cuts(length: int, shifts: int) -> tuple[int, int]:
-    """Return where a body of *length* bytes is cut: the end of its first part, and the start of its last part."""
+    """Return the end of the first kept part and the start of the last kept part of a body of *length* bytes."""
     return HEAD_BYTES - (shifts & 3), length - TAIL_BYTES + (shifts >> 2)
 
 
@@ -189,10 +189,10 @@ SUMMARY_SECTIONS = ("Decisions", "Facts & Context", "Paths & Code References", "
 """Headings of an agent-sdk summary, in order."""
 
 MAX_RESULT_BYTES = 500
-"""A tool result longer than this many bytes of compact JSON is cut."""
+"""Maximum bytes of a tool result's compact JSON, which is truncated to this length."""
 
 MAX_THINKING_BYTES = 200
-"""Thinking longer than this many bytes is left out."""
+"""Maximum bytes of thinking; longer thinking is omitted."""
 
 _SYSTEM = """\
 You condense the older part of a conversation between a person and an agent, so that the agent can go on without it. \
@@ -261,7 +261,7 @@ class AgentSdkCompact(BasePolicy):
 
 
 def find_split(context: Context, min_keep: int) -> int:
-    """Return the position of the first message to keep; 0 where there is nothing to do. Ids need not match."""
+    """Return the position of the first message to keep, or 0; pairs are recognised without comparing their ids."""
     if len(context) <= min_keep:
         return 0
     facts, order = context.facts, context.order
@@ -278,12 +278,12 @@ def find_split(context: Context, min_keep: int) -> int:
 
 
 def build_summary_request(old_messages: list[Message], previous: str | None) -> list[Message]:
-    """Build one user message of plain text from the old messages; an earlier summary is one of them."""
+    """Build one user message of text from the old messages, which include an earlier summary."""
     return [{"role": "user", "content": f"The conversation to condense:\n\n{format_transcript(old_messages)}"}]
 
 
 def format_transcript(messages: list[Message]) -> str:
-    """Format the messages as agent-sdk hands them to its summarizer: text under each role, everything else abridged."""
+    """Format the messages as agent-sdk does for its summarizer: text under each role, other blocks abridged."""
     parts = []
     for message in messages:
         role = "Assistant" if message.get("role") == "assistant" else "User"
@@ -303,21 +303,16 @@ def _abridge_content(content: Any) -> Iterator[str]:
             case {"type": "thinking", "thinking": str(text)} if text and utf8_len(text) <= MAX_THINKING_BYTES:
                 yield f"({text})"
             case {"type": "tool_use"}:
-                yield f"Tool call: {block.get('name', '')} {_encode_json(block.get('input'))}"
+                yield f"Tool call: {block.get('name', '')} {compact_text(block.get('input'), sort_keys=True)}"
             case {"type": "tool_result"}:
                 label = "Tool error" if block.get("is_error") else "Tool result"
-                yield f"{label}: {_truncate_bytes(_encode_json(block.get('content', '')))}"
+                yield f"{label}: {_truncate_bytes(compact_text(block.get('content', ''), sort_keys=True))}"
             case {"type": "image"}:
                 yield "[image]"
 
 
-def _encode_json(value: Any) -> str:
-    """agent-sdk's compact JSON: object keys are sorted."""
-    return compact_text(value, sort_keys=True)
-
-
 def _truncate_bytes(text: str) -> str:
-    """Truncate to ``MAX_RESULT_BYTES`` bytes, at the start of a character, with ``...`` where something is missing."""
+    """Truncate a text to ``MAX_RESULT_BYTES`` bytes at a character boundary, and append ``...``."""
     data = text.encode("utf-8", "surrogatepass")
     if len(data) <= MAX_RESULT_BYTES:
         return text

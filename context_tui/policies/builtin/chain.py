@@ -1,4 +1,4 @@
-"""Chain policy: several policies in order, each on the context that the previous one leaves."""
+"""Chain: several policies in order, each on the context after the previous one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from context_tui.tokens.context_index import index_context
 
 
 class ChainParams(BaseParams):
-    """Policies to run in order, and the parameters of each that differ from its defaults."""
+    """Policies to run in order, and their parameters that differ from the defaults."""
 
     policies: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
         ("defect-microcompact", "defect-compact"),
@@ -33,7 +33,7 @@ class ChainParams(BaseParams):
 
 
 class Chain(BasePolicy):
-    """Run each policy on what the one before it leaves."""
+    """Run each policy on the context after the previous one."""
 
     name: ClassVar[str] = "chain"
     about: ClassVar[str] = "several policies in order: microcompact first, then compaction on what is left"
@@ -44,11 +44,11 @@ class Chain(BasePolicy):
         """Return each policy with its parameters.
 
         Raises:
-            PlanError: one is unknown, or parameters are given for one that does not run.
+            PlanError: a policy is unknown or named twice, or parameters are given for a policy that does not run.
         """
         for name in (*params.policies, *params.options):
             if name == self.name or name not in POLICIES:
-                names = ", ".join(each for each in POLICIES if each != self.name)
+                names = ", ".join(policy for policy in POLICIES if policy != self.name)
                 raise PlanError(f"chain: unknown policy {name!r}; available: {names}")
         duplicates = [name for name in params.policies if params.policies.count(name) > 1]
         if duplicates:
@@ -66,13 +66,13 @@ class Chain(BasePolicy):
         return is_any_step_in_background(self.steps(params), state)
 
     def plan(self, context: Context, params: ChainParams, state: RuntimeState) -> Plan:
-        """Plan all steps, or where the state says ``firing_only`` those that fire."""
+        """Plan all steps, or with ``firing_only`` those that fire."""
         return plan_steps(self.name, params, self.steps(params), context, state)
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
-        """Tokens after, for each value of the parameter *name*; ``POLICY.KEY`` is one of a step's.
+        """Return the tokens after a plan for each value of the parameter *name*, which may be nested (``POLICY.KEY``).
 
-        Where ``firing_only`` is asked for and something fires, values at which nothing would fire leave all there is.
+        With ``firing_only``, if any policy fires now, a value at which none would fire changes nothing.
         """
         owner, _, key = name.rpartition(".")
         if owner:

@@ -20,9 +20,9 @@ from context_tui.session.values import Kind, MessageFlag
 from context_tui.tokens.context_index import ContextIndex, ToolResults, index_context, memoize_by_messages
 
 DEFAULT_KEPT_TURNS = 3
-"""Turns at the end that a microcompaction leaves alone, by default."""
+"""Default number of turns at the end in which nothing is cleared."""
 ASSUMED_WINDOW = 128_000
-"""The window that defect takes where it knows none, in tokens."""
+"""Window in tokens that defect assumes if it is unknown."""
 
 
 def get_window_tokens(state: RuntimeState) -> int:
@@ -31,13 +31,13 @@ def get_window_tokens(state: RuntimeState) -> int:
 
 
 def format_window_share(state: RuntimeState, ratio: float) -> str:
-    """Return a share of the window in words, which say so where the window is defect's own fallback."""
+    """Format a share of the window, with a note if the window is defect's fallback."""
     fallback = "" if state.window.is_known else ", which defect assumes where the window is unknown"
     return f"{ratio:.0%} of {get_window_tokens(state):,}{fallback}"
 
 
 def build_belief(state: RuntimeState) -> Belief:
-    """Build the size that defect believes: the last recorded size plus an estimate of what was appended since."""
+    """Build defect's belief: the last recorded size plus an estimate of the messages appended since."""
     recorded = state.recorded_usage is not None
     return Belief(
         state.believed_tokens,
@@ -46,7 +46,7 @@ def build_belief(state: RuntimeState) -> Belief:
 
 
 def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Trigger:
-    """defect acts when what it believes reaches *threshold* tokens."""
+    """Check whether the believed size reaches *threshold* tokens."""
     fires = state.believed_tokens >= threshold
     source = "estimated: nothing is recorded in this context"
     if state.context_rewritten:
@@ -59,7 +59,7 @@ def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Tr
 
 
 def suggest_for_few_turns(context: Context) -> str:
-    """Suggest what to do about a context with too few turns for defect's defaults; empty where it has enough."""
+    """Return advice for a context with too few turns for defect's defaults, or nothing."""
     turns = len(index_context(context).turn_starts)
     if turns >= DEFAULT_KEPT_TURNS:
         return ""
@@ -102,7 +102,7 @@ class DefectMicrocompact(BasePolicy):
         return check_threshold(state, threshold, format_window_share(state, params.microcompact_ratio))
 
     def clearing_rule(self, params: DefectMicrocompactParams) -> ClearingRule:
-        """Return the rule by which a sweep computes many settings at once."""
+        """Return the rule with which a sweep computes many settings at once."""
         return ClearingRule(
             params.keep_recent_turns,
             params.min_clear_tokens,
@@ -163,10 +163,9 @@ class DefectMicrocompact(BasePolicy):
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         results, total = find_uncleared_results(context), index_context(context).total
         if name == "min_clear_tokens":
-            old = results.tokens[
-                : bisect_left(results.position, find_protected_start(context, params.keep_recent_turns))
-            ]
-            by_size = PrefixSums(old, (size - CLEARED_TOKENS for size in old))
+            protected_start = find_protected_start(context, params.keep_recent_turns)
+            older_sizes = results.tokens[: bisect_left(results.position, protected_start)]
+            by_size = PrefixSums(older_sizes, (size - CLEARED_TOKENS for size in older_sizes))
             return [total - by_size.sum_above(value) for value in values]
         if name == "keep_recent_turns":
             saved = [size - CLEARED_TOKENS if size > params.min_clear_tokens else 0 for size in results.tokens]
@@ -176,13 +175,13 @@ class DefectMicrocompact(BasePolicy):
 
 
 def find_protected_start(context: Context, keep: int) -> int:
-    """Position at which the last *keep* turns start; 0 where there are fewer, so that nothing is older."""
+    """Return the position at which the last *keep* turns start; 0 if there are fewer turns."""
     starts = index_context(context).turn_starts
     return starts[-keep] if keep <= len(starts) else 0
 
 
 def is_cleared(context: Context, block: int) -> bool:
-    """Return whether a tool_result has been cleared before."""
+    """Return whether a tool_result is cleared already."""
     return context.has_exact_text(block, DEFECT_PLACEHOLDER, in_blocks=False)
 
 
@@ -199,7 +198,8 @@ def _find_larger_numbers(context: Context, minimum: int) -> list[int]:
     uncleared, tokens = _find_uncleared_numbers(context), index_context(context).results.tokens
 
     def choose(numbers: range) -> list[int]:
-        return [each for each in slice_between(uncleared, numbers.start, numbers.stop) if tokens[each] > minimum]
+        candidates = slice_between(uncleared, numbers.start, numbers.stop)
+        return [number for number in candidates if tokens[number] > minimum]
 
     return select_block_numbers(
         index_context(context), (is_cleared, minimum), find_blocks_of_kind(context, Kind.TOOL_RESULT), choose
@@ -208,7 +208,7 @@ def _find_larger_numbers(context: Context, minimum: int) -> list[int]:
 
 @memoize
 def find_uncleared_results(context: Context) -> ToolResults:
-    """Return the tool_results that have not been cleared before."""
+    """Return the tool_results that are not cleared yet."""
     results, numbers = index_context(context).results, _find_uncleared_numbers(context)
     return ToolResults(
         *([column[number] for number in numbers] for column in (results.position, results.block, results.tokens))
@@ -216,7 +216,7 @@ def find_uncleared_results(context: Context) -> ToolResults:
 
 
 SUMMARY_INSERT = Insert("assistant", 0, DEFECT_SUMMARY + "\n")
-"""The summary in place of the head."""
+"""Insert of the summary in place of the dropped messages."""
 
 SUMMARY_SECTIONS = (
     "Goal",
@@ -346,27 +346,27 @@ class DefectCompact(BasePolicy):
         )
 
 
-def find_boundary(sums: ContextIndex, starts: list[int], budget: int) -> int:
-    """Return the first position to keep, or 0: whole turns from the newest back, within the budget."""
+def find_boundary(index: ContextIndex, starts: list[int], budget: int) -> int:
+    """Return the first position to keep: that of the oldest turn within the budget, else of the newest turn; or 0."""
     if not starts or starts[-1] == 0:
         return 0
-    boundary, end = 0, len(sums.tokens)
+    boundary = 0
     for start in reversed(starts):
-        if sums.prefix[end] - sums.prefix[start] > budget or start == 0:
+        if index.total - index.prefix[start] > budget or start == 0:
             break
         boundary = start
     return boundary or starts[-1]
 
 
 def find_earlier_summary_row(context: Context, cut: int) -> int:
-    """Row of the first assistant text in the head that starts with the summary prefix, or -1."""
+    """Return the block row of an earlier summary before the cut, or -1."""
     position, block = _find_first_summary(context)
     return block if position < cut else -1
 
 
 @memoize_by_messages
 def _find_first_summary(context: Context) -> tuple[int, int]:
-    """Position and row of the first assistant text of the context that starts with the summary prefix, or -1."""
+    """Return position and row of the first assistant text that starts with the summary prefix, or -1."""
     facts = context.facts
     for position in index_context(context).assistants:
         for block in context.blocks_of(context.order[position]):
@@ -376,7 +376,7 @@ def _find_first_summary(context: Context) -> tuple[int, int]:
 
 
 def build_summary_request(head: list[Message], previous: str | None) -> list[Message]:
-    """Return the head, and one more user message that asks for its summary, or to update the one that it holds."""
+    """Append a user message to *head* that asks for a summary, or for an update of the previous summary."""
     task = _NEW_SUMMARY_TASK
     if previous is not None:
         task = f"{_UPDATE_SUMMARY_TASK}\n\n<previous-summary>\n{previous}\n</previous-summary>"

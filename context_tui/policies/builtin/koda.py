@@ -24,9 +24,9 @@ from context_tui.tokens.context_index import index_context, memoize_by_messages
 from context_tui.tokens.estimators import bytes_to_tokens35
 
 STUB_BODY = Body.from_text(RESULT_STUB)
-"""What stands in place of a cleared result."""
+"""Body of a cleared result."""
 ESTIMATOR = "bytes/3.5"
-"""How koda takes bytes for tokens."""
+"""koda's estimator."""
 
 
 class KodaMicrocompactParams(Params):
@@ -41,16 +41,16 @@ class KodaMicrocompactParams(Params):
 
 
 def count_result_tokens(context: Context, block: int) -> int:
-    """Tokens of a tool_result's text as koda counts them: bytes / 3.5, floored."""
+    """Count the tokens of a tool_result's text as koda does: bytes / 3.5, floored."""
     body = context.replacements.get(block)
     return bytes_to_tokens35(body.size if body else context.facts.text_bytes[block])
 
 
 @memoize_by_messages
 def count_rows(context: Context) -> int:
-    """Rows that the context has as koda stores it: one a tool_result, one for the rest of a message."""
+    """Count the rows of the context in koda's database: one per tool_result, one for a message's other blocks."""
     facts, result, removed = context.facts, int(Kind.TOOL_RESULT), find_removed_blocks(context)
-    rows = facts.system_records if context.epoch_start == 0 else 0  # a compaction archives them first
+    rows = facts.system_records if context.epoch_start == 0 else 0  # a compaction archives system records
     for message in context.order:
         block, has_other, has_block = facts.first_block[message], False, False
         while block >= 0:
@@ -77,11 +77,11 @@ class ClearableResults:
 
 @memoize
 def find_clearable_results(context: Context) -> ClearableResults:
-    """Return every tool_result that has not been cleared before, whatever its tool and size."""
-    sums, call = index_context(context), context.facts.call
+    """Return all tool_results that are not cleared yet, of any tool and size."""
+    index, call = index_context(context), context.facts.call
     rows = [
-        (block, sums.tool_of_call.get(call[block], ""), count_result_tokens(context, block), tokens - STUB_BODY.tokens)
-        for block, tokens in zip(sums.results.block, sums.results.tokens, strict=True)
+        (block, index.tool_of_call.get(call[block], ""), count_result_tokens(context, block), tokens - STUB_BODY.tokens)
+        for block, tokens in zip(index.results.block, index.results.tokens, strict=True)
         if not is_cleared(context, block)
     ]
     return ClearableResults(*zip(*rows, strict=True)) if rows else ClearableResults((), (), (), ())
@@ -96,7 +96,7 @@ def _group_sizes_by_tool(context: Context) -> dict[str, list[int]]:
 
 
 def is_cleared(context: Context, block: int) -> bool:
-    """Return whether a tool_result has been cleared before."""
+    """Return whether a tool_result is cleared already."""
     return context.has_exact_text(block, RESULT_STUB, in_blocks=True)
 
 
@@ -122,18 +122,18 @@ class KodaMicrocompact(BasePolicy):
         minimum = params.min_tokens
         pairs = enumerate(zip(results.tool, results.tokens, strict=True))
         candidates = [number for number, (tool, tokens) in pairs if tokens >= minimum and tool in tools]
-        rows, keep = count_rows(context), params.keep_recent
-        has_enough_rows = rows >= keep + 2
-        cleared = candidates[: max(0, len(candidates) - keep)] if has_enough_rows else []
-        recent = frozenset(results.block[number] for number in candidates[len(cleared) :])
+        row_count, keep_count = count_rows(context), params.keep_recent
+        has_enough_rows = row_count >= keep_count + 2
+        cleared_numbers = candidates[: max(0, len(candidates) - keep_count)] if has_enough_rows else []
+        recent = frozenset(results.block[number] for number in candidates[len(cleared_numbers) :])
 
         def find_keep_reason(position: int, block: int | None) -> KeepReason:
             if block is None or context.facts.kind[block] != Kind.TOOL_RESULT:
                 return KeepReason(VerdictCode.NOT_A_RESULT, "only tool results are cleared")
             if not has_enough_rows:
-                return KeepReason(VerdictCode.NOTHING_TO_DO, f"fewer than {keep + 2:,} rows")
+                return KeepReason(VerdictCode.NOTHING_TO_DO, f"fewer than {keep_count + 2:,} rows")
             if block in recent:
-                return KeepReason(VerdictCode.RECENT_RESULT, f"within the last {keep:,} eligible results")
+                return KeepReason(VerdictCode.RECENT_RESULT, f"within the last {keep_count:,} eligible results")
             tool = index_context(context).tool_of_call.get(context.facts.call[block], "")
             if tool not in tools:
                 explanation = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
@@ -142,15 +142,16 @@ class KodaMicrocompact(BasePolicy):
                 return KeepReason(VerdictCode.ALREADY_CLEARED, "already cleared")
             return KeepReason(VerdictCode.SMALL, f"fewer than {minimum:,} tokens")
 
-        if not cleared:
+        if not cleared_numbers:
             count_text = "1 eligible result" if len(candidates) == 1 else f"{len(candidates):,} eligible results"
-            too_few = f"{count_text}, and the last {keep:,} are kept"
-            reason = f"nothing to clear: {too_few if has_enough_rows else f'only {rows:,} rows'}"
+            too_few = f"{count_text}, and the last {keep_count:,} are kept"
+            reason = f"nothing to clear: {too_few if has_enough_rows else f'only {row_count:,} rows'}"
             return Plan(
                 self.name, params, context, trigger, reason=reason, keep_reason=find_keep_reason, tokens_saved=0
             )
-        changes = UniformChanges([results.block[number] for number in cleared], Change("clear", STUB_BODY, self.name))
-        report = {"cleared": len(cleared), "tokens_saved": sum(results.tokens[number] for number in cleared)}
+        rows = [results.block[number] for number in cleared_numbers]
+        changes = UniformChanges(rows, Change("clear", STUB_BODY, self.name))
+        report = {"cleared": len(rows), "tokens_saved": sum(results.tokens[number] for number in cleared_numbers)}
         return Plan(
             self.name,
             params,
@@ -159,27 +160,27 @@ class KodaMicrocompact(BasePolicy):
             changes,
             report=report,
             keep_reason=find_keep_reason,
-            tokens_saved=sum(results.saved_tokens[number] for number in cleared),
+            tokens_saved=sum(results.saved_tokens[number] for number in cleared_numbers),
             estimator=ESTIMATOR,
-            tokens_freed=report["tokens_saved"] - len(cleared) * bytes_to_tokens35(STUB_BODY.size),
+            tokens_freed=report["tokens_saved"] - len(rows) * bytes_to_tokens35(STUB_BODY.size),
         )
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Return the slider's end, from the results of the chosen tools; for ``keep_recent``, the large ones."""
+        """Return the largest size, or the number of large results, among the results of the selected tools."""
         if name not in ("keep_recent", "min_tokens"):
             return None
         sizes = _group_sizes_by_tool(context)
-        chosen = [sizes[tool] for tool in set(params.compactable_tools) if tool in sizes]
+        tool_sizes = [sizes[tool] for tool in set(params.compactable_tools) if tool in sizes]
         if name == "min_tokens":
-            return max((each[-1] for each in chosen), default=0) + 1
-        return sum(len(each) - bisect_left(each, params.min_tokens) for each in chosen)
+            return max((ascending[-1] for ascending in tool_sizes), default=0) + 1
+        return sum(len(ascending) - bisect_left(ascending, params.min_tokens) for ascending in tool_sizes)
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         total, acts = index_context(context).total, state.forced or self.trigger(state, params).fires
         if name == "gap_seconds":
-            cleared = self.plan(context, params, replace(state, forced=True)).tokens_after
+            tokens_after = self.plan(context, params, replace(state, forced=True)).tokens_after
             settings = (params.model_copy(update={name: value}) for value in values)
-            return [cleared if state.forced or self.trigger(state, each).fires else total for each in settings]
+            return [tokens_after if state.forced or self.trigger(state, each).fires else total for each in settings]
         if name not in ("keep_recent", "min_tokens"):
             return super().curve(context, params, state, name, values)
         if not acts:

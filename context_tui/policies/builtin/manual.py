@@ -34,7 +34,7 @@ def _parse_mark(mark: str) -> tuple[int, int]:
 
 
 class ManualParams(Params):
-    """Marks set by hand: results as message:block, and a message number to cut at."""
+    """Marks set by hand: results to clear, and a message to cut at."""
 
     clear: Annotated[tuple[tuple[int, int], ...], BeforeValidator(_parse_marks)] = param(
         (), "results to clear, as MESSAGE:BLOCK, separated by commas", "message:block", refers_to="marks"
@@ -45,7 +45,7 @@ class ManualParams(Params):
 
 
 class Manual(BasePolicy):
-    """Clear and cut what was marked by hand."""
+    """Clear the marked results, and summarise the messages before the marked message."""
 
     name: ClassVar[str] = "manual"
     about: ClassVar[str] = "by hand: clear single results, summarise all before a message"

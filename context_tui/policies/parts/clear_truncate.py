@@ -31,7 +31,7 @@ from context_tui.tokens.estimators import count_block_tokens
 
 
 class BodyChanges(NamedTuple):
-    """Rows of changed blocks in prompt order, the tokens that they save, and the change of all of them, or of each."""
+    """Rows of changed blocks in prompt order, the saved tokens, and one change for all blocks, or one for each."""
 
     rows: list[int]
     saved_tokens: int
@@ -52,35 +52,34 @@ class BodyChanges(NamedTuple):
 def plan_body_changes(
     name: str, rule: Rule, params: Params, context: Context, trigger: Trigger, limits: SizeLimits
 ) -> Plan:
-    """Plan a rule that clears or truncates; linear in the context, from facts only."""
-    sums, turns = index_context(context), rule.keep.turns
-    if turns is not None and len(sums.turn_starts) < turns:
-        reason = f"nothing to {rule.action}: {explain_few_turns(len(sums.turn_starts), turns)}"
+    """Plan a rule that clears or truncates, from facts, in time linear in the context."""
+    index, turns = index_context(context), rule.keep.turns
+    if turns is not None and len(index.turn_starts) < turns:
+        reason = f"nothing to {rule.action}: {explain_few_turns(len(index.turn_starts), turns)}"
         return build_empty_plan(name, params, context, trigger, reason)
-    of: BodyKind = rule.clear.of if rule.clear else "results"
+    body_kind: BodyKind = rule.clear.of if rule.clear else "results"
     marker = rule.clear.marker if rule.clear else ""
-    gain = build_clear_change(name, marker).body.tokens if rule.clear and of == "results" else 0
-    remaining_bytes = count_truncated_bytes(rule.truncate) if rule.truncate else None
-    selection = select_blocks(context, rule.select, rule.keep, of, marker, limits, gain, remaining_bytes)
-    before = sum(selection.tokens)
-    if rule.truncate:
-        body_changes = _build_truncated(name, rule.truncate, selection.rows, before)
-    else:
-        body_changes = _build_cleared(name, context, selection.rows, before, of, marker)
-    if too_little := _explain_too_little(rule.only_if, selection.sum_by_rule, of) if selection.rows else "":
+    marker_tokens = build_clear_change(name, marker).body.tokens if rule.clear and body_kind == "results" else 0
+    longer_than = count_truncated_bytes(rule.truncate) if rule.truncate else None
+    selection = select_blocks(context, rule.select, rule.keep, body_kind, marker, limits, marker_tokens, longer_than)
+    if selection.rows and (too_little := _explain_too_little(rule.only_if, selection.sum_by_rule, body_kind)):
         return build_empty_plan(name, params, context, trigger, f"nothing to {rule.action}: {too_little}")
+    tokens = sum(selection.tokens)
+    if rule.truncate:
+        body_changes = _build_truncated(name, rule.truncate, selection.rows, tokens)
+    else:
+        body_changes = _build_cleared(name, context, selection.rows, tokens, body_kind, marker)
     if rule.clear and rule.clear.inputs:
         body_changes = _add_call_inputs(name, context, body_changes)
-
     if not body_changes.rows:
-        label = BODY_KIND_LABELS[of]
+        label = BODY_KIND_LABELS[body_kind]
         explanation = f"no {label} before what is kept"
         if selection.has_older:
             explanation = f"none of the older {label} qualifies"
         reason = f"nothing to {rule.action}: {explanation}"
         return Plan(name, params, context, trigger, reason=reason, keep_reason=selection.keep_reason, tokens_saved=0)
-    tokens_after, count = sums.total - body_changes.saved_tokens, len(selection.rows)
-    report = {"tokens_before": sums.total, "tokens_after": tokens_after, ACTION_PAST_TENSE[rule.action]: count}
+    tokens_after, count = index.total - body_changes.saved_tokens, len(selection.rows)
+    report = {"tokens_before": index.total, "tokens_after": tokens_after, ACTION_PAST_TENSE[rule.action]: count}
     return Plan(
         name,
         params,
@@ -93,27 +92,29 @@ def plan_body_changes(
     )
 
 
-def _explain_too_little(only_if: OnlyIf, freed: int, of: BodyKind) -> str:
-    """Why what would be changed, so many tokens, is not enough, in words; empty where it is."""
+def _explain_too_little(only_if: OnlyIf, freed: int, body_kind: BodyKind) -> str:
+    """Explain why *freed* tokens are too few for the rule; empty if they are enough."""
     minimum, exclusive_minimum = only_if.clear_at_least, only_if.clear_more_than
     if (minimum and freed < minimum) or (exclusive_minimum is not None and freed <= exclusive_minimum):
         bound = f"at least {minimum:,}" if minimum else f"more than {exclusive_minimum:,}"
-        return f"{freed:,} tokens would be {BODY_ACTION_LABELS[of]}, and {bound} are wanted"
+        return f"{freed:,} tokens would be {BODY_ACTION_LABELS[body_kind]}, and {bound} are wanted"
     return ""
 
 
-def _build_cleared(name: str, context: Context, rows: list[int], freed: int, of: BodyKind, marker: str) -> BodyChanges:
-    if of == "inputs":
+def _build_cleared(
+    name: str, context: Context, rows: list[int], freed: int, body_kind: BodyKind, marker: str
+) -> BodyChanges:
+    if body_kind == "inputs":
         facts = context.facts
         remaining = sum(bytes_to_tokens(utf8_len(facts.tool_name(row)) + EMPTY_INPUT_BYTES) for row in rows)
         return BodyChanges(rows, freed - remaining, lambda row: Change("clear", build_input_body(facts, row, {}), name))
-    change = build_removal(name) if of == "thinking" else build_clear_change(name, marker)
+    change = build_removal(name) if body_kind == "thinking" else build_clear_change(name, marker)
     return BodyChanges(rows, freed - len(rows) * change.body.tokens, change)
 
 
 @lru_cache(maxsize=64)
 def build_clear_change(name: str, marker: str) -> Change:
-    """Return the marker in place of a body; the lines that went are counted when it is carried out."""
+    """Build the change of a body to the marker; the number of removed lines is inserted when the plan is applied."""
     if LINE_COUNT_PLACEHOLDER not in marker:
         return Change("clear", Body.from_text(marker), name)
     return Change(
@@ -122,7 +123,7 @@ def build_clear_change(name: str, marker: str) -> Change:
 
 
 def format_marker(marker: str, text: str) -> str:
-    """Return the marker with how many lines the text had."""
+    """Insert the number of lines of *text* into a marker."""
     return marker.replace(LINE_COUNT_PLACEHOLDER, f"{len(text.splitlines())}")
 
 
@@ -136,17 +137,17 @@ def _add_call_inputs(name: str, context: Context, results: BodyChanges) -> BodyC
         if not is_already_cleared(context, row, "inputs", "")
     ]
     inputs = _build_cleared(name, context, rows, sum(count_block_tokens(context, row) for row in rows), "inputs", "")
-    use, position = Kind.TOOL_USE, index_context(context).position_of
+    position = index_context(context).position_of
     all_rows = sorted((*results.rows, *rows), key=lambda row: (position[facts.block_message[row]], row))
     return BodyChanges(
         all_rows,
         results.saved_tokens + inputs.saved_tokens,
-        lambda row: inputs.get_change(row) if facts.kind[row] == use else results.get_change(row),
+        lambda row: (inputs if facts.kind[row] == Kind.TOOL_USE else results).get_change(row),
     )
 
 
 def count_truncated_bytes(cut: Truncate) -> int:
-    """Bytes that are left of a result that is truncated."""
+    """Return the size of a truncated result in bytes."""
     return cut.head + cut.tail + utf8_len(cut.before) + utf8_len(cut.middle) + utf8_len(cut.after)
 
 
@@ -157,26 +158,24 @@ def _build_truncated(name: str, cut: Truncate, rows: list[int], before: int) -> 
 
 
 def truncate_text(cut: Truncate, content: Any) -> str:
-    """Cut the middle out of a result; each byte of a character that a cut splits becomes a question mark."""
+    """Remove the middle of a result; each byte of a character that the cut splits becomes a question mark."""
     encoded = body_to_text(content).encode("utf-8", "surrogatepass")
     first, last = encoded[: cut.head], encoded[len(encoded) - cut.tail :]
     return f"{cut.before}{_decode_same_length(first)}{cut.middle}{_decode_same_length(last)}{cut.after}"
 
 
-def _decode_same_length(part: bytes) -> str:
-    """Bytes as text of the same length."""
-    begin, end = 0, len(part)
-    while begin < end and part[begin] & 0xC0 == 0x80:
-        begin += 1
-    tail = part[begin:]
-    for back in range(1, min(4, len(tail)) + 1):
-        lead = tail[-back]
+def _decode_same_length(data: bytes) -> str:
+    """Decode UTF-8; the bytes of an incomplete character at the start or end become question marks."""
+    start, end = 0, len(data)
+    while start < end and data[start] & 0xC0 == 0x80:
+        start += 1
+    for back in range(1, min(4, end - start) + 1):
+        lead = data[-back]
         if lead & 0xC0 == 0xC0:
-            need = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-            if need > back:
+            character_length = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+            if character_length > back:
                 end -= back
             break
         if lead < 0x80:
             break
-    middle = part[begin:end].decode("utf-8", "surrogatepass")
-    return "?" * begin + middle + "?" * (len(part) - end)
+    return "?" * start + data[start:end].decode("utf-8", "surrogatepass") + "?" * (len(data) - end)

@@ -1,4 +1,4 @@
-"""Cut position of a rule: how many messages it removes, and where the context may be cut."""
+"""Cut position of a rule, from the protected messages and the places at which the context may be cut."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from context_tui.session.values import Kind, MessageFlag, Role
 from context_tui.tokens.context_index import index_context
 
 CutPlace = Literal["any", "turn", "pair", "message", "assistant", "after_assistant"]
-"""Before which messages a cut may be: any, one that starts a turn, where no call is parted from its result, one that is
-no tool result, one of the assistant, one that follows one of the assistant.
+"""Messages before which a cut may be: any, the start of a turn, any without splitting a call from its result, any but a
+tool result, an assistant message, a message after an assistant message.
 """
 CutFallback = Literal["pair", "message", "newest_turn", "all", "all_if_answered"]
 
 
 class Cut(Part):
-    """Place of the cut: the nearest one ``back`` or ``forward`` from the protected end.
+    """Place of the cut: the nearest allowed place ``back`` or ``forward`` from the protected end.
 
-    With ``newest_turn`` the whole newest turn is kept, if anything comes before it. If at most ``few`` messages would
-    be removed by the cut, everything is removed. If there is no such place, ``otherwise`` lists the fallbacks: another
-    kind of place, the start of the newest turn, everything, or everything if the last message is a reply without calls.
+    With ``newest_turn`` the newest turn is kept if a message precedes it. If the cut would remove ``few`` messages or
+    fewer, all are removed. ``otherwise`` lists fallbacks if there is no allowed place: another kind of place, the start
+    of the newest turn, all messages, or all messages if the last one is a reply without calls.
     """
 
     prefix: ClassVar[str] = "cut"
@@ -41,10 +41,10 @@ class Cut(Part):
 
 
 class Head(Part):
-    """Number of messages to remove from the front, for runtimes that count these and not those that they keep.
+    """Number of messages to remove from the start, for runtimes that do not count the messages to keep.
 
-    It is a ``share`` of the messages, raised by ``step`` until at most ``until`` of the window remains; with ``even``
-    an even number.
+    It is a ``share`` of the messages, which is raised by ``step`` until at most ``until`` of the window remains. With
+    ``even`` the number is even.
     """
 
     prefix: ClassVar[str] = "head"
@@ -56,7 +56,7 @@ class Head(Part):
 
 
 def find_head_end(context: Context, keep: Keep, cut: Cut) -> int:
-    """Return the position after the kept beginning, including the results of its calls if cut by pairs."""
+    """Return the position after the messages kept at the start, including results of their calls if cut by pairs."""
     first = min(keep.first or 0, len(context))
     if first and cut.at == "pair":
         calls = find_open_calls(context)
@@ -65,53 +65,49 @@ def find_head_end(context: Context, keep: Keep, cut: Cut) -> int:
 
 
 def find_cut(context: Context, keep: Keep, head: Head | None, cut: Cut, first: int, limits: SizeLimits) -> int:
-    """Return the position of the first message kept at the end; the context's length where none is, 0: no cut.
+    """Return the position of the first message kept at the end (the context's length if none is), or 0 for no cut.
 
     Args:
-        first: the position behind what is kept at the beginning.
+        first: the position after the messages kept at the start.
     """
     length = len(context)
     if head is not None:
         return _find_cut_by_share(context, head, cut, first, limits)
     start = keep.find_protected_start(context, limits)
-    if start >= length and not _protects_end(keep):
+    shares = (keep.share, keep.share_of_trigger, keep.share_of_context, keep.share_of_messages)
+    if start >= length and not any((keep.turns, keep.messages, keep.tokens, *shares)):
         return length
     if cut.newest_turn and (turns := index_context(context).turn_starts) and turns[-1] > first:
         start = min(start, turns[-1])
     return _find_cut_place(context, start, cut, first)
 
 
-def _protects_end(keep: Keep) -> bool:
-    of_end = (keep.turns, keep.messages, keep.tokens, keep.share, keep.share_of_trigger)
-    return any(of_end) or any((keep.share_of_context, keep.share_of_messages))
-
-
 def _find_cut_by_share(context: Context, head: Head, cut: Cut, first: int, limits: SizeLimits) -> int:
-    sums, length, share = index_context(context), len(context), head.share
+    index, length, share = index_context(context), len(context), head.share
     while True:
         count = int((length - first) * share) if head.even else round((length - first) * share)
         start = first + (count - count % 2 if head.even else count)
-        at = _find_cut_place(context, start, cut, first)
-        enough = head.until is None or head.step is None
-        if enough or sums.total - sums.prefix[at] + sums.prefix[first] <= (head.until or 1.0) * limits.window:
-            return at
+        position = _find_cut_place(context, start, cut, first)
+        if head.until is None or head.step is None:
+            return position
+        if index.total - index.prefix[position] + index.prefix[first] <= head.until * limits.window:
+            return position
         if share >= 1.0:
             return length
-        share = min(share + (head.step or 1.0), 1.0)
+        share = min(share + head.step, 1.0)
 
 
 def _find_cut_place(context: Context, start: int, cut: Cut, first: int) -> int:
-    """Return the nearest place of the right kind, or what is tried otherwise; 0 where there is none."""
-    if start <= first:  # everything fits in what is kept
+    """Return the nearest allowed place, or that of the first possible fallback; 0 if there is none."""
+    if start <= first:  # all messages are kept
         return 0
-    at = _find_nearest_cut(context, start, cut.at, cut.move, first)
-    for each in cut.otherwise if at is None else ():
-        at = _find_fallback_cut(context, start, each, first)
-        if at is not None:
-            break
-    if at is None or at <= first:
+    position = _find_nearest_cut(context, start, cut.at, cut.move, first)
+    for fallback in cut.otherwise:
+        if position is None:
+            position = _find_fallback_cut(context, start, fallback, first)
+    if position is None or position <= first:
         return 0
-    return len(context) if cut.few is not None and at - first <= cut.few else at
+    return len(context) if cut.few is not None and position - first <= cut.few else position
 
 
 def _find_fallback_cut(context: Context, start: int, fallback: CutFallback, first: int) -> int | None:
@@ -121,37 +117,35 @@ def _find_fallback_cut(context: Context, start: int, fallback: CutFallback, firs
     if fallback == "all":
         return length
     if fallback == "all_if_answered":
-        facts, last = context.facts, context.order[-1]
-        is_answered = facts.role[last] == Role.ASSISTANT and not context.has_kind(last, Kind.TOOL_USE)
+        last_message = context.order[-1]
+        is_reply = context.facts.role[last_message] == Role.ASSISTANT
+        is_answered = is_reply and not context.has_kind(last_message, Kind.TOOL_USE)
         return length if is_answered else None
     return _find_nearest_cut(context, start, fallback, "forward", first)
 
 
 def _find_nearest_cut(context: Context, start: int, kind: CutPlace, move: str, first: int) -> int | None:
-    """Return the nearest position of a kind at *start* or to one side of it, behind *first* and within the context."""
+    """Return the nearest position of a kind at or beside *start*, after *first* and within the context."""
     length = len(context)
     if kind == "turn":
         turns = index_context(context).turn_starts
-        at = bisect_left(turns, start) if move == "forward" else bisect_right(turns, start) - 1
-        nearest = turns[at:] if move == "forward" else reversed(turns[: at + 1])
-        calls = find_open_calls(context)  # what was typed may stand between a call and its result
+        forward, back = turns[bisect_left(turns, start) :], turns[: bisect_right(turns, start)]
+        nearest = forward if move == "forward" else reversed(back)
+        calls = find_open_calls(context)  # a turn may start between a call and its result
         return next((turn for turn in nearest if turn > first and calls[turn] == turn), None)
     fits = _CUT_TESTS[kind](context)
-    if move == "forward":
-        return next((at for at in range(start, length) if fits(at)), None)
-    return next(
-        (at for at in range(min(start, length), first, -1) if (at == length and kind == "any") or fits(at)), None
-    )
+    positions = range(start, length) if move == "forward" else range(min(start, length), first, -1)
+    return next(filter(fits, positions), None)
 
 
 def _build_message_test(context: Context) -> Callable[[int], bool]:
     facts, order = context.facts, context.order
 
-    def fits(at: int) -> bool:
-        if at == len(order):
+    def fits(position: int) -> bool:
+        if position == len(order):
             return False
-        typed = facts.flags[order[at]] & MessageFlag.TURN_START
-        return bool(typed) or not context.has_kind(order[at], Kind.TOOL_RESULT)
+        is_typed = facts.flags[order[position]] & MessageFlag.TURN_START
+        return bool(is_typed) or not context.has_kind(order[position], Kind.TOOL_RESULT)
 
     return fits
 

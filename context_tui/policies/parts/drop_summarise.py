@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -23,7 +23,7 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes4
 
 DEFAULT_SECTIONS = ("Task", "Constraints", "Done", "Open", "Decisions", "Files & Facts", "Next Step")
-"""Headings of a summary where the rule names none."""
+"""Headings of a summary if the rule names none."""
 
 _SYSTEM = """\
 You write the notes that take the place of the older part of a conversation between a person and a coding agent. Say \
@@ -39,12 +39,12 @@ _SUMMARY_TASK = "Write the summary of the conversation above."
 def plan_message_removal(
     name: str, rule: Rule, params: Params, context: Context, trigger: Trigger, limits: SizeLimits
 ) -> Plan:
-    """Plan a rule that drops or summarises; linear in the context, from facts only."""
+    """Plan a rule that drops or summarises, from facts, in time linear in the context."""
     length, only_if = len(context), rule.only_if
     first = find_head_end(context, rule.keep, rule.cut)
 
-    def build_idle_plan(why: str) -> Plan:
-        return build_empty_plan(name, params, context, trigger, f"nothing to {rule.action}: {why}")
+    def build_idle_plan(reason: str) -> Plan:
+        return build_empty_plan(name, params, context, trigger, f"nothing to {rule.action}: {reason}")
 
     if only_if.messages is not None and length < only_if.messages:
         return build_idle_plan(f"{length:,} messages, and {only_if.messages:,} are wanted")
@@ -53,7 +53,8 @@ def plan_message_removal(
     cut = find_cut(context, rule.keep, rule.head, rule.cut, first, limits)
     typed = list(_find_typed_messages(context, rule, first, cut)) if rule.keep.keeps_typed_messages() else []
     typed_positions = {position for position, _ in typed}
-    removed_ranges = _find_removed_ranges(first, cut, typed_positions)
+    edges = [first - 1, *sorted(typed_positions), cut]
+    removed_ranges = tuple(range(before + 1, after) for before, after in pairwise(edges) if before + 1 < after)
     count = sum(map(len, removed_ranges))
     if not count:
         return build_idle_plan("everything is kept")
@@ -69,9 +70,9 @@ def plan_message_removal(
             return KeepReason(VerdictCode.PROTECTED, f"within the first {first:,} messages")
         if position in typed_positions:
             return KeepReason(VerdictCode.PROTECTED, "typed by a person")
-        for each in ends:
-            if position >= each.start:
-                return KeepReason(each.code, each.explanation)
+        for end in ends:
+            if position >= end.start:
+                return KeepReason(end.code, end.explanation)
         return KeepReason(VerdictCode.PAIR, "the cut is not made here")
 
     summarise = rule.summarise
@@ -90,19 +91,13 @@ def plan_message_removal(
     )
 
 
-def _find_removed_ranges(first: int, cut: int, stay: Iterable[int]) -> tuple[range, ...]:
-    """Return the positions from *first* up to *cut* but for those that stay."""
-    edges = [first - 1, *sorted(stay), cut]
-    return tuple(range(before + 1, after) for before, after in pairwise(edges) if before + 1 < after)
-
-
 def _build_inserts(
-    summarise: Summarise | None, notes: tuple[Note, ...], at: int, end: int, count: int
+    summarise: Summarise | None, notes: tuple[Note, ...], first: int, end: int, count: int
 ) -> Iterator[Insert]:
-    def build_insert(note: Note, place: int) -> Insert:
-        return Insert(note.role, place, note.text.replace("{messages}", f"{count}"), holds_summary=False)
+    def build_insert(note: Note, position: int) -> Insert:
+        return Insert(note.role, position, note.text.replace("{messages}", f"{count}"), holds_summary=False)
 
-    position = end if summarise and summarise.at == "end" else at
+    position = end if summarise and summarise.at == "end" else first
     yield from (build_insert(note, position) for note in notes if note.at == "before")
     if summarise:
         yield Insert(summarise.role, position, summarise.before, summarise.after)
@@ -111,7 +106,7 @@ def _build_inserts(
 
 
 def _find_typed_messages(context: Context, rule: Rule, first: int, cut: int) -> Iterator[tuple[int, int | None]]:
-    """Yield the positions of typed messages to keep, newest first, each with its remaining tokens (None: all)."""
+    """Yield the positions of typed messages to keep, newest first, with the tokens to keep of each (None: all)."""
     tokens, max_messages = rule.keep.user_tokens, rule.keep.user_messages
     count = 0
     for position in reversed(index_context(context).turn_starts):
@@ -141,7 +136,7 @@ def _find_typed_rows(context: Context, position: int) -> list[int]:
 def _strip_kept_messages(
     context: Context, typed: list[tuple[int, int | None]], name: str
 ) -> Iterator[tuple[int, Change]]:
-    """Yield the removals within kept messages: all that was not typed, and the middle of one that is too long."""
+    """Yield the changes in kept messages: removal of blocks that were not typed, and truncation of a long message."""
     for position, tokens in typed:
         texts = _find_typed_rows(context, position)
         for row in context.blocks_of(context.order[position]):
@@ -160,19 +155,19 @@ def _strip_kept_messages(
 
 
 def _build_truncation(size: int, budget: int, name: str) -> Change:
-    """Return the beginning and the end of a text of *size* bytes, in about *budget* bytes."""
+    """Build a change that keeps about *budget* bytes of a text of *size* bytes, from its start and end."""
     middle = f"…{(size - budget) // BYTES_PER_TOKEN} tokens truncated…"
     cut = Truncate(head=budget - budget // 2, tail=budget // 2, middle=middle)
     return Change("truncate", Body(None, budget + utf8_len(middle)), name, lambda text: truncate_text(cut, text))
 
 
 def build_prompt(summarise: Summarise) -> SummaryPrompt:
-    """Build the prompt of a summary: our own words, with the headings of the rule."""
+    """Build the prompt of a summary from our own text and the headings of the rule."""
     sections = summarise.sections or DEFAULT_SECTIONS
     system = _SYSTEM.format(headings="\n".join(f"## {name}" for name in sections))
     return SummaryPrompt(system, build_summary_request, prepare_messages, sections, max_tokens=summarise.max_tokens)
 
 
 def build_summary_request(head: list[Message], previous: str | None) -> list[dict[str, Any]]:
-    """Return the head, and one more user message that asks for its summary."""
+    """Append a user message that asks for a summary of *head*."""
     return [*head, {"role": "user", "content": [{"type": "text", "text": _SUMMARY_TASK}]}]

@@ -1,4 +1,4 @@
-"""Base of every part: a frozen model that refuses unknown keys, whose numbers and lists can be parameters."""
+"""Base of the parts of a rule: a frozen model without unknown keys, whose numbers and lists can be parameters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
 
 SettingPath = tuple[str | int, ...]
-"""Where a value stands in a part: keys, and numbers of elements of a list of parts."""
+"""Path of a value in a part: keys, and numbers of elements in a list of parts."""
 
 
 class Part(BaseModel):
-    """A part of a rule. Fields made by ``policies.base.param`` become parameters where the file sets them.
+    """Part of a rule. A field made by ``policies.base.param`` becomes a parameter if the file sets it.
 
     Attributes:
-        prefix: what the names of its parameters begin with.
+        prefix: prefix of the names of its parameters.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -25,7 +25,7 @@ class Part(BaseModel):
 
 
 class RuleSetting(NamedTuple):
-    """A value of a rule that can be set: the parameter's name, where the value stands, and what it may be."""
+    """Value of a rule that is a parameter: name of the parameter, path of the value, its field, and the value."""
 
     name: str
     path: SettingPath
@@ -34,20 +34,20 @@ class RuleSetting(NamedTuple):
 
 
 def iterate_settings(part: Part, path: SettingPath = ()) -> Iterator[RuleSetting]:
-    """Yield the values set in a part and in the parts within it, in the order of their fields."""
+    """Yield the parameters of a part and of its nested parts, in the order of their fields."""
     for key, field in type(part).model_fields.items():
         value = getattr(part, key)
         if isinstance(value, Part):
             yield from iterate_settings(value, (*path, key))
         elif isinstance(value, tuple) and value and isinstance(value[0], Part):
-            for number, each in enumerate(value):
-                yield from iterate_settings(each, (*path, key, number))
+            for number, element in enumerate(value):
+                yield from iterate_settings(element, (*path, key, number))
         elif key in part.model_fields_set and isinstance(field.json_schema_extra, dict):
             yield RuleSetting("_".join(filter(None, (part.prefix, key))), (*path, key), field, value)
 
 
 def build_parameter_field(setting: RuleSetting) -> tuple[Any, FieldInfo]:
-    """Type and field of the parameter that a value becomes; a value that is set cannot be taken away."""
+    """Return type and field of a parameter; it cannot be None, because the rule sets it."""
     field = copy(setting.field)
     field.default = setting.value
     kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]
@@ -56,7 +56,7 @@ def build_parameter_field(setting: RuleSetting) -> tuple[Any, FieldInfo]:
 
 
 def replace_values(part: Part, values: Mapping[SettingPath, Any]) -> Part:
-    """Return the part with other values at these places, which are valid already."""
+    """Return the part with other values at these paths, which must be valid."""
     update: dict[str, Any] = {}
     inner: dict[str, dict[SettingPath, Any]] = {}
     for (key, *rest), value in values.items():
@@ -64,14 +64,15 @@ def replace_values(part: Part, values: Mapping[SettingPath, Any]) -> Part:
             inner.setdefault(str(key), {})[tuple(rest)] = value
         else:
             update[str(key)] = value
-    for key, below in inner.items():
-        now = getattr(part, key)
-        update[key] = replace_values(now, below) if isinstance(now, Part) else _replace_elements(now, below)
+    for key, nested_values in inner.items():
+        nested = getattr(part, key)
+        replace_nested = replace_values if isinstance(nested, Part) else _replace_elements
+        update[key] = replace_nested(nested, nested_values)
     return part.model_copy(update=update)
 
 
 def _replace_elements(parts: tuple[Part, ...], values: Mapping[SettingPath, Any]) -> tuple[Part, ...]:
-    of_each: dict[int | str, dict[SettingPath, Any]] = {}
+    by_number: dict[int | str, dict[SettingPath, Any]] = {}
     for (number, *rest), value in values.items():
-        of_each.setdefault(number, {})[tuple(rest)] = value
-    return tuple(replace_values(part, of_each.get(number, {})) for number, part in enumerate(parts))
+        by_number.setdefault(number, {})[tuple(rest)] = value
+    return tuple(replace_values(part, by_number.get(number, {})) for number, part in enumerate(parts))

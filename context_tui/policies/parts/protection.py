@@ -1,4 +1,4 @@
-"""Protected parts of a context: recent turns, messages, tokens and results, and its beginning."""
+"""Protected parts of a context: recent turns, messages, tokens and results, and its start."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from context_tui.tokens.context_index import index_context
 
 
 class ProtectedEnd(NamedTuple):
-    """Protected part at the end: its first position, and the reason, a sentence with a number in it."""
+    """Protected part at the end: its first position, and the reason as a template with a number."""
 
     start: int
     code: VerdictCode
@@ -27,7 +27,7 @@ class ProtectedEnd(NamedTuple):
 
     @property
     def explanation(self) -> str:
-        """Why, in words."""
+        """Text of the reason."""
         return self.template.format(self.number)
 
 
@@ -88,11 +88,11 @@ class Keep(Part):
     user_messages: int | None = param(None, "newest typed messages that are kept", "messages", 0, 1_000)
 
     def keeps_typed_messages(self) -> bool:
-        """Return whether typed messages are kept where everything else is removed."""
+        """Return whether typed messages are kept among removed messages."""
         return self.user_tokens is not None or self.user_messages is not None
 
     def find_protected_ends(self, context: Context, limits: SizeLimits) -> list[ProtectedEnd]:
-        """Find the parts of the end that are kept."""
+        """Find the protected parts at the end, one for each limit."""
         sums, length = index_context(context), len(context)
         ends: list[ProtectedEnd] = []
         if self.turns is not None:
@@ -121,7 +121,7 @@ class Keep(Part):
         return ends
 
     def compute_tail_budget(self, limits: SizeLimits) -> int | None:
-        """Tokens that the end may have; None where it goes by something else."""
+        """Return the tokens to keep at the end; None if there is no limit in tokens."""
         if self.tokens is not None:
             return self.tokens
         if self.share is None and self.share_of_trigger is None:
@@ -132,11 +132,11 @@ class Keep(Part):
         return budget if self.at_most is None else min(budget, self.at_most)
 
     def _find_tail_start(self, prefix: list[int], budget: int, limits: SizeLimits) -> int:
-        """Return the position from which on there are at most *budget* tokens; with ``crossing`` at least as many."""
+        """Return the position from which at most *budget* tokens follow; with ``crossing``, at least *budget*."""
         length, share = len(prefix) - 1, BYTES_PER_TOKEN / limits.bytes_per_token
 
         def count_tail_tokens(at: int) -> int:
-            """Tokens of the tail from *at* on, negative so that they ascend."""
+            """Return the tokens from *at* on as a negative number, so that they ascend."""
             return -ceil((prefix[-1] - prefix[at]) * share + (length - at) * limits.per_message)
 
         if self.crossing:
@@ -144,16 +144,13 @@ class Keep(Part):
         return bisect_left(range(length + 1), -budget, key=count_tail_tokens)
 
     def find_protected_start(self, context: Context, limits: SizeLimits) -> int:
-        """Return the first position kept at the end; the context's length where none is."""
-        start = len(context)
-        for each in self.find_protected_ends(context, limits):
-            start = min(start, each.start)
-        return start
+        """Return the first position kept at the end, or the context's length."""
+        return min((end.start for end in self.find_protected_ends(context, limits)), default=len(context))
 
 
 @memoize
 def _count_json_prefix(context: Context) -> list[int]:
-    """Tokens before each position, with tool results counted as JSON text."""
+    """Count the tokens before each position, with tool results as JSON text."""
     index, facts = index_context(context), context.facts
     tokens = index.tokens.copy()
     for position, row in zip(index.results.position, index.results.block, strict=True):

@@ -1,4 +1,4 @@
-"""Models of a TOML policy: its rules, their actions, and the policy's description."""
+"""Models of a TOML policy: its description, its rules, and their actions."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Role = Literal["user", "assistant"]
 
 
 class Clear(Part):
-    """Replace each body by ``marker``, with ``{lines}`` for the number of removed lines; inputs of calls become empty,
-    and thinking is removed.
+    """Replace each result by ``marker``, with ``{lines}`` for the number of removed lines.
 
-    With ``inputs`` the inputs of the calls whose results are cleared are emptied too.
+    Inputs of calls (``of = "inputs"``, or with ``inputs`` those of the cleared results) become empty; thinking is
+    removed.
     """
 
     prefix: ClassVar[str] = "clear"
@@ -37,7 +37,7 @@ class Clear(Part):
 
 
 class Truncate(Part):
-    """The first ``head`` and last ``tail`` bytes of each result, with texts before, between and behind them."""
+    """Keep the first ``head`` and last ``tail`` bytes of each result, with texts before, between and after them."""
 
     prefix: ClassVar[str] = "truncate"
 
@@ -49,9 +49,9 @@ class Truncate(Part):
 
 
 class Note(Part):
-    """Inserted message: before or after the summary (or where messages were removed), or at the end.
+    """Inserted message, before or after the summary (or the removed messages), or at the end.
 
-    ``{messages}`` in the text is how many messages went.
+    ``{messages}`` in the text is replaced by the number of removed messages.
     """
 
     role: Role
@@ -60,7 +60,7 @@ class Note(Part):
 
 
 class Drop(Part):
-    """The messages go without a summary."""
+    """Remove the messages without a summary."""
 
     prefix: ClassVar[str] = "drop"
 
@@ -68,9 +68,9 @@ class Drop(Part):
 
 
 class Summarise(Part):
-    """Replace the messages by a summary, or add it at the end: a message of ``role``, with prefix and suffix around it.
+    """Replace the messages by a summary, or add it at the end, as a message of ``role`` with a prefix and a suffix.
 
-    ``background`` says that it is written while the agent goes on.
+    With ``background`` the agent continues while the summary is written.
     """
 
     prefix: ClassVar[str] = "summary"
@@ -86,11 +86,11 @@ class Summarise(Part):
 
 
 class OnlyIf(Part):
-    """Conditions without which nothing is done.
+    """Conditions without which the rule changes nothing.
 
-    ``clear_at_least`` and ``clear_more_than`` are tokens of the bodies that would be changed, ``messages`` is a number
-    of messages, and ``progress`` the share of them that would be removed; with ``no_open_call`` the last message must
-    have no call without a result.
+    ``clear_at_least`` and ``clear_more_than`` are tokens of the bodies to change, ``messages`` is the minimum number of
+    messages, and ``progress`` the minimum share of messages to remove. With ``no_open_call`` the last message must not
+    contain a call without a result.
     """
 
     clear_at_least: int | None = param(
@@ -105,7 +105,7 @@ class OnlyIf(Part):
 
 
 class Rule(Part):
-    """Trigger and one action, with its target and what is kept."""
+    """Trigger and action, with the selected and the protected content."""
 
     name: str = Field(default="", max_length=40)
     trigger: TriggerCondition
@@ -125,13 +125,12 @@ class Rule(Part):
         actions = [name for name in ACTIONS if getattr(self, name) is not None]
         if len(actions) != 1:
             raise ValueError(f"needs one action: {', '.join(ACTIONS)}")
-        of_bodies = self.clear is not None or self.truncate is not None
-        for name in ("head", "cut") if of_bodies else ("select",):
+        for name in ("select",) if self.removes_messages else ("head", "cut"):
             if name in self.model_fields_set:
                 raise ValueError(f"{name} means nothing to {actions[0]}")
-        if of_bodies and self.keep.keeps_typed_messages():
+        if not self.removes_messages and self.keep.keeps_typed_messages():
             raise ValueError(f"keep.user_tokens and keep.user_messages mean nothing to {actions[0]}")
-        if not of_bodies and (self.keep.results is not None or self.keep.result_tokens is not None):
+        if self.removes_messages and (self.keep.results is not None or self.keep.result_tokens is not None):
             raise ValueError(f"keep.results and keep.result_tokens mean nothing to {actions[0]}")
         return self
 
@@ -142,14 +141,14 @@ class Rule(Part):
 
     @property
     def depends_on_turns_only(self) -> bool:
-        """Whether only a new turn adds to what the rule can change, as it keeps by turns."""
+        """Whether the rule, which keeps by turns, can only change more after a new turn."""
         keep, allowed = self.keep.model_fields_set, {"turns", "first", "result_tokens", "every", "count"}
         allowed |= {"results"} if self.keep.count == "eligible" else set()
         return not self.removes_messages and "turns" in keep and keep <= allowed and self.select.older_than is None
 
     @property
     def removes_messages(self) -> bool:
-        """Whether messages are removed, so that nothing can run after it."""
+        """Whether the rule removes messages, so that no rule can follow it."""
         return self.drop is not None or self.summarise is not None
 
 
@@ -165,10 +164,10 @@ def _find_rule_tag(value: Any) -> str:
 
 
 class PolicySpec(Part):
-    """Policy: its name, one line about it, and its rules; without rules it does nothing.
+    """Policy with a name, a description in one line, and rules.
 
     ``phases`` are the checkpoints of its runtime, ``source`` and ``version`` the origin of its rules, and ``limits``
-    what they leave out, one sentence each.
+    sentences on differences to that origin.
     """
 
     name: str

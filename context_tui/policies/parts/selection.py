@@ -1,4 +1,4 @@
-"""Selection of the bodies a rule changes, by kind, tool, size, age and place."""
+"""Selection of the bodies that a rule changes, by kind, tool, size, age and place."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import count_block_tokens, count_result_by_characters
 
 BodyKind = Literal["results", "inputs", "thinking"]
-"""What is changed: bodies of tool results, inputs of calls, thinking."""
+"""Kind of body: tool results, inputs of calls, or thinking."""
 
 _BLOCK_KINDS = {"results": Kind.TOOL_RESULT, "inputs": Kind.TOOL_USE, "thinking": Kind.THINKING}
 BODY_KIND_LABELS = {"results": "tool results", "inputs": "inputs of calls", "thinking": "thinking"}
-"""What they are called in words."""
+"""Text for each kind of body."""
 LINE_COUNT_PLACEHOLDER, MAX_LINE_COUNT_DIGITS = "{lines}", 4
-"""What stands in a marker for how many lines went, which is known when it is carried out, and its usual digits."""
+"""Placeholder in a marker for the number of removed lines, known when the plan is applied, and its maximum digits."""
 EMPTY_INPUT_BYTES = 2
 """Bytes of the input ``{}``."""
 
 
 class Select(Part):
-    """Selection among what is not protected; without a limit, all of it.
+    """Selection among the blocks that are not protected; without a limit, all of them.
 
     Only ``tools`` are selected, or all but ``except_tools``. ``larger_than`` and ``at_least`` are tokens (``bytes/4``),
-    ``longer_than`` bytes, ``older_than`` seconds before the newest message. Walking back from the newest block,
-    ``stop_at`` ends at a summary or at cleared blocks; ``until`` ends, from the oldest on, once so many tokens are
-    freed. With ``paired`` a result whose call is missing stays.
+    ``longer_than`` bytes, ``older_than`` seconds before the newest message. Only the blocks after the last summary or
+    cleared block are selected with ``stop_at``; only as many of the oldest as free ``until`` tokens. With ``paired``
+    a result without its call is kept.
     """
 
     tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
@@ -60,10 +60,9 @@ class Select(Part):
 
 
 class Selection(NamedTuple):
-    """Blocks that a rule changes (``rows``, in prompt order), their ``tokens``, and their sum as the rule counts.
+    """Rows of the blocks that a rule changes, in prompt order, their current tokens, and the sum by the rule's measure.
 
-    ``has_older`` states whether any block precedes the protected end; ``keep_reason`` explains why a block is not
-    selected.
+    ``has_older`` states whether any block precedes the protected end.
     """
 
     rows: list[int]
@@ -74,7 +73,7 @@ class Selection(NamedTuple):
 
 
 def is_already_cleared(context: Context, row: int, of: BodyKind, marker: str) -> bool:
-    """Return whether a block is the marker, or has its size if facts hold no such text."""
+    """Return whether a block is the marker, or has its size if the facts do not store such texts."""
     body = context.replacements.get(row)
     if body is not None:
         if body.source or body.removed:
@@ -86,13 +85,13 @@ def is_already_cleared(context: Context, row: int, of: BodyKind, marker: str) ->
         return of == "inputs" and context.facts.text_bytes[row] <= EMPTY_INPUT_BYTES
     if marker.startswith("[") and len(marker) <= START_LENGTH and LINE_COUNT_PLACEHOLDER not in marker:
         return context.facts.bracket_starts.get(row) == marker
-    more = context.facts.text_bytes[row] - count_marker_bytes(marker)
-    return -1 <= more <= MAX_LINE_COUNT_DIGITS - 2 if LINE_COUNT_PLACEHOLDER in marker else more == 0
+    difference = context.facts.text_bytes[row] - count_marker_bytes(marker)
+    return -1 <= difference <= MAX_LINE_COUNT_DIGITS - 2 if LINE_COUNT_PLACEHOLDER in marker else difference == 0
 
 
 @lru_cache(maxsize=64)
 def count_marker_bytes(marker: str) -> int:
-    """Bytes that a marker takes, with the usual two digits where it says how many lines went."""
+    """Count the bytes of a marker, with two digits for a number of lines."""
     return utf8_len(marker.replace(LINE_COUNT_PLACEHOLDER, "00"))
 
 
@@ -106,11 +105,11 @@ def select_blocks(
     marker_tokens: int = 0,
     longer_than: int | None = None,
 ) -> Selection:
-    """Select the blocks that a rule changes; only candidates and blocks new since the last call are examined.
+    """Select the blocks that a rule changes; of other blocks, only those added since the last call are examined.
 
     Args:
-        marker_tokens: tokens of the marker in place of a block.
-        longer_than: of the selected blocks, only those are changed whose text is known and has more bytes.
+        marker_tokens: tokens of the marker that replaces a block.
+        longer_than: change only those selected blocks whose text is known and has more bytes.
     """
     blocks, end = find_blocks_of_kind(context, _BLOCK_KINDS[of]), keep.find_protected_start(context, limits)
     candidates = _find_candidates(context, rule, of, marker, blocks)
@@ -144,7 +143,7 @@ def select_blocks(
 def _find_candidates(
     context: Context, rule: Select, of: BodyKind, marker: str, blocks: BlockColumns, longer_than: int | None = None
 ) -> list[int]:
-    """Find the numbers of the blocks that the rule could change, whatever is kept now."""
+    """Find the numbers of the blocks that the rule could change if none were protected."""
     block = blocks.block
     unmarked = select_block_numbers(
         index_context(context),
@@ -198,7 +197,7 @@ def _find_tool_rows(context: Context, tools: Sequence[str]) -> frozenset[int]:
 def _filter_by_age_and_pairing(
     context: Context, rule: Select, blocks: BlockColumns, candidates: list[int], first: int, end: int
 ) -> list[int]:
-    """Filter the candidates in a range by what holds now: old enough, and with their calls present."""
+    """Filter the candidates in a range by age, and by the presence of their calls."""
     chosen, facts = slice_between(candidates, first, end), context.facts
     if rule.older_than is not None:
         chosen = [number for number in chosen if _is_old(context, rule.older_than, blocks.block[number])]
@@ -211,7 +210,7 @@ def _filter_by_age_and_pairing(
 def _build_token_counter(
     context: Context, of: BodyKind, blocks: BlockColumns, *, by_character: bool = False
 ) -> Callable[[int], int]:
-    """Return a function that counts the tokens of a block as it stands in the context, by its number."""
+    """Return a function that returns the tokens of a block in the context, by its number."""
     if of == "results" and by_character:
         facts = context.facts
         return lambda number: count_result_by_characters(facts, blocks.block[number])
@@ -221,14 +220,14 @@ def _build_token_counter(
 
 
 def _is_old(context: Context, seconds: int, block: int) -> bool:
-    """Return whether a block is *seconds* older than the newest message; False where its time is unknown."""
+    """Return whether a block is *seconds* older than the newest message; False if its time is unknown."""
     time = context.facts.time
     return 0 <= time[context.facts.block_message[block]] < time[context.order[-1]] - seconds * 1_000
 
 
 @dataclass
 class KeepReasons:
-    """Why a block is not changed. What that takes is looked up when somebody asks: the context is what it was then."""
+    """Function that explains why a block is not changed, with lookups on demand."""
 
     context: Context
     rule: Select
@@ -260,9 +259,9 @@ class KeepReasons:
 
     def __call__(self, position: int, block: int | None) -> KeepReason:
         context, rule, keep, of = self.context, self.rule, self.keep, self.of
-        for each in self._protected_ends:
-            if position >= each.start:
-                return KeepReason(each.code, each.explanation)
+        for end in self._protected_ends:
+            if position >= end.start:
+                return KeepReason(end.code, end.explanation)
         if position < (keep.first or 0):
             return KeepReason(VerdictCode.PROTECTED, f"within the first {keep.first or 0:,} messages")
         if block is None or context.facts.kind[block] != _BLOCK_KINDS[of]:
@@ -287,7 +286,7 @@ class KeepReasons:
 
 _STOP_LABELS = {"summary": "the last summary", "cleared": "what was cleared last"}
 BODY_ACTION_LABELS = {"results": "cleared", "inputs": "cleared", "thinking": "dropped"}
-"""What becomes of what is changed."""
+"""Outcome of a change for each kind of body."""
 
 
 def _explain_tool_or_size(context: Context, rule: Select, block: int) -> KeepReason | None:
@@ -333,23 +332,23 @@ def _find_walk_stop(context: Context, rule: Select, of: BodyKind, marker: str, b
 
 
 def _count_cleared(count: int, keep: Keep) -> int:
-    """Count the blocks of *count* to clear, in batches; the first counts the task as one more."""
+    """Count the blocks to clear of *count*, in batches; the first batch counts the task as a block."""
     every = keep.every or 1
     return max((count + 1) // every * every - 1 - (keep.results or 0), 0)
 
 
 def _count_beyond_budget(chosen: Sequence[int], tokens: Callable[[int], int], budget: int) -> int:
-    """Count the blocks beyond the newest *budget* tokens, with the one that crosses the line."""
+    """Count the blocks before the newest *budget* tokens, including the block that crosses the limit."""
     total = 0
-    for at in range(len(chosen) - 1, -1, -1):
-        total += tokens(chosen[at])
+    for count in range(len(chosen), 0, -1):
+        total += tokens(chosen[count - 1])
         if total > budget:
-            return at + 1
+            return count
     return 0
 
 
 def _count_until_freed(chosen: Sequence[int], tokens: Callable[[int], int], enough: int, marker_tokens: int) -> int:
-    """Count the oldest blocks that it takes to free *enough* tokens; all where these do not suffice."""
+    """Count the oldest blocks that free *enough* tokens together, or all blocks."""
     freed = 0
     for count, number in enumerate(chosen, 1):
         freed += tokens(number) - marker_tokens

@@ -1,4 +1,4 @@
-"""Trigger conditions of a rule: the believed context size against a limit. O(1)."""
+"""Trigger conditions of a rule, which compare the believed size with a limit in constant time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Size(Part):
     by_character: bool = False
 
     def compute_belief(self, state: RuntimeState) -> Belief:
-        """Return the size at a moment, and by what it is known."""
+        """Return the believed size and its source."""
         recorded = state.recorded_usage
         if self.count == "uncached":
             return Belief(state.reported_input_tokens, "recorded input tokens of the last reply")
@@ -66,7 +66,7 @@ class Size(Part):
         return self._scale_tokens(state.estimated_tokens) + state.message_count * self.per_message
 
     def _scale_tokens(self, tokens: int) -> int:
-        """Tokens by ``bytes/4`` as this estimator has them."""
+        """Convert tokens by ``bytes/4`` to tokens by this estimator."""
         if self.bytes_per_token == BYTES_PER_TOKEN:
             return tokens
         return int(tokens * BYTES_PER_TOKEN / self.bytes_per_token)
@@ -109,25 +109,24 @@ class TriggerCondition(Part):
 
     @model_validator(mode="after")
     def _validate_single_limit(self) -> TriggerCondition:
-        of_window = self.share is not None or self.reserve is not None
+        uses_window = self.share is not None or self.reserve is not None
         names = ("tokens", "messages", "tool_uses", "idle_seconds", "always", "never", "any", "all")
         values = (getattr(self, name) for name in names)
         limits = [value for value in values if value is not None and value is not False and value != ()]
-        if len(limits) + of_window != 1:
+        if len(limits) + uses_window != 1:
             raise ValueError(f"needs one of share, reserve, {', '.join(names)}")
-        if not of_window and (self.at_least is not None or self.at_most is not None):
+        if not uses_window and (self.at_least is not None or self.at_most is not None):
             raise ValueError("at_least and at_most bound a share of the window or what is reserved of it")
         return self
 
     def compute_window(self, state: RuntimeState) -> int:
         """Return the context window as the runtime sees it, in tokens."""
-        unknown = self.unknown_window
-        if unknown is not None and not state.window.is_known:
-            return unknown
+        if self.unknown_window is not None and not state.window.is_known:
+            return self.unknown_window
         return state.window.model_tokens if self.whole_window else state.window.tokens
 
     def compute_limit(self, state: RuntimeState) -> int | None:
-        """Tokens that the size is held against; the lowest one of several conditions; None where there are none."""
+        """Return the limit of the size in tokens, the lowest one of several conditions; None if there is no limit."""
         if self.any or self.all:
             limits = (condition.compute_limit(state) for condition in (*self.any, *self.all))
             return min((limit for limit in limits if limit is not None), default=None)
@@ -144,9 +143,12 @@ class TriggerCondition(Part):
         return limit if self.at_most is None else min(limit, self.at_most)
 
     def check(self, size: Size, state: RuntimeState) -> Trigger:
-        """Check whether the condition holds at a moment, and why."""
+        """Check whether the condition holds."""
         if self.any or self.all:
-            return _combine_conditions([each.check(size, state) for each in self.any or self.all], bool(self.all))
+            triggers = [condition.check(size, state) for condition in self.any or self.all]
+            fires = (all if self.all else any)(trigger.fires for trigger in triggers)
+            deciding = [trigger for trigger in triggers if trigger.fires == fires]
+            return replace(deciding[0], fires=fires, reason="; ".join(trigger.reason for trigger in deciding))
         if self.always:
             return _ALWAYS_FIRES
         if self.never or self.tokens == 0:
@@ -174,7 +176,7 @@ class TriggerCondition(Part):
         return Trigger(fires, reason, value, limit, source, unit=unit)
 
     def _explain_limit(self, state: RuntimeState) -> str:
-        """Explain where the limit comes from; empty where it is a number of its own."""
+        """Explain a limit that depends on the window; empty if it is a fixed number."""
         if self.share is None and self.reserve is None:
             return ""
         note = "" if state.window.is_known or self.unknown_window is None else ", assumed as the window is unknown"
@@ -189,12 +191,5 @@ class TriggerCondition(Part):
     def depends_on_size(self) -> bool:
         """Return whether the condition depends on the size of the context."""
         if self.any or self.all:
-            return any(each.depends_on_size() for each in (*self.any, *self.all))
+            return any(condition.depends_on_size() for condition in (*self.any, *self.all))
         return self.share is not None or self.reserve is not None or self.tokens is not None
-
-
-def _combine_conditions(triggers: list[Trigger], every: bool) -> Trigger:
-    """Several conditions as one: every one has to hold, or any; the numbers are those of one that decides."""
-    fires = all(each.fires for each in triggers) if every else any(each.fires for each in triggers)
-    decide = [each for each in triggers if each.fires == fires]
-    return replace(decide[0], fires=fires, reason="; ".join(each.reason for each in decide))

@@ -14,7 +14,7 @@ from context_tui.formats.claude_code.reader import UNNAMED_SIDECHAIN, ClaudeCode
 from context_tui.formats.claude_code.subagents import AgentFiles, list_sessions
 from context_tui.formats.kit.branches import BRANCH_PREFIX
 from context_tui.formats.kit.line_scanner import copy_read_lines
-from context_tui.formats.kit.values import parse_time_ms
+from context_tui.formats.kit.values import build_text, list_objects, parse_time_ms
 from context_tui.formats.kit.writing import INJECTED_LOSS, format_iso_time, list_injected, write_lines
 from context_tui.session.blocks import replace_texts
 from context_tui.session.facts import Usage
@@ -172,7 +172,9 @@ class _Writer:
                 if isinstance(message.get("usage"), dict):
                     message["usage"] = _zero_usage(message["usage"])
                 if bodies:
-                    message["content"] = _replace_bodies(message["content"], bodies)
+                    text_or_blocks = message["content"]
+                    blocks = [build_text(text_or_blocks)] if isinstance(text_or_blocks, str) else text_or_blocks
+                    message["content"] = replace_texts(list_objects(blocks), bodies)
                     if "toolUseResult" in record:
                         record["toolUseResult"] = next((text for text in bodies.values() if text is not None), "")
             # A summary that is not the first message would begin a new context.
@@ -246,11 +248,6 @@ def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
         else:
             zeroed[name] = 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
     return zeroed
-
-
-def _replace_bodies(content: str | list[Any], bodies: dict[int, str | None]) -> list[dict[str, Any]]:
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return replace_texts([block for block in blocks if isinstance(block, dict)], bodies)
 
 
 def copy(session: Session, path: Path) -> list[str] | None:

@@ -93,10 +93,6 @@ def _is_injected(block: dict[str, Any]) -> bool:
     return block.get("type") == "file" or text.lstrip().startswith(NOTICE_MARK)
 
 
-def _read_description(path: Path) -> dict[str, Any]:
-    return next((value for value in map(read_json, _list_description_files(path)) if isinstance(value, dict)), {})
-
-
 class ClineSdkFormat(DocumentFormat):
     """Format of the sessions of Cline's SDK."""
 
@@ -119,7 +115,8 @@ class ClineSdkFormat(DocumentFormat):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        description = _read_description(path)
+        descriptions = map(read_json, _list_description_files(path))
+        description: dict[str, Any] = next((each for each in descriptions if isinstance(each, dict)), {})
         origin = as_object(as_object(description.get("metadata")).get("fork")).get("forkedFromSessionId")
         return [
             replace(

@@ -55,17 +55,13 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
     resume = f"{build_change_folder(session.info.cwd)}gemini --resume {shlex.quote(session_id)}"
     if out_path.absolute().parent.name == "chats":
         return resume
-    source = Path(session.info.path).absolute().parent
-    chats = source if source.name == "chats" else _find_chats_folder(session.info.cwd)
-    if chats is None:
-        return ""
+    chats = Path(session.info.path).absolute().parent
+    if chats.name != "chats":
+        chats = find_projects_folder(os.environ) / compute_project_hash(session.info.cwd) / "chats"
+        if not session.info.cwd or not os.path.isdir(chats):
+            return ""
     name = f"{CHAT_PREFIX}{start_time[:16].replace(':', '-')}-{session_id[:8]}.jsonl"
     return f"cp -n {shlex.quote(str(out_path))} {shlex.quote(str(chats / name))} && {resume}"
-
-
-def _find_chats_folder(cwd: str) -> Path | None:
-    chats = find_projects_folder(os.environ) / compute_project_hash(cwd) / "chats"
-    return chats if cwd and os.path.isdir(chats) else None
 
 
 class _Writer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from context_tui.cli.options import build_parser, parse_arguments
-from context_tui.cli.output import broken_report, print_table, write_json
+from context_tui.cli.output import build_plugin_report, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.formats.base import ALL_FROM_SOURCE
 from context_tui.formats.registry import FORMATS
@@ -25,7 +25,7 @@ def run(arguments: Sequence[str]) -> int:
             | {"from_source": f.from_source, "checked_with": f.checked_with}
             for f in formats
         ]
-        broken = [broken_report(each) for each in FORMATS.broken]
+        broken = [build_plugin_report(each) for each in FORMATS.broken]
         write_json({"schema": "context-tui.formats/1", "formats": rows, "broken": broken})
     else:
         print_table(

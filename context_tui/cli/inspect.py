@@ -489,7 +489,12 @@ def _print_sides(compactions: list[dict[str, Any]]) -> None:
     print_table("context before and after each compaction (messages; tokens est.)", heads, rows)
     cells = itemgetter("message", "tokens", "later", "tier")
     reused_rows = [
-        (each["message"], *cells(reused), _format_remaining_places(reused), reused["evidence"])
+        (
+            each["message"],
+            *cells(reused),
+            ", ".join(f"#{at:,}" for at in reused["still_in_context"]) or "nothing",
+            reused["evidence"],
+        )
         for each in compactions
         for reused in each["came_back"]
     ]
@@ -502,10 +507,6 @@ def _format_side_cells(compaction: dict[str, Any]) -> tuple[object, ...]:
     sizes = (f"{each['estimated_tokens']:,} in {each['messages']:,}" for each in sides)
     kept_count, inserted_count, summary, losses = itemgetter("kept", "put_in", "summary_tokens", "lost")(compaction)
     return *sizes, kept_count, inserted_count, summary or "", losses["blocks"], losses["tokens"]
-
-
-def _format_remaining_places(reused: dict[str, Any]) -> str:
-    return ", ".join(f"#{message:,}" for message in reused["still_in_context"]) or "nothing"
 
 
 def _print_calibration(calibration: list[dict[str, Any]]) -> None:

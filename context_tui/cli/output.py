@@ -42,7 +42,7 @@ def build_session_name(session: Session) -> dict[str, Any]:
     return pick_fields(session.info, ("path", "format", "id"))
 
 
-def broken_report(plugin: BrokenPlugin) -> dict[str, str]:
+def build_plugin_report(plugin: BrokenPlugin) -> dict[str, str]:
     """Report a format or policy plugin that cannot be used, as JSON-ready data."""
     return {"name": plugin.name, "package": plugin.package, "why": plugin.reason}
 

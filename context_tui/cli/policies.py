@@ -15,7 +15,7 @@ from context_tui.cli.options import (
     parse_name,
     parse_tokens,
 )
-from context_tui.cli.output import broken_report, pick_fields, print_line, print_table, write_json
+from context_tui.cli.output import build_plugin_report, pick_fields, print_line, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.agent_settings import AgentSettings, build_agent_settings
 from context_tui.policies.base import Policy
@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
                 "settings": [asdict(each) for each in native.settings],
                 "fixed": list(native.constant_params),
             }
-        broken = [] if options.name else [broken_report(each) for each in POLICIES.broken]
+        broken = [] if options.name else [build_plugin_report(each) for each in POLICIES.broken]
         saved_reports = [{"name": name, **each._asdict()} for name, each in saved_settings.items()]
         write_json({"schema": "context-tui.policies/1", "policies": reports, "broken": broken, "saved": saved_reports})
         return ExitCode.DONE
@@ -68,7 +68,13 @@ def run(arguments: Sequence[str]) -> int:
         for line in _format_policy_lines(policy, limits=bool(options.name)):
             print_line(f"  {line}")
         rows = [
-            (p["name"], _format_value(p["default"]), _format_range(p), p["unit"], p["about"])
+            (
+                p["name"],
+                "" if p["default"] in (None, {}) else format_value(p["default"]),
+                _format_range(p),
+                p["unit"],
+                p["about"],
+            )
             for p in build_parameter_reports(policy)
         ]
         print_table("", ("parameter", "default", "range", "unit", "meaning"), rows)
@@ -137,7 +143,3 @@ def build_parameter_reports(policy: Policy) -> list[dict[str, Any]]:
 def _format_range(param: dict[str, Any]) -> str:
     low, high = param["min"], param["max"]
     return "" if low is None else f"{low:,} or more" if high is None else f"{low:,} to {high:,}"
-
-
-def _format_value(value: Any) -> str:
-    return "" if value in (None, {}) else format_value(value)

@@ -49,7 +49,6 @@ from context_tui.lab.replay.result import (
     format_replay_label,
 )
 from context_tui.lab.study import Lab, Study, StudySettings
-from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameter_space import build_params
 from context_tui.text.numbers import format_cost, format_count, format_saving
 from context_tui.text.sanitize import make_visible
@@ -74,7 +73,8 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_policy_file_option(parser)
     options = parse_arguments(parser, arguments)
-    policies = [_parse_policy(name, texts) for name, texts in list_policies(options)]
+    requests = [resolve_policy(name, texts) for name, texts in list_policies(options)]
+    policies = [(policy, build_params(policy, values)) for policy, values in requests]
     if not policies:
         parser.error("no policy is named; give one with -P")
     lab = Lab(open_named_session(options.session, options.window))
@@ -90,11 +90,6 @@ def run(arguments: Sequence[str]) -> int:
     if not lab.recording.calls:
         print_notice("this session has no model calls, so there is nothing to replay")
     return ExitCode.DONE
-
-
-def _parse_policy(name: str, texts: Sequence[str]) -> tuple[Policy, Params]:
-    policy, values = resolve_policy(name, texts)
-    return policy, build_params(policy, values)
 
 
 # JSON

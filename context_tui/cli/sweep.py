@@ -366,19 +366,23 @@ def print_report(sweep: Sweep) -> None:
     leading_names = [sweep.current, *([sweep.dominance.best] if sweep.dominance.best else [])]
     names = [name for name in dict.fromkeys([*leading_names, *order, *dominated]) if name in points]
     numbers = {name: number for number, name in enumerate(names, 1)}
-    has_regret = all(each.drops.tokens_used_later is not None for each in sweep.totals.values())
     has_price = all(each.cost is not None for each in sweep.totals.values())
     priced_count = max(each.priced_sessions for each in sweep.totals.values())
     cost_heads = [f"change in cost ({sweep.cost_unit})"] if has_price else []
-    regret_head = "tokens needed later" if has_regret else "tokens dropped"
-    heads = ["", "#", "setting", "change in tokens", regret_head, "firings", "peak", "calls over window"]
+    heads = [
+        "",
+        "#",
+        "setting",
+        "change in tokens",
+        f"tokens {_name_regret(sweep)}",
+        "firings",
+        "peak",
+        "calls over window",
+    ]
     print_table(
         "settings over all sessions, compared with no policy (* on the Pareto front, > current; sizes in tokens)",
         [*heads, *cost_heads, "dominated by"],
-        [
-            _build_setting_row(sweep, sweep.totals[name], numbers, has_regret, has_price)
-            for name in names[:MAX_ROWS_SHOWN]
-        ],
+        [_build_setting_row(sweep, sweep.totals[name], numbers, has_price) for name in names[:MAX_ROWS_SHOWN]],
     )
     if len(names) > MAX_ROWS_SHOWN:
         print_line(f"  {len(names) - MAX_ROWS_SHOWN:,} more; --json lists all")
@@ -390,7 +394,7 @@ def print_report(sweep: Sweep) -> None:
         print_line(line)
     if sum(each.best is not None for each in sweep.dominance_by_project.values()) > 1:
         print_table(
-            "best in each project: saves most, with no more needed later than with the current setting",
+            f"best in each project: saves most, with no more {_name_regret(sweep)} than with the current setting",
             ("project", "setting", "compared with no policy"),
             [
                 (project, format_setting(sweep, name), _format_saved(sweep, each.points[name].saved))
@@ -420,12 +424,17 @@ def _format_saved(sweep: Sweep, saved: float) -> str:
     return format_saving(saved, unit, with_unit=True)
 
 
-def _build_setting_row(
-    sweep: Sweep, totals: Totals, numbers: Mapping[str, int], has_regret: bool, has_price: bool
-) -> list[object]:
+def _name_regret(sweep: Sweep) -> str:
+    """Name the regret; without later uses (``--quick``), it is everything that was dropped."""
+    has_uses = all(each.drops.tokens_used_later is not None for each in sweep.totals.values())
+    return "needed later" if has_uses else "dropped"
+
+
+def _build_setting_row(sweep: Sweep, totals: Totals, numbers: Mapping[str, int], has_price: bool) -> list[object]:
     name, standing = totals.setting, sweep.dominance
     signs = (">" if name == sweep.current else "") + ("*" if name in standing.frontier else "")
-    regret = totals.drops.tokens_used_later if has_regret else totals.drops.tokens_dropped
+    uses = totals.drops.tokens_used_later
+    regret = totals.drops.tokens_dropped if uses is None else uses
     tokens = format_saving(totals.saved, "tokens", total=totals.without)
     saved_cost = totals.cost.without - totals.cost.cost if totals.cost else 0.0
     cost = [format_saving(saved_cost, sweep.cost_unit)] if has_price else []
@@ -437,7 +446,7 @@ def _format_rank(sweep: Sweep, name: str, numbers: Mapping[str, int]) -> str:
     """Format the setting that dominates another one, or that equals it on the Pareto front; else empty."""
     standing, points = sweep.dominance, sweep.dominance.points
     if dominator := standing.dominated_by.get(name):
-        return f"#{numbers[dominator]}" if dominator in numbers else format_setting(sweep, dominator)
+        return f"#{numbers[dominator]}"
     if name in standing.frontier:
         return ""
     equal = next((each for each in standing.frontier if points[each] == points[name]), None)
@@ -453,5 +462,5 @@ def _format_standing(sweep: Sweep) -> list[str]:
     if standing.best and standing.best != current:
         added = _format_saved(sweep, standing.points[standing.best].saved - standing.points[current].saved)
         best = format_setting(sweep, standing.best)
-        lines.append(f"best setting ({best}): {added} more, with no more needed later")
+        lines.append(f"best setting ({best}): {added} more, with no more {_name_regret(sweep)}")
     return [sanitize_line(line) for line in lines]

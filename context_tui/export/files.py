@@ -184,7 +184,8 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
     written = _read_back(form, temporary)
     losses = losses_total.lines
     losses += _compare_contexts(form, session, exportable.session, written, losses_total.removed, bool(losses))
-    losses += _format_lost_usage(session, written)
+    if (lost_count := len(collect_usage(session)) - len(written.facts.requests)) > 0:
+        losses.append(f"recorded usage left out: {lost_count:,} requests")
     check = check_pairs(session, written.to_messages(), exportable.renamed_ids)
     _refuse_unpaired(check, form.name)
     return ExportResult(out, form.name, losses, form.build_resume_command(session, temporary, out), check)
@@ -210,11 +211,6 @@ def _refuse_unpaired(check: PairCheck, name: str) -> None:
 def _build_empty_error(losses: Losses) -> ExportError:
     reason = f" ({'; '.join(losses.lines)})" if losses.lines else ""
     return ExportError(f"no messages to write{reason}; choose another point or policy")
-
-
-def _format_lost_usage(session: Session, written: Session) -> list[str]:
-    lost_count = len(collect_usage(session)) - len(written.facts.requests)
-    return [f"recorded usage left out: {lost_count:,} requests"] if lost_count > 0 else []
 
 
 def list_writable_formats() -> list[str]:

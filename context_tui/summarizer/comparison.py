@@ -47,7 +47,6 @@ class Contender:
     """Summarizer to compare, specified as ``KIND[:MODEL][@URL][,KEY=VALUE…]``.
 
     Attributes:
-        spec: the specification.
         kind: one of ``SUMMARIZER_KINDS``.
         model: name of the model; empty: from the environment, the configuration file or the API.
         base_url: URL of the server; empty: from the environment, the configuration file or the API.
@@ -167,10 +166,8 @@ class ComparisonRound:
         at: index of the recorded message before which it happens.
         head_messages: number of messages summarised.
         request_tokens: estimated tokens of the request (bytes/4); 0 for an extract.
-        summary: the summary; None if there is none.
-        error: the reason why there is none, on one line.
+        error: the reason why there is no summary, on one line.
         skipped: the reason why there was nothing to summarise; the previous summary remains.
-        checks: checks of the summary.
         survivals: survival of each fact of the first head.
         cost: cost of the summary; None: unknown.
     """
@@ -218,7 +215,6 @@ class Comparison:
         points: indexes of the messages before which a compaction happens, in order.
         facts_in_tail: by point and fact, whether the messages between the first head and that point have it too; a
             summary may then have taken it from them.
-        runs: one per summarizer.
         interrupted: whether the user stopped the comparison; the results are partial.
     """
 

@@ -46,7 +46,6 @@ class Endpoint:
     Attributes:
         kind: name of the API in ``APIS``.
         base_url: http(s) URL, with or without a trailing ``/v1``.
-        model: name of the model.
         key: API key, or None for servers without authentication.
         read_timeout: seconds without a byte until the server counts as hung.
         total_timeout: seconds until the call is abandoned.
@@ -127,8 +126,6 @@ class Api:
         limit_fields: names of the output limit in tokens, in the order in which they are tried.
         key_headers: header of the key by environment variable, in order of precedence.
         default_model: model if none is given.
-        base_url: URL of the service.
-        headers: headers of every request.
     """
 
     build_body: Callable[[SummaryRequest, str], dict[str, Any]]

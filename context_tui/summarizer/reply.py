@@ -105,11 +105,9 @@ class Summary:
     """Complete summary.
 
     Attributes:
-        text: the summary, stripped.
         model: the model named in the reply, else the requested one; empty for an extract.
         usage: reported tokens; all None if the server reports none.
         stop_reason: reported stop reason, may be empty.
-        seconds: duration of the call.
         thinking_chars: characters of reasoning, which is not part of the text.
         notes: changes to the request or the call, for the user.
     """

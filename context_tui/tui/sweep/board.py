@@ -88,9 +88,10 @@ class SweepFindings:
         return bool(self.totals) and all(each.cost is not None for each in self.totals.values())
 
     @cached_property
-    def has_regrets(self) -> bool:
-        """Whether the regrets of all settings are known."""
-        return all(each.drops.tokens_used_later is not None for each in self.totals.values())
+    def regret_name(self) -> str:
+        """Name of the regret: ``needed later``, or ``dropped`` if later uses were not searched."""
+        has_uses = all(each.drops.tokens_used_later is not None for each in self.totals.values())
+        return "needed later" if has_uses else "dropped"
 
     @cached_property
     def cost_digits(self) -> int:

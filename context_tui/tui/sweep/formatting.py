@@ -94,6 +94,7 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
         remedy = "esc stops" if is_measuring else "stopped; r continues"
         return [(shorten_at_word(f"{len(board.totals):,} of {count} measured, {remedy}", width), WARN)]
     dominance, has_several = board.dominance, len(board.settings) > 1
+    regret_name = board.findings.regret_name
     front = f"{len(board.findings.best):,} on {'the Pareto front' if width >= WIDE_CELLS else 'front'}"
     head = f"{count}, {front}" if has_several else count
     best, current = dominance.best, dominance.points.get(board.sweep.current)
@@ -102,20 +103,20 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
         values, saving = format_setting_values(board, best), format_board_saving(board, gain)
         short_saving = format_board_saving(board, gain, brief=True)
         forms = [
-            f"{name} {saving} more than the current one, with no more needed later",
-            f"{values}: {saving} more, with no more needed later",
-            f"{values}: {short_saving} more, no more needed later",
+            f"{name} {saving} more than the current one, with no more {regret_name}",
+            f"{values}: {saving} more, with no more {regret_name}",
+            f"{values}: {short_saving} more, no more {regret_name}",
             f"{values}: {short_saving} more",
         ]
         return justify_runs([(9, (head, "")), (8, (choose_form(forms, width - len(head) - 2), GOOD))], [], width)
-    verdict = "none saves more than the current one with no more needed later" if has_several else ""
+    verdict = f"none saves more than the current one with no more {regret_name}" if has_several else ""
     return justify_runs([(9, (head, "")), (7, (verdict, MUTED))], [], width)
 
 
 def format_legend(board: SweepBoard, width: int) -> list[Run]:
     """Format the legend of the plot."""
     saving = "cost saved" if board.saving_unit == "money" else "tokens saved"
-    regret = "needed later" if board.findings.has_regrets else "dropped"
+    regret = board.findings.regret_name
     signs = [
         (BEST_SIGN, f"{BOLD} {GOOD}"),
         (CURRENT_SIGN, f"{BOLD} {WARN}"),
@@ -174,7 +175,7 @@ def _format_rank(board: SweepBoard, name: str, totals: Totals | None) -> tuple[l
     if dominator:
         saved, regret = points[dominator].saved - points[name].saved, points[name].regret - points[dominator].regret
         saving = f"{format_board_saving(board, saved)} more" if saved else ""
-        fewer = f"{regret:,.0f} fewer {'needed later' if board.findings.has_regrets else 'dropped'}" if regret else ""
+        fewer = f"{regret:,.0f} fewer {board.findings.regret_name}" if regret else ""
         gains = f"{saving}, with {fewer}" if saving and fewer else saving or f"has {fewer}"
         label = shorten(format_setting_values(board, dominator), 40)
         return [f"dominated by {label}", f"which {gains}"], WARN
@@ -186,7 +187,7 @@ def _format_rank(board: SweepBoard, name: str, totals: Totals | None) -> tuple[l
 def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
     """Format the numbers of a setting and its differences from the current one; only these if both do not fit."""
     current, points = board.totals.get(board.sweep.current), board.dominance.points
-    regret_name = "needed later" if board.findings.has_regrets else "dropped"
+    regret_name = board.findings.regret_name
     numbers = [
         format_saving(totals.saved, "tokens", total=totals.without, with_unit=True),
         f"{get_regret_tokens(totals):,} {regret_name}",

@@ -76,7 +76,7 @@ def list_columns(board: SweepBoard) -> list[SweepColumn]:
         ),
         SweepColumn("share", "", 6, lambda each: each.saved / each.without if each.without else 0, _format_share),
         SweepColumn(
-            "needed later" if board.findings.has_regrets else "dropped",
+            board.findings.regret_name,
             "needed later",
             9,
             get_regret_tokens,
@@ -95,7 +95,6 @@ class TableLayout(NamedTuple):
     Attributes:
         name_cells: cells of the setting, columns of values included.
         value_columns: swept parameters with a column, and its cells; empty if settings are shown as they are typed.
-        number_columns: the columns of numbers, and their cells.
         is_full: whether numbers are in full.
         dominator_cells: cells for the dominating setting, at the end of the line; 0 if it is not shown.
     """

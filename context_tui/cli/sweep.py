@@ -369,16 +369,8 @@ def print_report(sweep: Sweep) -> None:
     has_price = all(each.cost is not None for each in sweep.totals.values())
     priced_count = max(each.priced_sessions for each in sweep.totals.values())
     cost_heads = [f"change in cost ({sweep.cost_unit})"] if has_price else []
-    heads = [
-        "",
-        "#",
-        "setting",
-        "change in tokens",
-        f"tokens {_name_regret(sweep)}",
-        "firings",
-        "peak",
-        "calls over window",
-    ]
+    regret_head = f"tokens {_name_regret(sweep)}"
+    heads = ["", "#", "setting", "change in tokens", regret_head, "firings", "peak", "calls over window"]
     print_table(
         "settings over all sessions, compared with no policy (* on the Pareto front, > current; sizes in tokens)",
         [*heads, *cost_heads, "dominated by"],

@@ -443,8 +443,8 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     print_table(f"lines read more than once ({label})", ("path", "reads", "tokens", "tokens read again"), reads, 20)
     size_cells = itemgetter("tokens_before", "tokens_before_in_file", "tokens_after")
     compactions = [(c["message"], c["kind"], c["trigger"] or "", *size_cells(c)) for c in report["compactions"]]
-    heads = ("message", "kind", "trigger", "believed before", "before in the file", "recorded after")
-    print_table("recorded compactions", heads, compactions)
+    heads = ("message", "kind", "trigger", "before, as the agent counts", "before, in the file", "after, recorded")
+    print_table("recorded compactions (sizes in tokens)", heads, compactions)
     _print_sides([*report["compactions"], *report["drops"]])
     for c in report["compactions"]:
         if c["preserved_missing"]:
@@ -477,7 +477,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
             for entry in report["timeline"]
         ]
         timeline_heads = ("message", "turn", "role", f"{unit} tokens", "recorded")
-        believed_heads = (f"believed by {name}" for name in runtimes)
+        believed_heads = (f"as {name} counts" for name in runtimes)
         print_table("timeline", (*timeline_heads, *believed_heads, "in context", "blocks"), rows)
 
 

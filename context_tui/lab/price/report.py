@@ -142,11 +142,11 @@ def _advise_waiting(priced: ReplayPrice, unprofitable: list[FiringPrice]) -> Adv
         return None
     ttl_seconds = max(usage.ttl_ms for usage in priced.cache_usage) // 1000 or 300
     ttl_text = "1 hour" if ttl_seconds >= 3600 else f"{ttl_seconds // 60} minutes"
-    soon = [next((at - firing.call for at in priced.cold_calls if at >= firing.call), None) for firing in unprofitable]
-    delays = [calls for calls in soon if calls is not None]
-    if not delays:
+    before_pause = [firing for firing in unprofitable if firing.call <= max(priced.cold_calls)]
+    if not before_pause:
         return None
-    cost = sum(firing.cost for firing, calls in zip(unprofitable, soon, strict=True) if calls is not None)
+    delays = [min(call - firing.call for call in priced.cold_calls if call >= firing.call) for firing in before_pause]
+    cost = sum(firing.cost for firing in before_pause)
     pronoun = "it" if len(delays) == 1 else "they"
     text = (
         f"the cache had expired ({ttl_text}) before {len(priced.cold_calls):,} of "
@@ -160,20 +160,20 @@ def _advise_waiting(priced: ReplayPrice, unprofitable: list[FiringPrice]) -> Adv
 
 def _advise_batching(priced: ReplayPrice, warm: list[WarmFiring]) -> Advice | None:
     """Advise to merge clearings if the next one came before they broke even."""
-    soon = [(*pair, pair[0].next_change) for pair in warm if pair[0].next_change and not pair[0].summarizer]
-    early = [
-        (firing, (write - read) * firing.behind - read * firing.cleared * calls, calls)
-        for firing, (write, read), calls in soon
+    losses = [
+        (firing, (write - read) * firing.behind - read * firing.cleared * firing.next_change)
+        for firing, (write, read) in warm
+        if firing.next_change and not firing.summarizer
     ]
-    early = [each for each in early if each[1] > 0]
-    if len(early) < 2:
+    losses = [(firing, loss) for firing, loss in losses if loss > 0]
+    if len(losses) < 2:
         return None
-    value = ceil(median([firing.break_even or 0.0 for firing, _, _ in early]))
-    every = median([calls for _, _, calls in early])
-    cost = sum(more for _, more, _ in early)
+    value = ceil(median([firing.break_even or 0.0 for firing, _ in losses]))
+    interval = median([firing.next_change or 0 for firing, _ in losses])
+    cost = sum(loss for _, loss in losses)
     text = (
-        f"{len(early):,} clearings needed {format_count(value, 'call')} to break even (median), but the next change "
-        f"came after {every:g}: clearing more at a time, less often, rewrites the cache less often. Merged into the "
+        f"{len(losses):,} clearings needed {format_count(value, 'call')} to break even (median), but the next change "
+        f"came after {interval:g}: clearing more at a time, less often, rewrites the cache less often. Merged into the "
         f"next one, they would have cost {format_price(cost, priced)} less"
     )
     return Advice("batch", float(value), "calls", text, cost)

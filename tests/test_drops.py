@@ -268,3 +268,47 @@ def test_drops_are_the_same_however_often_they_are_looked_for(tmp_path: Path) ->
     assert find_drops(again.facts) == session.drops
     again.facts.begin_epoch(session.drops[0].message - 1, "clear")
     assert find_drops(again.facts) == [], "the cause of a fall that was told later counts"
+
+
+def silently_cleared(*, boundary: bool, again: bool) -> Provider:
+    """A recorded clearing; a silent one of the results after a cached prefix; what proves it."""
+    made = Provider(base=30_000)
+    made.user("do it")
+    first = [made.step(size=30_000, file_path=f"{number}.py") for number in range(4)]
+    made.steps()
+    made.recording.microcompact(*first)
+    made.clear(*[30_000] * 4)
+    prefix = made.step("Task", size=60_000)  # not a tool whose results are cleared
+    silent = [made.step(size=32_000, file_path=f"s{number}.py") for number in range(4)]
+    cached = round(made.context) - 45_000
+    later = [made.step(size=9_000, file_path=f"l{number}.py") for number in range(4)]
+    made.clear(*[32_000] * 4)
+    made.reply(text("reply"), cached=cached)
+    made.user("go on")
+    for number in range(4 if again else 0):
+        made.step(size=32_000, file_path=f"s{number}.py")
+    if boundary:
+        made.recording.microcompact(*later)
+        made.clear(*[9_000] * 4)
+    made.reply(text("done"))
+    assert prefix not in silent
+    return made
+
+
+@pytest.mark.parametrize("boundary", [False, True])
+@pytest.mark.parametrize("again", [False, True])
+def test_later_records_prove_a_silent_clearing(tmp_path: Path, boundary: bool, again: bool) -> None:
+    made = silently_cleared(boundary=boundary, again=again)
+    session = made.recording.open(tmp_path)
+    found = next(drop for drop in session.drops if drop.explained_by != "microcompaction")
+    silent = ["t18", "t19", "t20", "t21"] if boundary or again else []
+    assert [session.facts.call_id(row) for row in found.cleared_blocks] == silent
+    path = tmp_path / "growing.jsonl"
+    path.write_bytes(b"")
+    growing = None
+    for count in range(2, len(made.recording.lines) + 1):
+        path.write_bytes(b"".join(line + b"\n" for line in made.recording.lines[:count]))
+        growing = growing or make_scanner(choose_session(path))
+        growing.advance()
+        assert count % 5 or growing.session().drops is not None  # searched in between
+    assert growing is not None and growing.session().drops == session.drops

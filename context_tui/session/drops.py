@@ -30,6 +30,10 @@ STUB_TOKENS = 9
 """Recorded tokens of the placeholder of a cleared result."""
 RESULTS_TOLERANCE, THINKING_TOLERANCE = 0.03, 0.1
 """Tolerated relative errors of an explanation; the size of thinking is known less precisely."""
+PROVEN_TOLERANCE = 0.15
+"""Tolerated relative error where a recorded microcompaction tells which results had gone before."""
+PREFIX_SHARE = 0.98
+"""Share of the tokens read from the cache that surely precede a cleared result; its own place is known about."""
 MIN_FIT_INTERVALS = 8
 """Minimum number of fitted intervals for an explanation."""
 MAX_EXPLAINED = 200
@@ -65,6 +69,9 @@ def _update_drops(facts: Facts) -> list[Drop]:
         search.factors.clear()
         search.intervals.clear()
         search.requests = 0
+        search.proven.clear()
+    elif search.has_new_evidence(facts):
+        _reconsider_drops(facts)
     messages, requests = facts.request_message, facts.requests
     for row in range(max(search.requests, 1), len(requests)):
         fall = requests[row - 1].context - requests[row].context
@@ -78,6 +85,19 @@ def _update_drops(facts: Facts) -> list[Drop]:
             facts.drops.append(_explain_drop(facts, row, fall))
     search.update(facts)
     return facts.drops
+
+
+def _reconsider_drops(facts: Facts) -> None:
+    """Let the search begin again at the first drop of its epoch that later records explain in another way now."""
+    search = facts.drop_search
+    first = bisect_left(facts.drops, epoch_at(facts, search.message).start, key=lambda drop: drop.message)
+    for at, drop in enumerate(facts.drops[first:], first):
+        if drop.explained_by is None or drop.message in search.proven:
+            row = bisect_left(facts.request_message, drop.message)
+            if _explain_drop(facts, row, drop.tokens) != drop:
+                del facts.drops[at:]
+                search.requests = row
+                return
 
 
 def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int, str]:
@@ -121,6 +141,9 @@ def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
     # If the model is unknown, the drop may be a change of model.
     may_be_cleared = removed_tokens >= MIN_CLEARED and facts.request_model[row] >= 0
     results = _find_cleared_results(facts, row, order, factors, removed_tokens) if may_be_cleared else ()
+    facts.drop_search.proven.discard(after)
+    if may_be_cleared and not results and (results := _find_proven_results(facts, row, order, factors, removed_tokens)):
+        facts.drop_search.proven.add(after)
     return Drop(after, fall, round(removed_tokens), Explanation.CLEARED if results else None, results)
 
 
@@ -196,6 +219,54 @@ def _find_cleared_results(
                     rows[: next(count for count, error in enumerate(errors, 1) if error <= least + TIE_TOLERANCE)]
                 )
     return ()
+
+
+def _find_proven_results(
+    facts: Facts, row: int, order: Sequence[int], factors: Factors, removed_tokens: float
+) -> tuple[int, ...]:
+    """Find the results after the cached prefix that were cleared, by what was recorded later in the same context.
+
+    These end where a recorded microcompaction begins to clear; or their size matches, and most of their files are read
+    again.
+    """
+    rows, sizes = _find_clearable_results(facts, row, order, factors, CLEARABLE_TOOLS)
+    cached = facts.requests[row].cache_read
+    behind = (at for at, block in enumerate(rows) if _find_position(facts, row, block) >= PREFIX_SHARE * cached)
+    first = next(behind, len(rows))
+    if first == len(rows) or not cached:
+        return ()
+    rows, sizes = rows[first:], [size - (sizes[first - 1] if first else 0) for size in sizes[first:]]
+    at = facts.request_message[row]
+    next_epoch = bisect_right(facts.epochs, at, key=lambda epoch: epoch.message)
+    end = facts.epochs[next_epoch].message if next_epoch < len(facts.epochs) else len(facts)
+    later = facts.compactions[bisect_right(facts.compactions, at, key=lambda compaction: compaction.message) :]
+    later_rows = next(
+        (each.cleared_blocks for each in later if each.message <= end and each.cleared_blocks), frozenset()
+    )
+    count = next((number for number, block in enumerate(rows) if block in later_rows), 0)
+    if count:
+        return (
+            tuple(rows[:count]) if abs(sizes[count - 1] - removed_tokens) <= PROVEN_TOLERANCE * removed_tokens else ()
+        )
+    count = min(range(1, len(rows) + 1), key=lambda number: abs(sizes[number - 1] - removed_tokens))
+    if abs(sizes[count - 1] - removed_tokens) > RESULTS_TOLERANCE * removed_tokens:
+        return ()
+    paths = {facts.path[facts.tool_use_of(block)] for block in rows[:count] if facts.tool_use_of(block) >= 0} - {-1}
+    read_again = {facts.path[block] for message in range(at, end) for block in facts.blocks_of(message)} & paths
+    return tuple(rows[:count]) if paths and 2 * len(read_again) > len(paths) else ()
+
+
+def _find_position(facts: Facts, row: int, block: int) -> float:
+    """Return about how many tokens of request *row* precede *block*, by the request before the block was appended."""
+    message = facts.block_message[block]
+    request = bisect_right(facts.request_message, message) - 1
+    if request < 0:
+        return 0
+    first, end = facts.request_message[request], facts.request_message[row]
+    drops = facts.drops[bisect_right(facts.drops, first, key=lambda drop: drop.message) :]
+    removed_tokens = sum(drop.removed_tokens for drop in drops if drop.message < end)
+    appended_tokens = sum(estimate_content(facts, range(first, message)).tokens)
+    return facts.requests[request].context + appended_tokens - removed_tokens
 
 
 def _find_clearable_results(

@@ -157,6 +157,10 @@ class DropSearch:
     message: int = -1
     causes: int = 0
     size_revisions: int = 0
+    blocks: int = 0
+    paths: int = 0
+    compactions: int = 0
+    proven: set[int] = field(default_factory=set)  # messages of drops that later records explain
     factors: dict[int, Any] = field(default_factory=dict)  # by request: the fitted factors
     intervals: dict[int, Any] = field(default_factory=dict)  # by request: the interval before it
 
@@ -172,6 +176,13 @@ class DropSearch:
         self.requests = len(facts.requests)
         self.message = facts.request_message[-1] if facts.requests else -1
         self.causes, self.size_revisions = self._count_causes(facts), facts.size_revisions
+        self.blocks, self.paths, self.compactions = len(facts.kind), len(facts.paths), len(facts.compactions)
+
+    def has_new_evidence(self, facts: Facts) -> bool:
+        """Return whether a file was read again or a compaction recorded since the search: either can explain a drop."""
+        if self.compactions < len(facts.compactions):
+            return True
+        return any(0 <= path < self.paths for path in facts.path[self.blocks :])
 
     def _count_causes(self, facts: Facts) -> int:
         """Count the epochs and compactions up to the last searched message."""
@@ -284,6 +295,7 @@ class Facts:
         self.system_bytes = 0
         self.tools_bytes = 0
         self.prompts: list[Prompt] = []  # one for each change; the newest has these bytes
+        self.has_side_requests = False  # whether requests of other conversations may stand among those of this one
         self.holds_requests = False  # whether the file contains whole requests
         self.system_records = 0  # number of records among the messages that hold the system prompt
         # Copies only: tokens of the next request that are not in the file; negative if the estimate is larger.

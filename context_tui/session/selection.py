@@ -79,7 +79,7 @@ class Selection:
         facts.system_bytes = source.system_bytes
         facts.tools_bytes = source.tools_bytes
         facts.prompts = [replace(prompt, message=self.number_of(prompt.message)) for prompt in source.prompts]
-        facts.holds_requests = source.holds_requests
+        facts.holds_requests, facts.has_side_requests = source.holds_requests, source.has_side_requests
 
     def _copy_reasoning(self) -> None:
         source, facts = self.source.reasoning, self.facts.reasoning

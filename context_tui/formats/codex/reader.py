@@ -73,6 +73,8 @@ KEPT_PROMPT_BYTES = 80_000
 class CodexShape:
     """Parser of the records of a rollout."""
 
+    has_side_requests = True
+
     def __init__(self) -> None:
         self._replies = ResponseGrouping()
         self._users: list[_UserMessage] = []

@@ -262,6 +262,7 @@ def prepare_shape(shape: object, builder: MessageBuilder) -> None:
     """
     if renames := format_renames(shape, SHAPE_RENAMES):
         raise Error(f"{type(shape).__name__} is written for an older context-tui: {renames}")
+    builder.facts.has_side_requests = getattr(shape, "has_side_requests", False)
     builder.facts.read_tools |= frozenset(getattr(shape, "read_tools", ()))
     builder.facts.path_keys = (*getattr(shape, "path_keys", ()), *builder.facts.path_keys)
 

@@ -196,16 +196,16 @@ def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str,
     for role, turn in groupby(places, key=lambda place: place[0]):
         if role == "assistant":
             new_ids = {}
-        for _, kind, message, block, old in turn:
+        for _, kind, message, block, old_id in turn:
             if kind == "call" and role == "assistant":
-                new = _make_unique_id(old, assigned, present, tried)
-                new_ids.setdefault(old, deque()).append(new)
-            elif kind == "result" and role == "user" and new_ids.get(old):
-                new = new_ids[old].popleft()
+                new_id = _make_unique_id(old_id, assigned, present, tried)
+                new_ids.setdefault(old_id, deque()).append(new_id)
+            elif kind == "result" and role == "user" and new_ids.get(old_id):
+                new_id = new_ids[old_id].popleft()
             else:
                 continue
-            if new != old:
-                ids[message, block], renamed[new] = new, old
+            if new_id != old_id:
+                ids[message, block], renamed[new_id] = new_id, old_id
     changed = {message for message, _ in ids}
     return [_rename_call_ids(m, at, ids) if at in changed else m for at, m in enumerate(messages)], renamed
 
@@ -213,8 +213,8 @@ def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str,
 def _rename_call_ids(message: Message, at: int, ids: dict[tuple[int, int], str]) -> Message:
     content = list(message["content"])
     for number, block in enumerate(content):
-        if new := ids.get((at, number)):
-            content[number] = {**block, "id" if block.get("type") == "tool_use" else "tool_use_id": new}
+        if new_id := ids.get((at, number)):
+            content[number] = {**block, "id" if block.get("type") == "tool_use" else "tool_use_id": new_id}
     return {**message, "content": content}
 
 
@@ -224,13 +224,13 @@ def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: 
     Args:
         tried: by id, the last number that was tried; no lower number is free.
     """
-    new, number = call_id, tried.get(call_id, 1)
-    while not new or new in assigned or (new != call_id and new in present):
+    new_id, number = call_id, tried.get(call_id, 1)
+    while not new_id or new_id in assigned or (new_id != call_id and new_id in present):
         number += 1
-        new = f"{call_id}-{number}" if call_id else f"call-{number - 1}"
+        new_id = f"{call_id}-{number}" if call_id else f"call-{number - 1}"
     tried[call_id] = number
-    assigned.add(new)
-    return new
+    assigned.add(new_id)
+    return new_id
 
 
 def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list[Message], list[str]]:

@@ -45,7 +45,7 @@ class Study(NamedTuple):
         for number, case in enumerate(self.regret.cases):
             candidates = firings_by_message[case.dropped]
             if len(candidates) > 1:
-                candidates = [each for each in candidates if case.row in find_rows(each)] or candidates
+                candidates = [candidate for candidate in candidates if case.row in find_rows(candidate)] or candidates
             groups[candidates[0]].append(number)
         return groups
 

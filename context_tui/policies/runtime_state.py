@@ -95,8 +95,8 @@ def compute_idle_seconds(facts: Facts, context: Context, length: int) -> tuple[f
         return None, True
     for message in reversed(context.order):
         if facts.role[message] == Role.ASSISTANT:
-            before, after = facts.end_time[message], facts.time[context.at]
-            return ((after - before) / 1000 if before >= 0 and after >= 0 else None), False
+            last_end, next_time = facts.end_time[message], facts.time[context.at]
+            return ((next_time - last_end) / 1000 if last_end >= 0 and next_time >= 0 else None), False
     return None, False
 
 

@@ -93,9 +93,9 @@ def compute_round_values(low: int, high: int, default: int | None, seconds: bool
         values = set(_SECONDS)
     else:
         binary = default is not None and default >= 64 and default & (default - 1) == 0
-        base, marks = (2, _BINARY) if binary else (10, _DECIMAL)
+        base, digits = (2, _BINARY) if binary else (10, _DECIMAL)
         powers = range(math.ceil(math.log(max(high, 2), base)) + 1)
-        values = {0, *(int(mark * base**power) for power in powers for mark in marks)}
+        values = {0, *(int(digit * base**power) for power in powers for digit in digits)}
     values |= {low, high} if default is None else {low, high, default}
     return tuple(sorted(rung for rung in values if low <= rung <= high))
 

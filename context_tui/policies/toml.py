@@ -131,7 +131,7 @@ def _find_model(path: Sequence[int | str]) -> type[BaseModel] | None:
 def _find_part_type(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((part for each in get_args(annotation) if (part := _find_part_type(each)) is not None), None)
+    return next((model for argument in get_args(annotation) if (model := _find_part_type(argument)) is not None), None)
 
 
 def _describe_error(error: Any, model: type[BaseModel] | None, key: str) -> str:

@@ -23,15 +23,15 @@ def iterate_runtime_states(
         checkpoint: called at every message; it may raise to stop.
     """
     facts, length, sizes = session.facts, len(session), RunningSizes(session.facts, checkpoint)
-    for begin, end in pairwise(sorted({0, *_find_context_changes(session), length + 1})):
+    for start, end in pairwise(sorted({0, *_find_context_changes(session), length + 1})):
         sizes.move_to(end - 1)
         epoch = epoch_at(facts, end - 1)
-        floor, last_reply = max(epoch.start, find_last_rewrite(facts, end - 1)), sizes.last_assistant(epoch, begin)
+        floor, last_reply = max(epoch.start, find_last_rewrite(facts, end - 1)), sizes.last_assistant(epoch, start)
         reasoning = PastReasoning(facts)
-        reasoning.update(filter(sizes.is_sent.__getitem__, chain(epoch.prefix, range(epoch.start, begin))))
-        for at in range(begin, end):
+        reasoning.update(filter(sizes.is_sent.__getitem__, chain(epoch.prefix, range(epoch.start, start))))
+        for at in range(start, end):
             checkpoint()
-            if at > begin and sizes.is_sent[at - 1]:
+            if at > start and sizes.is_sent[at - 1]:
                 reasoning.update((at - 1,))
                 if facts.role[at - 1] == Role.ASSISTANT:
                     last_reply = at - 1

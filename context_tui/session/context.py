@@ -144,15 +144,15 @@ def context_at(facts: Facts, at: int, *, after_micro: bool = True, content: Cont
         after_micro: False for the context before a microcompaction recorded at this message.
         content: the reader of the full text.
     """
-    until = at if after_micro else at - 1
+    micro_until = at if after_micro else at - 1
     find_drops(facts)
     epoch, order = order_at(facts, at)
     prefix, owner = frozenset(epoch.prefix), facts.block_message
     replacements = {
         row: CLEARED_BODIES[source]
-        for row, source in find_cleared_at(facts, at, until).items()
+        for row, source in find_cleared_at(facts, at, micro_until).items()
         if epoch.start <= owner[row] < at or owner[row] in prefix
     }
     return Context(
-        facts, at, order, epoch.start, replacements, last_rewrite=find_last_rewrite(facts, until), content=content
+        facts, at, order, epoch.start, replacements, last_rewrite=find_last_rewrite(facts, micro_until), content=content
     )

@@ -192,8 +192,8 @@ def _is_thinking_drop(facts: Facts, row: int, order: Sequence[int], factors: Fac
     """Return whether thinking of the last finished turn, or of all finished turns, has the size of the drop."""
     starts = [position for position, message in enumerate(order) if facts.flags[message] & MessageFlag.TURN_START]
     end_block = count_blocks_before(facts, facts.request_message[row])
-    for begin in dict.fromkeys((starts[-2] if len(starts) > 1 else 0, 0)) if starts else ():
-        past_messages = order[begin : starts[-1]]
+    for start in dict.fromkeys((starts[-2] if len(starts) > 1 else 0, 0)) if starts else ():
+        past_messages = order[start : starts[-1]]
         _, thinking, signature, *_ = estimate_content(facts, past_messages, end_block).tokens
         error = abs(factors.thinking * thinking + factors.signature * signature - removed_tokens)
         if error <= THINKING_TOLERANCE * removed_tokens:
@@ -306,6 +306,6 @@ def _compute_growth_shares(facts: Facts, row: int, factors: Factors) -> dict[int
         other_tokens = factors.count_tokens(ContentTokens([*tokens[:-1], 0])) + factors.request_overhead
         share = (interval.growth - other_tokens) / results
         if 0.5 * factors.result <= share <= 2 * factors.result or abs(share - factors.result) * results <= 200:
-            begin, end = facts.request_message[interval.row - 1], facts.request_message[interval.row]
-            shares.update(dict.fromkeys(range(begin, end), max(share, 0.0)))
+            start, end = facts.request_message[interval.row - 1], facts.request_message[interval.row]
+            shares.update(dict.fromkeys(range(start, end), max(share, 0.0)))
     return shares

@@ -439,8 +439,8 @@ class Facts:
         self.call_use[call] = row = self._append_block(message, _TOOL_USE, flags, size, text, 0, 0, tool, call, path)
         if earlier >= 0:
             self.repeated_calls.setdefault(call, [earlier]).append(row)
-        if path >= 0 and len(arguments) > 1 and (part := parse_read_range(arguments)) is not None:
-            self.read_range[row] = part
+        if path >= 0 and len(arguments) > 1 and (read_range := parse_read_range(arguments)) is not None:
+            self.read_range[row] = read_range
         return row
 
     def _mark_turn_start(self, message: int, flags: int) -> None:

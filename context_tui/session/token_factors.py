@@ -168,7 +168,7 @@ def is_other_conversation(facts: Facts, row: int) -> bool:
     """Return whether request *row* is a side request: less than half as large as the previous and the next one."""
     if not facts.has_side_requests or not 0 < row < len(facts.requests) - 1:
         return False
-    before, size, after = (facts.requests[each].context for each in range(row - 1, row + 2))
+    before, size, after = (facts.requests[neighbour].context for neighbour in range(row - 1, row + 2))
     start = epoch_at(facts, facts.request_message[row + 1]).start
     return size * 2 < before <= after and facts.request_message[row - 1] >= start
 

@@ -65,7 +65,7 @@ class ContextIndex:
     def _count_new(self) -> None:
         facts, replaced, results = self._facts, self._replaced, self.results
         size, kind, first, following = facts.size, facts.kind, facts.first_block, facts.block_next
-        use, result, image, unsized = _USE, _RESULT, _IMAGE, _UNSIZED_KINDS
+        tool_use, result, image, unsized = _USE, _RESULT, _IMAGE, _UNSIZED_KINDS
         sums, uses, start = self.tokens, self._uses, len(self.tokens)
         for position, message in enumerate(self._order[start:] if start else self._order, start):
             total, row = 0, first[message]
@@ -82,7 +82,7 @@ class ContextIndex:
                         results.position.append(position)
                         results.block.append(row)
                         results.tokens.append(tokens)
-                    elif block_kind == use:
+                    elif block_kind == tool_use:
                         uses.append(row)
                 total += tokens
                 row = following[row]
@@ -124,8 +124,8 @@ class ContextIndex:
         self._count_new()
         context.memo[index_context.__wrapped__] = self  # type: ignore[attr-defined]
 
-    def replace_bodies(self, bodies: Mapping[int, Body], before: Mapping[int, Body]) -> bool:
-        """Replace the bodies of blocks; *before* holds the earlier replacements.
+    def replace_bodies(self, bodies: Mapping[int, Body], earlier_bodies: Mapping[int, Body]) -> bool:
+        """Replace the bodies of blocks; *earlier_bodies* holds the earlier replacements.
 
         Returns:
             False if the context must be indexed again, because results, calls or typed texts were removed.
@@ -141,7 +141,7 @@ class ContextIndex:
             if body.removed and (kind in _STRUCTURAL_KINDS or facts.flags[message] & MessageFlag.TURN_START):
                 return False
             tokens = body.tokens
-            growth = tokens - _count_block_tokens(facts, row, before)
+            growth = tokens - _count_block_tokens(facts, row, earlier_bodies)
             self.tokens[position] += growth
             self.total += growth
             changed_positions.append(position)
@@ -201,11 +201,11 @@ class ContextIndex:
         """Return the positions that match, testing only those added since the last call."""
         positions, start = self._positions_cache.get(key, (None, 0))
         if positions is None or start < len(self.tokens):
-            new = [at for at in range(start, len(self.tokens)) if matches(at)]
+            new_positions = [at for at in range(start, len(self.tokens)) if matches(at)]
             if positions is None:
-                positions = new
+                positions = new_positions
             else:
-                positions.extend(new)
+                positions.extend(new_positions)
             self._positions_cache[key] = positions, len(self.tokens)
         return positions
 

@@ -102,28 +102,28 @@ def check_estimate(session: Session, context: Context) -> EstimateCheck | None:
     if row < 0 or not facts.requests[row].context:
         return None
     recorded, at = facts.requests[row].context, facts.request_message[row]
-    before = session.context_at(at)
+    context_before = session.context_at(at)
     hidden = compute_not_in_file(context) or 0
-    expected = index_context(before).total + estimate_prompt(facts, at) + hidden
+    expected = index_context(context_before).total + estimate_prompt(facts, at) + hidden
     gap = expected - recorded
     if abs(gap) < LARGE_ERROR * recorded:
         return EstimateCheck(recorded, expected, (), gap)
-    causes = [Cause(label, round(tokens)) for label, tokens in _size_causes(session, before, row, hidden)]
+    causes = [Cause(label, round(tokens)) for label, tokens in _size_causes(session, context_before, row, hidden)]
     main_causes = [cause for cause in causes if abs(cause.tokens) >= MIN_CAUSE_SHARE * abs(gap)]
     main_causes.sort(key=lambda cause: -abs(cause.tokens))
     return EstimateCheck(recorded, expected, tuple(main_causes), gap - sum(cause.tokens for cause in main_causes))
 
 
-def _size_causes(session: Session, before: Context, row: int, hidden: int) -> Iterator[tuple[str, float]]:
+def _size_causes(session: Session, context_before: Context, row: int, hidden: int) -> Iterator[tuple[str, float]]:
     """Yield each cause with the tokens by which it makes the estimate too large."""
-    facts, factors = before.facts, fit_factors(before.facts, row + 1)
-    drops = [drop for drop in session.drops if before.epoch_start < drop.message <= facts.request_message[row]]
+    facts, factors = context_before.facts, fit_factors(context_before.facts, row + 1)
+    drops = [drop for drop in session.drops if context_before.epoch_start < drop.message <= facts.request_message[row]]
     excluded = (Explanation.CLEARED, Explanation.MICROCOMPACTION)  # the estimate does not include their results
     for cause in dict.fromkeys(drop.explained_by for drop in drops if drop.explained_by not in excluded):
         yield cause or "silent drop", sum(drop.removed_tokens for drop in drops if drop.explained_by == cause)
-    content, first_row = _estimate_content(before), _find_first_request(facts, before)
+    content, first_row = _estimate_content(context_before), _find_first_request(facts, context_before)
     if content.images:
-        estimated, image_tokens = _estimate_images(before), factors.image if factors else None
+        estimated, image_tokens = _estimate_images(context_before), factors.image if factors else None
         if image_tokens is not None:
             yield "images", estimated - image_tokens * content.images
         elif estimated > MAX_IMAGE_TOKENS * content.images:

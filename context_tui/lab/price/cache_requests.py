@@ -119,15 +119,15 @@ class _CacheReconstruction:
     def _build_request(self, row: int, calls: list[CacheRequest]) -> tuple[CacheRequest, str | None]:
         """Build the request of a row, with the reason for a cache miss; may add the cached reply to the last call."""
         facts, usage, message = self.facts, self.facts.requests[row], self.facts.request_message[row]
-        before = facts.request_message[row - 1] if row else -1
-        since = range(before + 1, message)
+        previous_reply = facts.request_message[row - 1] if row else -1
+        new_messages = range(previous_reply + 1, message)
         if usage.cache_write_1h or usage.cache_write_5m:
             self.ttl_ms = ONE_HOUR if usage.cache_write_1h else FIVE_MINUTES
         model = facts.request_model[row]
         floor = self.cached_beginnings.setdefault(model, _CachedBeginning())
-        sent_at = self._find_sent_time(row, since)
+        sent_at = self._find_sent_time(row, new_messages)
         ended_at = max(facts.end_time[message], facts.request_time[row])
-        has_user_content = any(facts.kind[b] != Kind.TOOL_RESULT for m in since for b in facts.blocks_of(m))
+        has_user_content = any(facts.kind[b] != Kind.TOOL_RESULT for m in new_messages for b in facts.blocks_of(m))
         unchanged_prefix, reason = self._find_unchanged_prefix(row)
         if calls and self.caches_replies and self._starts_turn(row) and facts.requests[row - 1].output_trusted:
             calls[-1] = calls[-1]._replace(cached_reply_tokens=facts.requests[row - 1].output)
@@ -149,43 +149,45 @@ class _CacheReconstruction:
             ended_at,
             (model, self.has_thinking),
             self.ttl_ms if self.automatic or usage.context > usage.fresh else 0,
-            sum(1 for m in range(max(before, 0), message) for _ in facts.blocks_of(m)),
+            sum(1 for m in range(max(previous_reply, 0), message) for _ in facts.blocks_of(m)),
             floor.cold if is_cold else floor.warm,
             miss_reason=miss_reason,
             anywhere=self.automatic,
         )
         return call, miss_reason or reason
 
-    def _find_sent_time(self, row: int, since: range) -> int:
-        """Return the time of the newest message *since* the previous reply or, if that is unknown, of the request."""
+    def _find_sent_time(self, row: int, new_messages: range) -> int:
+        """Return the time of the newest of *new_messages* or, if that is unknown, of the request."""
         facts = self.facts
-        if not since or any(facts.first_record[message] != facts.last_record[message] for message in since):
+        if not new_messages or any(
+            facts.first_record[message] != facts.last_record[message] for message in new_messages
+        ):
             return facts.request_time[row]
-        return max(max(facts.time[message], facts.end_time[message]) for message in since)
+        return max(max(facts.time[message], facts.end_time[message]) for message in new_messages)
 
     def _find_unchanged_prefix(self, row: int) -> tuple[int, str | None]:
         """Return the unchanged prefix of request *row* in tokens, and the reason of the change."""
         facts, message = self.facts, self.facts.request_message[row]
-        before = facts.request_message[row - 1] if row else -1
-        if before < epoch_at(facts, message).start:
+        previous_reply = facts.request_message[row - 1] if row else -1
+        if previous_reply < epoch_at(facts, message).start:
             return 0, "the context began anew" if row else None
-        first, reason = self._find_first_change(before, message)
+        first, reason = self._find_first_change(previous_reply, message)
         if (
             first is None
             and row
             and self._starts_turn(row)
             and facts.requests[row].context < facts.requests[row - 1].context
         ):
-            first, reason = self._find_first_thinking(before), "thinking of the turn before was dropped"
+            first, reason = self._find_first_thinking(previous_reply), "thinking of the turn before was dropped"
         if first is None:
             return NOTHING_CHANGED, None
         request = bisect_right(facts.request_message, first, hi=row) - 1
         return (facts.requests[request].context if request >= 0 else 0), reason
 
-    def _find_first_change(self, before: int, message: int) -> tuple[int | None, str | None]:
-        """Return the first message changed since the reply *before*, and the reason; None if there is none."""
+    def _find_first_change(self, previous_reply: int, message: int) -> tuple[int | None, str | None]:
+        """Return the first message changed since *previous_reply*, and the reason; None if there is none."""
         facts, drop = self.facts, self.drops.get(message)
-        start = bisect_right(facts.compactions, before, key=lambda compaction: compaction.message)
+        start = bisect_right(facts.compactions, previous_reply, key=lambda compaction: compaction.message)
         end = bisect_right(facts.compactions, message, key=lambda compaction: compaction.message)
         cleared_rows = [min(event.cleared_blocks) for event in facts.compactions[start:end] if event.cleared_blocks]
         if cleared_rows:
@@ -201,10 +203,10 @@ class _CacheReconstruction:
         messages = self.facts.request_message
         return any(self.facts.flags[m] & MessageFlag.TURN_START for m in range(messages[row - 1] + 1, messages[row]))
 
-    def _find_first_thinking(self, last: int) -> int:
-        """Return the first message with thinking in the turn that ended with message *last*."""
-        facts, first = self.facts, last
-        for message in range(last, -1, -1):
+    def _find_first_thinking(self, last_message: int) -> int:
+        """Return the first message with thinking in the turn that ended with *last_message*."""
+        facts, first = self.facts, last_message
+        for message in range(last_message, -1, -1):
             if any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(message)):
                 first = message
             if facts.flags[message] & MessageFlag.TURN_START:
@@ -214,14 +216,14 @@ class _CacheReconstruction:
     def _update_thinking_switch(self, row: int, has_user_content: bool) -> bool:
         """Return whether thinking was switched on or off, by the replies and the tail of the prompt."""
         facts = self.facts
-        now = any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(facts.request_message[row]))
+        has_thinking = any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(facts.request_message[row]))
         if self.has_thinking is None:
-            self.has_thinking = now
+            self.has_thinking = has_thinking
             return False
         tail = abs(facts.requests[row].fresh - facts.requests[row - 1].fresh)
-        if not has_user_content or now == self.has_thinking or tail < MIN_TAIL_CHANGE:
+        if not has_user_content or has_thinking == self.has_thinking or tail < MIN_TAIL_CHANGE:
             return False
-        self.has_thinking = now
+        self.has_thinking = has_thinking
         return True
 
     def _update_cached_beginning(self, row: int, read: int, cached_before: int, *, is_cold: bool) -> None:

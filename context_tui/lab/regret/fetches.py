@@ -95,16 +95,16 @@ class FetchLog:
         return sorted(earlier, key=lambda fetch: -fetch.row)
 
     @staticmethod
-    def _is_refetch(new: Fetch, earlier: Fetch) -> bool:
-        repeated = sum(line in earlier.lines for line in new.lines)
-        if repeated >= SAME_CALL_SHARE * len(new.lines):
+    def _is_refetch(fetch: Fetch, earlier: Fetch) -> bool:
+        repeated = sum(line in earlier.lines for line in fetch.lines)
+        if repeated >= SAME_CALL_SHARE * len(fetch.lines):
             return True
-        return new.effect.fetch_key != earlier.effect.fetch_key and repeated >= max(
-            SAME_FILE_SHARE * len(new.lines), MIN_REPEATED_LINES
+        return fetch.effect.fetch_key != earlier.effect.fetch_key and repeated >= max(
+            SAME_FILE_SHARE * len(fetch.lines), MIN_REPEATED_LINES
         )
 
-    def _was_edited_since(self, earlier: Fetch, new: Fetch) -> bool:
-        for path in new.effect.read_paths:
+    def _was_edited_since(self, earlier: Fetch, fetch: Fetch) -> bool:
+        for path in fetch.effect.read_paths:
             edits = self._edits[_get_file_name(path)]
             start = bisect_right(edits, earlier.message, key=lambda edit: edit[0])
             if any(is_same_file(path, changed_path) for _, changed_path in edits[start:]):

@@ -76,9 +76,9 @@ class VersionedBodies(dict[int, Body]):
         """Add or change the bodies of these blocks."""
         self._changes += 1
         self.update(bodies)
-        versions, since = self._versions, self._changes
+        versions, change = self._versions, self._changes
         for row, body in bodies.items():
-            versions[row] = since, body, versions.get(row)
+            versions[row] = change, body, versions.get(row)
 
     def take_snapshot(self) -> Mapping[int, Body]:
         """Return a view of the current state, which later changes do not affect."""
@@ -317,8 +317,8 @@ class History:
             positions = self._context_index.position_of if self._context_index is not None else self._positions
             for row, body in bodies.items():
                 first_changed = min(first_changed, positions.get(owner[row], first_changed))
-                before = replaced.get(row)
-                self.estimate += body.tokens - (before.tokens if before else bytes4(facts, row))
+                earlier_body = replaced.get(row)
+                self.estimate += body.tokens - (earlier_body.tokens if earlier_body else bytes4(facts, row))
             self.excess = add_amounts(self.excess, self._replace_bodies(bodies))
             self._mark_removed(self.removed_by_policy, bodies, self.end_message)
         if plan.dropped_ranges or plan.inserts:
@@ -330,16 +330,16 @@ class History:
     def _reorder_messages(self, plan: Plan, summary_tokens: int) -> int:
         """Drop and insert the messages of *plan*; return the position of the first change."""
         recording = self.recording
-        before = set(self.order)
+        earlier_messages = set(self.order)
         entries = [
-            recording.insert_message(each, summary_tokens, before) if isinstance(each, Insert) else each
-            for each in iterate_result_entries(plan)
-            if isinstance(each, Insert) or each in before
+            recording.insert_message(entry, summary_tokens, earlier_messages) if isinstance(entry, Insert) else entry
+            for entry in iterate_result_entries(plan)
+            if isinstance(entry, Insert) or entry in earlier_messages
         ]
         planned = set(plan.context.order)
         order = entries + [message for message in self.order if message not in planned]
-        removed = before.difference(order)
-        inserted = [message for message in order if message not in before]
+        removed = earlier_messages.difference(order)
+        inserted = [message for message in order if message not in earlier_messages]
         changed = add_amounts(recording.compute_amount(inserted, {}), self.excess)
         self.excess = subtract_amounts(changed, recording.compute_amount(removed, self.replaced))
         first_changed = next(

@@ -71,7 +71,7 @@ class Firing:
 def find_changed_rows(plan: Plan) -> frozenset[int]:
     """Return the rows of the blocks that a plan changes or drops."""
     facts, order = plan.context.facts, plan.context.order
-    dropped = (order[position] for each in plan.dropped_ranges for position in each)
+    dropped = (order[position] for span in plan.dropped_ranges for position in span)
     return frozenset(plan.changes) | {row for message in dropped for row in facts.blocks_of(message)}
 
 

@@ -209,7 +209,7 @@ class Walk:
     def _apply_events(self, message: int, *, silent: bool = False) -> None:
         """Apply the recorded events up to *message*; silent ones at *message* only if *silent*."""
         while self.events and self.events[0].at + (self.events[0].silent and not silent) <= message:
-            event, before = self.events.popleft(), self.history.excess
+            event, excess_before = self.events.popleft(), self.history.excess
             self.next_event_at = self._find_next_event()
             shifts = self.history.compute_event_shifts(event, [change.plan for change in self.pending_firings])
             happened = self.history.update(event)
@@ -218,7 +218,7 @@ class Walk:
                 for change in self.pending_firings:  # their context ends here without a call
                     change.before = change.after = self.history.excess
                 continue
-            shift = subtract_amounts(self.history.excess, before)
+            shift = subtract_amounts(self.history.excess, excess_before)
             shifts = shifts if happened else [shift] * len(shifts)
             for change, (earlier, later) in zip(self.pending_firings, pairwise([*shifts, shift]), strict=True):
                 change.before, change.after = add_amounts(change.before, earlier), add_amounts(change.after, later)
@@ -254,8 +254,8 @@ class Walk:
         else:
             believed = usage.context + history.tokens_before[message] - history.tokens_before[reply]
         last_reply = history.find_last_assistant()
-        since = facts.end_time[last_reply] if last_reply >= 0 else -1
-        idle = (facts.time[message] - since) / 1000 if 0 <= since <= facts.time[message] else None
+        idle_from = facts.end_time[last_reply] if last_reply >= 0 else -1
+        idle = (facts.time[message] - idle_from) / 1000 if 0 <= idle_from <= facts.time[message] else None
         return RuntimeState(
             message,
             believed,

@@ -201,9 +201,9 @@ class SweepTrack:
     def _find_unpredictable(self, segment: _Segment) -> None:
         """Fill ``is_unpredictable`` and ``lowest_sizes`` for a segment."""
         rows = slice(segment.begin, segment.end)
-        last = np.minimum(np.searchsorted(self.reported_reply, self.checkpoints[rows]), segment.end) - 1
-        self.is_unpredictable[rows] = self.has_report[last] & (
-            segment.turns_at_checkpoint[last - segment.begin] > segment.turns_at_checkpoint
+        last_checkpoint = np.minimum(np.searchsorted(self.reported_reply, self.checkpoints[rows]), segment.end) - 1
+        self.is_unpredictable[rows] = self.has_report[last_checkpoint] & (
+            segment.turns_at_checkpoint[last_checkpoint - segment.begin] > segment.turns_at_checkpoint
         )
         end = int(self.calls_before[segment.end]) if segment.end < len(self.checkpoints) else len(self.recorded_sizes)
         calls = slice(int(self.calls_before[segment.begin]), end)

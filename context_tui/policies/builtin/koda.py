@@ -180,7 +180,9 @@ class KodaMicrocompact(BasePolicy):
         if name == "gap_seconds":
             tokens_after = self.plan(context, params, replace(state, forced=True)).tokens_after
             settings = (params.model_copy(update={name: value}) for value in values)
-            return [tokens_after if state.forced or self.trigger(state, each).fires else total for each in settings]
+            return [
+                tokens_after if state.forced or self.trigger(state, setting).fires else total for setting in settings
+            ]
         if name not in ("keep_recent", "min_tokens"):
             return super().curve(context, params, state, name, values)
         if not acts:

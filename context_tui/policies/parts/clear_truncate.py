@@ -151,17 +151,17 @@ def count_truncated_bytes(cut: Truncate) -> int:
     return cut.head + cut.tail + utf8_len(cut.before) + utf8_len(cut.middle) + utf8_len(cut.after)
 
 
-def _build_truncated(name: str, cut: Truncate, rows: list[int], before: int) -> BodyChanges:
+def _build_truncated(name: str, cut: Truncate, rows: list[int], tokens: int) -> BodyChanges:
     body = Body(None, count_truncated_bytes(cut))
     change = Change("truncate", body, name, lambda content: truncate_text(cut, content))
-    return BodyChanges(rows, before - len(rows) * body.tokens, change)
+    return BodyChanges(rows, tokens - len(rows) * body.tokens, change)
 
 
 def truncate_text(cut: Truncate, content: Any) -> str:
     """Remove the middle of a result; each byte of a character that the cut splits becomes a question mark."""
     encoded = body_to_text(content).encode("utf-8", "surrogatepass")
-    first, last = encoded[: cut.head], encoded[len(encoded) - cut.tail :]
-    return f"{cut.before}{_decode_same_length(first)}{cut.middle}{_decode_same_length(last)}{cut.after}"
+    head, tail = encoded[: cut.head], encoded[len(encoded) - cut.tail :]
+    return f"{cut.before}{_decode_same_length(head)}{cut.middle}{_decode_same_length(tail)}{cut.after}"
 
 
 def _decode_same_length(data: bytes) -> str:

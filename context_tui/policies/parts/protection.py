@@ -32,10 +32,7 @@ class ProtectedEnd(NamedTuple):
 
 
 class SizeLimits(NamedTuple):
-    """Sizes at the moment of planning, in tokens: the window and whether it is known, and the limit of the trigger (the
-    window where it has none); and how the rule counts: bytes per token, extra tokens per message, whether results count
-    as JSON text in the tail, and whether they count by characters.
-    """
+    """Window and trigger limit (else the window) in tokens, and the rule's way of counting, as in ``Size``."""
 
     window: int
     trigger_limit: int
@@ -47,16 +44,19 @@ class SizeLimits(NamedTuple):
 
 
 class Keep(Part):
-    """Content to keep; of several limits each protects what it covers.
+    """Content to keep: everything that any of the limits covers.
 
-    ``turns``, ``messages``, ``tokens``, ``share`` (of the window), ``share_of_trigger`` (of the limit at which it
-    acts), ``share_of_context`` and ``share_of_messages`` are parts of the end; ``at_least`` and ``at_most`` bound the
-    tokens that a share gives. The message that crosses a limit in tokens is kept with ``crossing``.
-    ``share_of_messages`` counts from ``from_messages`` messages on; ``unknown_window`` messages stand for ``share``
-    where the window is unknown. ``results`` and ``result_tokens`` are the newest tool results, counted among all of
-    them or, with ``count = "eligible"``, among those that could be cleared; of ``every`` so many they are cleared
-    together. ``first`` are messages at the beginning. ``user_tokens`` and ``user_messages`` are what a person typed,
-    newest first, where all else goes.
+    At the end of the context: ``turns``, ``messages``, ``tokens``, or a share of the window (``share``), of the
+    trigger's limit, of the context's tokens, or of its messages. ``at_least`` and ``at_most`` bound the tokens of a
+    share; with ``crossing``, the message that crosses a limit in tokens is kept, too. ``share_of_messages`` applies to
+    contexts of at least ``from_messages`` messages. ``unknown_window`` messages replace ``share`` if the window is
+    unknown.
+
+    Among the tool results: the newest ``results`` or ``result_tokens``, of all results or, with ``count = "eligible"``,
+    of those that could be cleared. ``every`` results are cleared together.
+
+    At the start: ``first`` messages. Among the removed messages: the newest typed ones, up to ``user_tokens`` and
+    ``user_messages``.
     """
 
     prefix: ClassVar[str] = "keep"

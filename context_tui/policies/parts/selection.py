@@ -72,17 +72,17 @@ class Selection(NamedTuple):
     keep_reason: KeepReasonFinder
 
 
-def is_already_cleared(context: Context, row: int, of: BodyKind, marker: str) -> bool:
+def is_already_cleared(context: Context, row: int, body_kind: BodyKind, marker: str) -> bool:
     """Return whether a block is the marker, or has its size if the facts do not store such texts."""
     body = context.replacements.get(row)
     if body is not None:
         if body.source or body.removed:
             return True
-        if of == "inputs":
+        if body_kind == "inputs":
             return body.text == "{}"
         return body.text == marker if body.text is not None else body.size == count_marker_bytes(marker)
-    if of != "results":
-        return of == "inputs" and context.facts.text_bytes[row] <= EMPTY_INPUT_BYTES
+    if body_kind != "results":
+        return body_kind == "inputs" and context.facts.text_bytes[row] <= EMPTY_INPUT_BYTES
     if marker.startswith("[") and len(marker) <= START_LENGTH and LINE_COUNT_PLACEHOLDER not in marker:
         return context.facts.bracket_starts.get(row) == marker
     difference = context.facts.text_bytes[row] - count_marker_bytes(marker)
@@ -99,7 +99,7 @@ def select_blocks(
     context: Context,
     rule: Select,
     keep: Keep,
-    of: BodyKind,
+    body_kind: BodyKind,
     marker: str,
     limits: SizeLimits,
     marker_tokens: int = 0,
@@ -111,13 +111,13 @@ def select_blocks(
         marker_tokens: tokens of the marker that replaces a block.
         longer_than: change only those selected blocks whose text is known and has more bytes.
     """
-    blocks, end = find_blocks_of_kind(context, _BLOCK_KINDS[of]), keep.find_protected_start(context, limits)
-    candidates = _find_candidates(context, rule, of, marker, blocks)
+    blocks, end = find_blocks_of_kind(context, _BLOCK_KINDS[body_kind]), keep.find_protected_start(context, limits)
+    candidates = _find_candidates(context, rule, body_kind, marker, blocks)
     high = bisect_left(blocks.position, end)
-    low = _find_walk_stop(context, rule, of, marker, blocks, high)
+    low = _find_walk_stop(context, rule, body_kind, marker, blocks, high)
     first = max(bisect_left(blocks.position, keep.first), low) if keep.first else low
     chosen = _filter_by_age_and_pairing(context, rule, blocks, candidates, first, high)
-    tokens = _build_token_counter(context, of, blocks, by_character=limits.by_character)
+    tokens = _build_token_counter(context, body_kind, blocks, by_character=limits.by_character)
     beyond = len(chosen) if keep.result_tokens is None else _count_beyond_budget(chosen, tokens, keep.result_tokens)
     if keep.results is not None:
         if keep.count == "eligible":
@@ -130,26 +130,33 @@ def select_blocks(
         count = _count_until_freed(chosen, tokens, rule.until, marker_tokens)
         chosen, enough = chosen[:count], count < len(chosen)
     if longer_than is not None and chosen:
-        longer = _find_candidates(context, rule, of, marker, blocks, longer_than)
+        longer = _find_candidates(context, rule, body_kind, marker, blocks, longer_than)
         chosen = _filter_by_age_and_pairing(context, rule, blocks, longer, chosen[0], chosen[-1] + 1)
     older = bool(blocks.position) and blocks.position[0] < end
     truncates = longer_than is not None
-    keep_reason = KeepReasons(context, rule, keep, of, marker, limits, marker_tokens, low, enough, truncates)
-    sizes = [*map(_build_token_counter(context, of, blocks), chosen)]
+    keep_reason = KeepReasons(context, rule, keep, body_kind, marker, limits, marker_tokens, low, enough, truncates)
+    sizes = [*map(_build_token_counter(context, body_kind, blocks), chosen)]
     sum_by_rule = sum(map(tokens, chosen) if limits.by_character else sizes)
     return Selection([blocks.block[number] for number in chosen], sizes, sum_by_rule, older, keep_reason)
 
 
 def _find_candidates(
-    context: Context, rule: Select, of: BodyKind, marker: str, blocks: BlockColumns, longer_than: int | None = None
+    context: Context,
+    rule: Select,
+    body_kind: BodyKind,
+    marker: str,
+    blocks: BlockColumns,
+    longer_than: int | None = None,
 ) -> list[int]:
     """Find the numbers of the blocks that the rule could change if none were protected."""
     block = blocks.block
     unmarked = select_block_numbers(
         index_context(context),
-        ("unmarked", of, marker),
+        ("unmarked", body_kind, marker),
         blocks,
-        lambda numbers: [number for number in numbers if not is_already_cleared(context, block[number], of, marker)],
+        lambda numbers: [
+            number for number in numbers if not is_already_cleared(context, block[number], body_kind, marker)
+        ],
     )
     limits = rule.tools, rule.except_tools, rule.larger_than, rule.at_least, rule.longer_than, longer_than
     if limits == _NO_LIMITS:
@@ -157,17 +164,22 @@ def _find_candidates(
 
     def choose(numbers: range) -> list[int]:
         return _filter_by_tool_and_size(
-            context, rule, of, blocks, slice_between(unmarked, numbers.start, numbers.stop), longer_than
+            context, rule, body_kind, blocks, slice_between(unmarked, numbers.start, numbers.stop), longer_than
         )
 
-    return select_block_numbers(index_context(context), ("fitting", of, marker, *limits), blocks, choose)
+    return select_block_numbers(index_context(context), ("fitting", body_kind, marker, *limits), blocks, choose)
 
 
 _NO_LIMITS = ((), (), None, None, None, None)
 
 
 def _filter_by_tool_and_size(
-    context: Context, rule: Select, of: BodyKind, blocks: BlockColumns, chosen: list[int], longer_than: int | None
+    context: Context,
+    rule: Select,
+    body_kind: BodyKind,
+    blocks: BlockColumns,
+    chosen: list[int],
+    longer_than: int | None,
 ) -> list[int]:
     facts, replaced, block = context.facts, context.replacements, blocks.block
     if rule.tools:
@@ -178,7 +190,7 @@ def _filter_by_tool_and_size(
         chosen = [number for number in chosen if facts.tool[block[number]] not in never]
     if rule.larger_than is not None or rule.at_least is not None:
         least = max(rule.at_least or 0, -1 if rule.larger_than is None else rule.larger_than + 1)
-        tokens = _build_token_counter(context, of, blocks)
+        tokens = _build_token_counter(context, body_kind, blocks)
         chosen = [number for number in chosen if tokens(number) >= least]
     if rule.longer_than is not None or longer_than is not None:
         max_bytes, text = max(rule.longer_than or 0, longer_than or 0), facts.text_bytes
@@ -208,13 +220,13 @@ def _filter_by_age_and_pairing(
 
 
 def _build_token_counter(
-    context: Context, of: BodyKind, blocks: BlockColumns, *, by_character: bool = False
+    context: Context, body_kind: BodyKind, blocks: BlockColumns, *, by_character: bool = False
 ) -> Callable[[int], int]:
     """Return a function that returns the tokens of a block in the context, by its number."""
-    if of == "results" and by_character:
+    if body_kind == "results" and by_character:
         facts = context.facts
         return lambda number: count_result_by_characters(facts, blocks.block[number])
-    if of == "results":
+    if body_kind == "results":
         return index_context(context).results.tokens.__getitem__
     return lambda number: count_block_tokens(context, blocks.block[number])
 
@@ -258,18 +270,17 @@ class KeepReasons:
         return frozenset(selection.rows)
 
     def __call__(self, position: int, block: int | None) -> KeepReason:
-        context, rule, keep, of = self.context, self.rule, self.keep, self.of
+        context, rule, keep, body_kind = self.context, self.rule, self.keep, self.of
         for end in self._protected_ends:
             if position >= end.start:
                 return KeepReason(end.code, end.explanation)
         if position < (keep.first or 0):
             return KeepReason(VerdictCode.PROTECTED, f"within the first {keep.first or 0:,} messages")
-        if block is None or context.facts.kind[block] != _BLOCK_KINDS[of]:
-            return KeepReason(
-                VerdictCode.NOT_A_RESULT,
-                f"only {BODY_KIND_LABELS[of]} {'is' if of == 'thinking' else 'are'} {BODY_ACTION_LABELS[of]}",
-            )
-        if is_already_cleared(context, block, of, self.marker):
+        if block is None or context.facts.kind[block] != _BLOCK_KINDS[body_kind]:
+            verb = "is" if body_kind == "thinking" else "are"
+            explanation = f"only {BODY_KIND_LABELS[body_kind]} {verb} {BODY_ACTION_LABELS[body_kind]}"
+            return KeepReason(VerdictCode.NOT_A_RESULT, explanation)
+        if is_already_cleared(context, block, body_kind, self.marker):
             return KeepReason(VerdictCode.ALREADY_CLEARED, "already cleared")
         if block in self._unreached_rows:
             return KeepReason(VerdictCode.KEPT, f"before {' or '.join(_STOP_LABELS[stop] for stop in rule.stop_at)}")
@@ -313,7 +324,9 @@ def _explain_age_or_pairing(context: Context, rule: Select, block: int) -> KeepR
     return None
 
 
-def _find_walk_stop(context: Context, rule: Select, of: BodyKind, marker: str, blocks: BlockColumns, high: int) -> int:
+def _find_walk_stop(
+    context: Context, rule: Select, body_kind: BodyKind, marker: str, blocks: BlockColumns, high: int
+) -> int:
     """Return the number of the first block after which nothing stops the walk back from *high*."""
     low = 0
     if "summary" in rule.stop_at and (summaries := index_context(context).summaries):
@@ -322,12 +335,14 @@ def _find_walk_stop(context: Context, rule: Select, of: BodyKind, marker: str, b
         block = blocks.block
         cleared = select_block_numbers(
             index_context(context),
-            ("marked", of, marker),
+            ("marked", body_kind, marker),
             blocks,
-            lambda numbers: [number for number in numbers if is_already_cleared(context, block[number], of, marker)],
+            lambda numbers: [
+                number for number in numbers if is_already_cleared(context, block[number], body_kind, marker)
+            ],
         )
-        before = bisect_left(cleared, high)
-        low = max(low, cleared[before - 1] + 1) if before else low
+        cleared_count = bisect_left(cleared, high)
+        low = max(low, cleared[cleared_count - 1] + 1) if cleared_count else low
     return low
 
 

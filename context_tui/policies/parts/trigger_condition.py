@@ -15,17 +15,20 @@ from context_tui.session.blocks import BYTES_PER_TOKEN
 
 
 class Size(Part):
-    """Size that a runtime believes its context to have.
+    """Rule by which a runtime computes the size of its context (the believed size).
 
-    ``recorded+new`` adds an estimate of what came after the last request to what that recorded, and is an estimate of
-    everything where nothing is recorded or something was rewritten since; ``recorded`` is the last request alone (an
-    estimate where the file has none); ``uncached`` are its input tokens as the provider reports them, at some without
-    cached ones; ``estimate`` is an estimate of everything. With ``output`` the last reply counts by its recorded tokens
-    (an estimate where the file has a placeholder), else not at all in ``recorded`` and by an estimate in
-    ``recorded+new``, which with ``reasoning`` counts the hidden reasoning of ended turns once more, by what its runtime
-    takes it to be. An estimate takes ``bytes_per_token`` for one token, and ``per_message`` tokens more for each
-    message where everything is estimated, and in the tail that is kept; with ``as_json``, results count in that tail as
-    JSON text. With ``by_character``, the results to clear and to keep count by characters / 4, an image as 2,000.
+    Attributes:
+        count: ``recorded+new`` is the last recorded size plus an estimate of the messages since, or an estimate of the
+            context if there is no recorded size or the context was rewritten. ``recorded`` is the last recorded size,
+            else an estimate. ``uncached`` are the input tokens that the provider reports, for some providers without
+            cached tokens. ``estimate`` is an estimate of the context.
+        output: whether the last reply counts by its recorded tokens (estimated if these are a placeholder). Otherwise
+            ``recorded+new`` estimates it, and ``recorded`` does not count it.
+        reasoning: whether ``recorded+new`` adds the hidden reasoning of finished turns as the runtime counts it.
+        bytes_per_token, per_message: bytes of a token, and further tokens of a message, in estimates of the context and
+            of its kept end.
+        as_json: whether results in the kept end count as JSON text.
+        by_character: whether results to clear or keep count by characters / 4, and images as 2,000 tokens.
     """
 
     count: Literal["recorded+new", "recorded", "uncached", "estimate"] = "recorded+new"
@@ -76,13 +79,16 @@ _ALWAYS_FIRES = Trigger(True, "it runs each time", source="the rule")
 
 
 class TriggerCondition(Part):
-    """A condition: one of the limits, or ``any`` or ``all`` of several conditions.
+    """Condition on which a rule fires: one limit, or ``any`` or ``all`` of several conditions.
 
-    ``share`` is of the context window (with ``whole_window`` of the model's, where a recording tells only the part of
-    it that its agent uses), ``reserve`` what is left free of it (or of the share); ``at_least`` and
-    ``at_most`` bound the limit that they give. ``unknown_window`` is the window where none is known, ``min_window`` the
-    smallest one in which the condition can hold. It holds at the limit, or with ``above`` only beyond it. With
-    ``whole_percent`` the share has to be reached in whole percent.
+    Attributes:
+        share, reserve: the limit as a share of the context window, and the tokens left free of the share or the window.
+        at_least, at_most: bounds of that limit.
+        above: whether the condition holds only above the limit, not at it.
+        unknown_window: window to assume if it is unknown.
+        min_window: minimum window for the condition to hold.
+        whole_percent: whether the used share of the window is rounded down to whole percent.
+        whole_window: whether the window is the model's, even if the agent uses only a part of it.
     """
 
     prefix: ClassVar[str] = "trigger"

@@ -49,6 +49,7 @@ from context_tui.summarizer.plan_summary import (
 )
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens import estimate
+from context_tui.tokens.measures import build_calibrated_table
 
 
 @dataclass(frozen=True)
@@ -105,24 +106,27 @@ def run(arguments: Sequence[str]) -> int:
         check_output_path(session, options.out, options.force)
         offer_leftover_removal(options.out.parent)
     plan = plan_from_options(session, options)
+    table = build_calibrated_table(session.facts)
     if not plan.has_changes:
         print_notice(f"{plan.reason}; nothing was written")
         if options.json:
-            write_json(build_report(session, plan, plan.tokens_after, None, None))
+            request = compute_next_request(plan, token_table=table)
+            write_json(build_report(session, plan, request, plan.tokens_after, None, None))
         return ExitCode.DONE
     summary = _write_summary(plan, options) if plan.needs_summary else None
-    compacted = apply(session, plan, summary.text if summary else None)
+    text = summary.text if summary else None
+    compacted, request = apply(session, plan, text, table), compute_next_request(plan, text, table)
     tokens_after = estimate(compacted) or 0  # before OUT exists: everything that can fail comes first
     if options.dry_run:
         result = try_export(compacted, format_name)
-        report = build_report(session, plan, tokens_after, summary, result) | {"out": None, "resume": None}
+        report = build_report(session, plan, request, tokens_after, summary, result) | {"out": None, "resume": None}
     else:
         result = export(compacted, options.out, format_name, force=options.force)
-        report = build_report(session, plan, tokens_after, summary, result)
+        report = build_report(session, plan, request, tokens_after, summary, result)
     if options.json:
         write_json(report)
     else:
-        print_report(report, result, compute_next_request(plan, summary.text if summary else None))
+        print_report(report, result, request)
     return ExitCode.DONE
 
 
@@ -133,11 +137,12 @@ def _apply_in_place(session: Session, options: argparse.Namespace) -> int:
     result = apply_in_place(session, plan) if plan.has_changes else None
     if result is None:
         print_notice(f"{plan.reason}; nothing was changed")
-    report = build_report(session, plan, plan.tokens_after, None, result)
+    request = compute_next_request(plan, token_table=build_calibrated_table(session.facts))
+    report = build_report(session, plan, request, plan.tokens_after, None, result)
     if options.json:
         write_json(report)
     elif result is not None:
-        print_report(report, result, compute_next_request(plan))
+        print_report(report, result, request)
     return ExitCode.DONE
 
 
@@ -169,12 +174,18 @@ def _save_draft(text: str) -> str:
 
 
 def build_report(
-    session: Session, plan: Plan, tokens_after: int, summary: WrittenSummary | None, result: ExportResult | None
+    session: Session,
+    plan: Plan,
+    request: NextRequest,
+    tokens_after: int,
+    summary: WrittenSummary | None,
+    result: ExportResult | None,
 ) -> dict[str, Any]:
     """Build the report as JSON-ready data (schema ``context-tui.apply/1``).
 
     Args:
-        tokens_after: estimated tokens after the plan.
+        request: the next request with the plan.
+        tokens_after: estimated tokens after the plan (``bytes/4``).
         result: the export; None if the plan changes nothing.
     """
     check = result.check if result else check_message_pairs(session.messages_in(plan.context))
@@ -192,7 +203,7 @@ def build_report(
             "summary": tokens_after - plan.tokens_after if summary else None,
             "estimator": "bytes/4",
         },
-        "next_request": build_request_report(compute_next_request(plan, summary.text if summary else None)),
+        **build_request_report(request),
         "summary": asdict(summary) if summary else None,
         "check": {
             "inherited": [pick_fields(each, _ORPHAN_FIELDS) for each in check.inherited],

@@ -26,7 +26,6 @@ from context_tui.cli.output import (
     write_json,
 )
 from context_tui.cli.prompt_report import build_prompt_report, print_prompt_report
-from context_tui.compaction.next_request import NextRequest, SizeSource, compute_current_size
 from context_tui.compaction.recorded_compactions import (
     RecordedCompaction,
     count_tokens_by_category,
@@ -46,10 +45,11 @@ from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import make_visible
-from context_tui.tokens.accounting import compute_believed_size, compute_not_in_file, estimate_prompt, find_last_usage
+from context_tui.tokens.accounting import compute_believed_size, estimate_prompt, find_last_usage
 from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tokens.calibration import Calibration, ErrorStats
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.context_size import SizeSource, measure_context
 from context_tui.tokens.estimate_check import EstimateCheck, check_estimate, suggest_sizes
 from context_tui.tokens.estimators import bytes4, count_message_tokens
 from context_tui.tokens.exact import measure_exactly
@@ -66,8 +66,8 @@ def run(arguments: Sequence[str]) -> int:
     add("--json", action="store_true", help="print one JSON document")
     add("--messages", action="store_true", help="add a timeline of all messages")
     measure_type = build_choice_type("token measure", list(TokenMeasure))
-    measures = "own (bytes / 4, as the policies do), calibrated (fitted to recorded sizes) or exact (a tokenizer)"
-    default = TokenMeasure.OWN
+    measures = "calibrated (fitted to recorded sizes), exact (a tokenizer) or own (bytes / 4, as the policies do)"
+    default = TokenMeasure.CALIBRATED
     add("--ruler", type=measure_type, default=default, metavar="RULER", help=f"token measure: {measures}")
     sides = "the context before and after each recorded compaction, and the lost content that was needed later"
     add("--compactions", action="store_true", help=f"add {sides}")
@@ -111,7 +111,8 @@ def _follow_session(options: argparse.Namespace) -> int:
 
 def format_status_line(session: Session, at: int | None = None) -> str:
     """Format a followed session as one line: messages, context, window, problems."""
-    size, window = compute_current_size(session.context_at(at)), session.window_at(len(session) if at is None else at)
+    size = measure_context(session.context_at(at), build_calibrated_table(session.facts)).parts
+    window = session.window_at(len(session) if at is None else at)
     share = f" of {window.tokens:,} ({size.tokens / window.tokens:.0%})" if window.tokens else ""
     problems = f"   {format_count(len(session.facts.problems), 'problem')}" if session.facts.problems else ""
     source = "estimated" if size.recorded is None else "recorded and estimated"
@@ -140,7 +141,7 @@ def build_report(
     at: int | None = None,
     *,
     timeline: bool = False,
-    measure: TokenMeasure = TokenMeasure.OWN,
+    measure: TokenMeasure = TokenMeasure.CALIBRATED,
     compactions: bool = False,
 ) -> dict[str, Any]:
     """Build the report as JSON-ready data (schema ``context-tui.inspect/1``), with sizes by a token measure.
@@ -158,12 +159,11 @@ def build_report(
         sizes = calibrated if measure is TokenMeasure.CALIBRATED else measure_exactly(session)
     name = sizes.name if sizes else "bytes/4"
     window, kinds = session.window_at(context.at), Counter(facts.record_kind)
-    hidden = compute_not_in_file(context) if sizes is None else sizes.not_in_file_at(context)
-    if facts.holds_requests:
-        hidden = hidden or 0
+    account = measure_context(context, sizes)
+    hidden = account.not_in_file
     usage = find_last_usage(context)
     parts, shares = compute_breakdown(context, hidden, table=sizes), suggest_sizes(session, context)
-    fit, request = check_estimate(session, context), NextRequest(compute_current_size(context, sizes))
+    fit = check_estimate(session, context)
     recorded_compactions = find_recorded_compactions(session)
     uses = build_use_index(session) if compactions and recorded_compactions else None
     in_context = index_context(context).total + estimate_prompt(facts, context.at)
@@ -204,8 +204,8 @@ def build_report(
             "estimated_tokens": in_context,
             "recorded_tokens": usage.context if usage else None,
             "believed_tokens": compute_believed_size(context).tokens,
-            "next_request_tokens": request.tokens_before,
-            "next_request_source": request.source_before,
+            "next_request_tokens": account.tokens,
+            "next_request_source": account.origin,
             "not_in_file_tokens": hidden,
             "estimator": name,
         },

@@ -17,7 +17,7 @@ from context_tui.cli.options import (
     resolve_policy_name,
 )
 from context_tui.cli.output import pick_fields, print_line, print_notice, print_table, write_json
-from context_tui.compaction.next_request import NextRequest, SizeSource, compute_next_request
+from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
 from context_tui.policies.parameter_space import build_params
@@ -26,6 +26,8 @@ from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import find_policy
 from context_tui.policies.trigger_points import find_first_firing
 from context_tui.session.session import Session
+from context_tui.tokens.context_size import SizeSource
+from context_tui.tokens.measures import build_calibrated_table
 
 MAX_EDITS_SHOWN = 40
 
@@ -56,10 +58,11 @@ def run(arguments: Sequence[str]) -> int:
         options.ignore_trigger = True
     session = open_named_session(options.session, options.window)
     plan = plan_from_options(session, options)
+    request = compute_next_request(plan, token_table=build_calibrated_table(session.facts))
     if options.json:
-        write_json(build_report(plan))
+        write_json(build_report(plan, request))
     else:
-        print_report(session, plan)
+        print_report(session, plan, request)
     if not plan.has_changes:
         print_notice(plan.reason)
     return ExitCode.DONE
@@ -79,8 +82,8 @@ def plan_from_options(session: Session, options: argparse.Namespace) -> Plan:
     )
 
 
-def build_report(plan: Plan) -> dict[str, Any]:
-    """Build the plan as JSON-ready data (schema ``context-tui.plan/1``)."""
+def build_report(plan: Plan, request: NextRequest) -> dict[str, Any]:
+    """Build the plan and the next request with it as JSON-ready data (schema ``context-tui.plan/1``)."""
     return {
         "schema": "context-tui.plan/1",
         "policy": plan.policy,
@@ -90,7 +93,7 @@ def build_report(plan: Plan) -> dict[str, Any]:
         "changed": plan.has_changes,
         "reason": plan.reason or None,
         "tokens": {"before": plan.tokens_before, "after": plan.tokens_after, "summary": None, "estimator": "bytes/4"},
-        "next_request": build_request_report(compute_next_request(plan)),
+        **build_request_report(request),
         "report": dict(plan.report) if plan.report is not None else None,
         "boundary": plan.boundary,
         "inserts": [
@@ -111,35 +114,40 @@ def build_report(plan: Plan) -> dict[str, Any]:
 
 
 def build_request_report(request: NextRequest) -> dict[str, Any]:
-    """Build the next request as JSON-ready data, in tokens; all except ``recorded`` are estimates."""
+    """Build the next request as JSON-ready data, in tokens: its size with ranges, and how it is made up."""
     return {
-        "recorded": request.current_size.recorded,
-        "appended": request.current_size.estimated,
-        "before": request.tokens_before,
-        "before_source": request.source_before,
-        "goes": request.removed_tokens,
-        "estimator": request.estimator,
-        "comes": request.inserted_tokens,
-        "summary_unknown": request.summary_pending,
-        "after": request.tokens_after,
-        "share": round(request.saved_share, 4),
+        "next_size": {"before": request.account.size._asdict(), "after": request.after._asdict()},
+        "next_request": {
+            "recorded": request.account.recorded,
+            "appended": request.account.appended,
+            "before": request.tokens_before,
+            "before_source": request.account.origin,
+            "goes": request.removed_tokens,
+            "estimator": request.account.measure,
+            "comes": request.inserted_tokens,
+            "summary_unknown": request.summary_pending,
+            "after": request.tokens_after,
+            "share": round(request.saved_share, 4),
+        },
     }
 
 
 def format_request(request: NextRequest) -> str:
     """Format the next request, without and with the plan, and its components."""
-    size = request.current_size
-    sign = "" if request.source_before is SizeSource.RECORDED else "~"
+    sign = "" if request.account.origin is SizeSource.RECORDED else "~"
     change, added_tokens = f"{_format_percent(request.saved_share)} less", request.tokens_after - request.tokens_before
     if added_tokens > 0 and request.tokens_before:
         change = f"{_format_percent(added_tokens / request.tokens_before)} more"
     sizes = f"{sign}{request.tokens_before:,} -> ~{request.tokens_after:,} tokens, {change}"
-    parts = "" if size.recorded is None else f"{size.recorded:,} recorded + "
-    since = "" if size.recorded is None else " since"
-    parts += f"~{size.estimated:,} estimated{since} - ~{request.removed_tokens:,} removed ({request.estimator})"
+    if request.account.recorded is None:
+        parts = f"~{request.tokens_before:,} {request.account.measure}"
+    else:
+        parts = f"{request.account.recorded:,} recorded"
+        parts += f" + ~{request.account.appended:,} appended since" if request.account.appended > 0 else ""
+        parts += f" - ~{-request.account.appended:,} cleared since" if request.account.appended < 0 else ""
+    parts += f" - ~{request.removed_tokens:,} removed"
     parts += f" + ~{request.inserted_tokens:,} inserted" if request.inserted_tokens else ""
-    if request.tokens_before - request.removed_tokens + request.inserted_tokens < request.tokens_after:
-        parts += f"; at least the system prompt and tools, ~{request.minimum_tokens:,}"
+    parts += f"; {request.account.measure}, {request.after.low:,} to {request.after.high:,}"
     return f"{sizes}{', plus a summary' if request.summary_pending else ''} ({parts})"
 
 
@@ -153,7 +161,7 @@ def _find_message_number(plan: Plan, position: int) -> int:
     return plan.context.order[position] if position < len(plan.context) else plan.context.at
 
 
-def print_report(session: Session, plan: Plan) -> None:
+def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
     """Print the plan as text."""
     before, after = plan.tokens_before, plan.tokens_after
     point = "at the end" if plan.context.at == len(session) else f"before message {plan.context.at:,}"
@@ -170,7 +178,7 @@ def print_report(session: Session, plan: Plan) -> None:
         return
     waiting_policies = [step.policy for step in plan.steps or (plan,) if not step.trigger.fires]
     forced = ", if forced" if waiting_policies and not plan.trigger.by_hand else ""
-    print_line(f"next request{forced}: {format_request(compute_next_request(plan))}")
+    print_line(f"next request{forced}: {format_request(request)}")
     if plan.trigger.fires and waiting_policies:
         print_line(f"here {', '.join(waiting_policies)} would not fire; --firing-only leaves out those policies")
     share = f", {_format_percent((before - after) / before)} less" if before else ""

@@ -13,17 +13,19 @@ from context_tui.errors import PlanError
 from context_tui.session.facts import Facts, is_turn_start, prompt_at
 from context_tui.session.memory import DerivedContent, Origin, find_origin
 from context_tui.session.session import Message, Session
+from context_tui.session.token_factors import PRIOR, SizeBasis
 from context_tui.session.values import MessageFlag, RecordKind, Role
 from context_tui.session.window import model_at
-from context_tui.tokens.accounting import compute_not_in_file, compute_prompt_not_in_file, estimate_prompt
-from context_tui.tokens.context_index import index_context
+from context_tui.tokens.context_size import find_replies, measure_context
+from context_tui.tokens.measures import TokenTable, build_calibrated_table
 
 
-def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
+def apply(session: Session, plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> Session:
     """Return a new session with the history after *plan*; a plan without changes returns the same session.
 
     Args:
         summary: the text of the summary if the plan needs one, without prefix or suffix.
+        token_table: the token measure of the session's size (default: calibrated).
 
     Raises:
         PlanError: the plan is for another session, or it summarises and the summary is missing or blank.
@@ -46,12 +48,13 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
                 entry, build_new_texts(session.content, context, plan.changes, entry) if has_changes else None
             )
     copy = builder.build_session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy, context.at)
-    request = compute_next_request(plan, summary)
-    if request.current_size.recorded is not None or compute_not_in_file(context) is not None:
-        not_in_file = request.tokens_after - index_context(copy.context_at()).total - estimate_prompt(copy.facts)
-        copy.facts.not_in_file = not_in_file
-        prompt = compute_prompt_not_in_file(context)
-        copy.facts.prompt_not_in_file = None if prompt is None else max(min(not_in_file, prompt), 0)
+    table = token_table or build_calibrated_table(session.facts)
+    account = measure_context(context, table)
+    if account.has_prompt:
+        calibration, basis = table.calibration_at(context), session.facts.size_basis
+        factors = calibration.factors if calibration else basis.factors if basis else PRIOR
+        size = compute_next_request(plan, summary, table).tokens_after
+        copy.facts.size_basis = SizeBasis(size, account.fixed, frozenset(builder.replies), factors)
     return copy
 
 
@@ -73,6 +76,8 @@ class SessionBuilder:
     def __init__(self, session: Session) -> None:
         self._session, self._facts = session, Facts()
         self._entries: list[Origin | Message] = []
+        self._source_replies = find_replies(session.facts)
+        self.replies: set[int] = set()  # the copies of replies to recorded requests
 
     def copy_message(self, message: int, bodies: Mapping[int, str | None] | None = None) -> None:
         """Copy a message; *bodies* are new texts by block ordinal, None to remove the block."""
@@ -85,6 +90,8 @@ class SessionBuilder:
         if len(remaining) < len(rows) and not any(is_turn_start(source, row) for row, _ in remaining):
             flags &= ~MessageFlag.TURN_START
         index = self._facts.add_message(Role(source.role[message]), flags, source.time[message])
+        if message in self._source_replies:
+            self.replies.add(index)
         for row, ordinal in remaining:
             body = bodies.get(ordinal)
             if body is not None:

@@ -1,128 +1,100 @@
 """Size of the next request, without a plan and with it: recorded - removed + inserted.
 
-Removed and inserted tokens are estimates, by the estimator of the policy that made the plan. The size of a summary that
-is not written yet is unknown and not included.
+The part that was recorded stays recorded; all else is measured. A summary that has yet to be written is unknown, and
+comes on top of the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from context_tui.compaction.changes import UniformChanges, collect_bodies
 from context_tui.compaction.plan import Plan
-from context_tui.session.context import Context
 from context_tui.session.values import Kind
-from context_tui.tokens.accounting import (
-    BelievedSize,
-    compute_believed_size,
-    compute_not_in_file,
-    estimate_prompt,
-    find_last_request,
-)
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.context_size import (
+    ContextAccount,
+    ContextSize,
+    count_requests_before,
+    find_standing_tokens,
+    measure_context,
+)
 from context_tui.tokens.estimators import estimate_text
 from context_tui.tokens.measures import TokenTable
 
 
-class SizeSource(StrEnum):
-    """Origin of a size: recorded, estimated, or the sum of both."""
-
-    RECORDED = "recorded"
-    PARTLY = "recorded + estimate"
-    ESTIMATED = "estimate"
-
-
 @dataclass(frozen=True)
 class NextRequest:
-    """Sizes of the next request in tokens, without and with a plan.
+    """Sizes of the next request, without and with a plan.
 
     Attributes:
-        current_size: size without the plan.
-        removed_tokens: estimate of the content that the plan removes, less its replacements.
-        inserted_tokens: estimate of the inserted messages, including a summary that is already written.
-        summary_pending: whether a summary is not written yet; its size is then unknown.
-        estimator: name of the estimator or token measure.
-        minimum_tokens: estimate of the system prompt and tools, which no plan can remove.
+        account: the context without the plan.
+        after: the request with the plan, without the summary while that is unknown.
+        inserted_tokens: measured tokens that the plan inserts, including a written summary.
+        summary_pending: whether the summary is not written yet, so that its size is unknown.
     """
 
-    current_size: BelievedSize
-    removed_tokens: int = 0
+    account: ContextAccount
+    after: ContextSize
     inserted_tokens: int = 0
     summary_pending: bool = False
-    estimator: str = "bytes/4"
-    minimum_tokens: int = 0
 
     @property
     def tokens_before(self) -> int:
-        """Size without the plan."""
-        return self.current_size.tokens
-
-    @property
-    def source_before(self) -> SizeSource:
-        """Source of the size without the plan."""
-        if self.current_size.recorded is None:
-            return SizeSource.ESTIMATED
-        return SizeSource.PARTLY if self.current_size.estimated else SizeSource.RECORDED
+        """The request without the plan."""
+        return self.account.tokens
 
     @property
     def tokens_after(self) -> int:
-        """Estimated size with the plan, without a summary that is not written yet."""
-        minimum = max(min(self.minimum_tokens, self.tokens_before), 0)
-        return max(self.tokens_before - self.removed_tokens, minimum) + self.inserted_tokens
+        """The request with the plan."""
+        return self.after.tokens
+
+    @property
+    def removed_tokens(self) -> int:
+        """Tokens that the plan removes, less what replaces them."""
+        return self.tokens_before + self.inserted_tokens - self.tokens_after
 
     @property
     def saved_share(self) -> float:
-        """Share of the request that the plan saves, 0 to 1; 0 if the request would grow."""
+        """Share of the request that would be removed, 0 to 1; 0 too where it would grow."""
         return max(self.tokens_before - self.tokens_after, 0) / self.tokens_before if self.tokens_before else 0.0
 
 
-def compute_current_size(context: Context, token_table: TokenTable | None = None) -> BelievedSize:
-    """Compute the size of the next request without a plan: the last recorded size plus the appended messages.
-
-    Without a recorded request in this context, it is an estimate of the context, of the system prompt and tools in the
-    file, and of the content of the session's first request that is not in the file.
+def compute_next_request(plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> NextRequest:
+    """Return the next request of the session with *plan* applied.
 
     Args:
+        summary: its text, for a plan that summarises, if it is written already.
         token_table: the token measure (default: ``bytes/4``).
     """
-    if token_table is None:
-        size = compute_believed_size(context)
-        if size.recorded is not None:
-            return size
-        return BelievedSize(None, size.estimated + estimate_prompt(context.facts) + (compute_not_in_file(context) or 0))
-    sums, request = token_table.prefix_sums_in(context), find_last_request(context)
-    reply = index_context(context).position_of.get(context.facts.request_message[request]) if request >= 0 else None
-    if reply is None:
-        prompt = token_table.system + token_table.tools
-        return BelievedSize(None, sums[-1] + prompt + (token_table.not_in_file_at(context) or 0))
-    return BelievedSize(context.facts.requests[request].context, sums[-1] - sums[reply])
-
-
-def compute_next_request(plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> NextRequest:
-    """Compute the size of the next request with *plan* applied.
-
-    Args:
-        summary: the text of the summary, if it is written already.
-        token_table: the token measure (default: the policy's own estimator).
-    """
-    context, current = plan.context, compute_current_size(plan.context, token_table)
-    if token_table is None:
-        count: Callable[[str], int] = estimate_text
-        estimator, removed = plan.estimator, plan.tokens_removed
-        prompt, not_in_file = estimate_prompt(context.facts), compute_not_in_file(context)
-    else:
-        estimator, count, removed = token_table.name, token_table.count_text, _count_removed_tokens(plan, token_table)
-        prompt, not_in_file = token_table.system + token_table.tools, token_table.not_in_file_at(context)
+    account = measure_context(plan.context, token_table)
     inserts = [insert for insert in plan.inserts if summary is not None or not insert.holds_summary]
+    count = token_table.count_text if token_table else estimate_text
     inserted = sum(count(insert.format_text(summary or "")) for insert in inserts)
-    minimum = prompt + max(not_in_file or 0, 0)  # both estimates may be too large together
-    minimum = minimum if minimum <= current.tokens else prompt
-    return NextRequest(current, removed, inserted, plan.needs_summary and summary is None, estimator, minimum)
+    requests = count_requests_before(plan.context)
+    removed_requests = sum(requests[positions.stop] - requests[positions.start] for positions in plan.dropped_ranges)
+    rest = account.resize(_count_removed_tokens(plan, token_table), removed_requests)
+    after = ContextSize(rest.tokens + inserted, rest.low + inserted, rest.high + inserted, rest.source)
+    pending = plan.needs_summary and summary is None
+    return NextRequest(account, after, inserted, pending)
 
 
-def _count_removed_tokens(plan: Plan, table: TokenTable) -> int:
+def _count_removed_tokens(plan: Plan, table: TokenTable | None) -> int:
+    """Count the measured tokens that *plan* removes, less replacements and without what an agent inserts anew."""
+    if table is None:
+        removed = plan.tokens_before - plan.tokens_after + plan.tokens_inserted
+    else:
+        removed = _measure_removed_tokens(plan, table)
+    if not plan.dropped_ranges:
+        return removed
+    positions = index_context(plan.context).position_of
+    standing = find_standing_tokens(plan.context, table)
+    return removed - sum(
+        tokens for message, tokens in standing.items() if message in positions and plan.find_action(positions[message])
+    )
+
+
+def _measure_removed_tokens(plan: Plan, table: TokenTable) -> int:
     context, sums, changes = plan.context, table.prefix_sums_in(plan.context), plan.changes
     if isinstance(changes, UniformChanges) and changes and table.uniform:
         rows, kind = changes.rows, context.facts.kind

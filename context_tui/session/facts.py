@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,9 @@ from context_tui.session.jsontext import compact_json, loads, utf8_len
 from context_tui.session.markers import is_summary_start
 from context_tui.session.values import NO_MESSAGES, BlockFlag, Explanation, Kind, MessageFlag, Role, Spans
 from context_tui.text.sanitize import truncate_name
+
+if TYPE_CHECKING:
+    from context_tui.session.token_factors import SizeBasis
 
 # Bound once, because access to an enum member is slow.
 _TEXT, _THINKING, _TOOL_USE, _TOOL_RESULT = (
@@ -298,9 +301,7 @@ class Facts:
         self.has_side_requests = False  # whether requests of other conversations may stand among those of this one
         self.holds_requests = False  # whether the file contains whole requests
         self.system_records = 0  # number of records among the messages that hold the system prompt
-        # Copies only: tokens of the next request that are not in the file; negative if the estimate is larger.
-        self.not_in_file: int | None = None
-        self.prompt_not_in_file: int | None = None  # the part that the recording's first request had
+        self.size_basis: SizeBasis | None = None  # copies only
         self.input_includes_cache = False  # whether the provider reports cached tokens as input tokens
 
         self._append_record, self._append_message = make_record_appender(self), make_message_appender(self)

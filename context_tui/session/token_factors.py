@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from statistics import fmean, median
+from typing import NamedTuple
 
 from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.facts import Facts, epoch_at, find_last_rewrite
@@ -69,6 +70,22 @@ class Factors:
             text = facts.text_bytes[row]
             return text // BYTES_PER_TOKEN * self.thinking + (size - text) // BYTES_PER_TOKEN * self.signature
         return size // BYTES_PER_TOKEN * self.get_factor(kind)
+
+
+class SizeBasis(NamedTuple):
+    """Size of a copy, by the recording that it was made from.
+
+    Attributes:
+        tokens: size of the next request with all its messages.
+        fixed: tokens of these that no policy removes: system prompt, tools, inserted instructions.
+        replies: its messages that recorded requests brought.
+        factors: those of the recording's model.
+    """
+
+    tokens: int
+    fixed: int
+    replies: frozenset[int]
+    factors: Factors
 
 
 _FACTOR_NAMES: dict[int, str] = {Kind.THINKING: "thinking", Kind.TOOL_USE: "call", Kind.TOOL_RESULT: "result"}

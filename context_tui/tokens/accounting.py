@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import Any, NamedTuple
 
 from context_tui.session.blocks import bytes_to_tokens
-from context_tui.session.context import Context, context_at, memoize
+from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Usage, prompt_row_at
 from context_tui.session.memory import build_facts
 from context_tui.session.values import BlockFlag, MessageFlag, Role
@@ -71,42 +71,6 @@ def find_standing_blocks(facts: Facts) -> list[int]:
         if len(injected) < len(rows):
             break
     return blocks
-
-
-@memoize
-def compute_not_in_file(context: Context) -> int | None:
-    """Return the tokens of the session's first request that are not in the file: recorded − estimated.
-
-    None if the difference is not positive, if the file holds whole requests, or if no request precedes the context's
-    point. A copy has no recorded requests. It keeps the difference at the last request of its original, which may be
-    negative.
-    """
-    facts = context.facts
-    if facts.not_in_file is not None:
-        return facts.not_in_file
-    if facts.holds_requests or not facts.requests or facts.request_message[0] >= context.at:
-        return None
-    first = context_at(facts, facts.request_message[0])
-    hidden = facts.requests[0].context - index_context(first).total - estimate_prompt(facts, first.at)
-    return hidden if hidden > 0 else None
-
-
-@memoize
-def compute_prompt_not_in_file(context: Context) -> int | None:
-    """Return the tokens of the system prompt and tools that are not in the file.
-
-    None if several replies precede the first recorded request, because the difference then includes the error of the
-    estimate for those replies.
-    """
-    facts = context.facts
-    if facts.not_in_file is not None:
-        return facts.prompt_not_in_file
-    hidden = compute_not_in_file(context)
-    if hidden is None:
-        return None
-    order, synthetic = context_at(facts, facts.request_message[0]).order, MessageFlag.SYNTHETIC
-    replies = sum(facts.role[at] == Role.ASSISTANT and not facts.flags[at] & synthetic for at in order)
-    return hidden if replies <= 1 else None
 
 
 class BelievedSize(NamedTuple):

@@ -13,9 +13,10 @@ from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.session.token_factors import ContentTokens, Factors, estimate_content, find_intervals, fit_factors
 from context_tui.session.values import BlockFlag, Explanation, Kind
-from context_tui.tokens.accounting import compute_not_in_file, estimate_prompt, find_last_request
+from context_tui.tokens.accounting import estimate_prompt, find_last_request
 from context_tui.tokens.breakdown import CATEGORIES, categorize_block
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimators import IMAGE_TOKENS
 
 LARGE_ERROR = 0.15
@@ -103,7 +104,7 @@ def check_estimate(session: Session, context: Context) -> EstimateCheck | None:
         return None
     recorded, at = facts.requests[row].context, facts.request_message[row]
     context_before = session.context_at(at)
-    hidden = compute_not_in_file(context) or 0
+    hidden = measure_context(context).not_in_file or 0
     expected = index_context(context_before).total + estimate_prompt(facts, at) + hidden
     gap = expected - recorded
     if abs(gap) < LARGE_ERROR * recorded:

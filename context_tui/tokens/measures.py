@@ -31,9 +31,9 @@ TYPICAL_IMAGE_TOKENS = 1_500
 class TokenMeasure(StrEnum):
     """Measure of sizes."""
 
-    OWN = "own"
     CALIBRATED = "calibrated"
     EXACT = "exact"
+    OWN = "own"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,9 @@ class TokenTable:
     @property
     def label(self) -> str:
         """Label before numbers of this measure, as ``est.`` is for ``bytes/4``."""
-        return "cal." if self.measure is TokenMeasure.CALIBRATED else self.name
+        if self.measure is not TokenMeasure.CALIBRATED:
+            return self.name
+        return "cal." if any(calibration.usable for calibration in self.calibrations) else "est."
 
     @property
     def description(self) -> str:
@@ -110,16 +112,6 @@ class TokenTable:
         sums: list[int] = context.memo[key]
         return sums
 
-    def not_in_file_at(self, context: Context) -> int | None:
-        """Return the tokens that are not in the file, for the model in use at a context's point; None if unknown.
-
-        A copy has no recorded requests. It keeps the ``bytes/4`` difference at the last request of its original.
-        """
-        facts = context.facts
-        if facts.not_in_file is not None:
-            return max(facts.not_in_file, 0)
-        return self.not_in_file.get(find_model_before(facts, context.at))
-
 
 def find_model_before(facts: Facts, at: int) -> str:
     """Return the model of the last request before message *at*, else of the first; empty if unknown."""
@@ -143,7 +135,7 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
     calibrations = calibrate(facts, checkpoint)
     factors = {calibration.model: calibration.factors for calibration in calibrations}
     by_message = _map_factors(facts, factors)
-    replies = frozenset(facts.request_message)
+    replies = facts.size_basis.replies if facts.size_basis else frozenset(facts.request_message)
     blocks = array("l", bytes(array("l").itemsize * len(facts.kind)))
     has_overhead = bytearray(len(facts.kind))
     for message in range(len(facts)):
@@ -191,7 +183,7 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
 def _map_factors(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:
     """Map each message to the factors of the model whose request first sent it, or of the last request."""
     by_message: list[Factors] = []
-    current = PRIOR
+    current = facts.size_basis.factors if facts.size_basis else PRIOR
     for reply, model in zip(facts.request_message, facts.request_model, strict=True):
         current = factors.get(facts.models[model] if model >= 0 else "", PRIOR)
         by_message += [current] * (reply + 1 - len(by_message))

@@ -17,8 +17,8 @@ from context_tui.session.context import context_at
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.text.numbers import format_percent
-from context_tui.tokens.accounting import compute_prompt_not_in_file
 from context_tui.tokens.breakdown import Breakdown, PromptShares, compute_breakdown, measure_prompt
+from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimate_check import EstimateCheck, SuggestedSizes, check_estimate, suggest_sizes
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tui.timeline.rows import TimelineRows
@@ -44,10 +44,9 @@ def compute_context_sizes(
 ) -> ContextSizes:
     """Compute the sizes of a view's context, by *token_table* if given; *checkpoint* may raise to stop."""
     session, context = view.session, view.context
+    parts = compute_breakdown(context, measure_context(context, token_table).not_in_file, checkpoint, token_table)
     if token_table is not None:
-        parts = compute_breakdown(context, token_table.not_in_file_at(context), checkpoint, token_table)
         return ContextSizes(parts, token_table=token_table, prompt=measure_prompt(context, token_table))
-    parts = compute_breakdown(context, compute_prompt_not_in_file(context), checkpoint)
     checkpoint()
     fit = check_estimate(session, context)
     checkpoint()

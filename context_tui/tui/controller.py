@@ -14,8 +14,8 @@ from context_tui.policies.registry import DEFAULT_POLICY
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.numbers import format_percent
-from context_tui.tokens.measures import TokenMeasure, TokenTable
-from context_tui.tui.analysis import AnalysisCache
+from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table
+from context_tui.tui.analysis import AnalysisCache, MeasuredRows
 from context_tui.tui.command_line import format_plan_command
 from context_tui.tui.jump_points import JumpPoint, find_jump_points, find_next_changed, find_next_jump
 from context_tui.tui.loading import SessionLoader, SessionSnapshot
@@ -45,6 +45,10 @@ class CommandRefused(Exception):
     def __init__(self, text: str, *, warn: bool = False) -> None:
         super().__init__(text)
         self.warn = warn
+
+
+MAX_BLOCKS_MEASURED_AT_ONCE = 5_000
+"""Blocks up to which a session is calibrated before it is shown; a larger one is calibrated in a thread."""
 
 
 class Controller:
@@ -119,7 +123,7 @@ class Controller:
         return measured.rows if measured else self.estimated_rows
 
     def cycle_measure(self) -> None:
-        """Choose the next token measure: the policies' own, calibrated, exact."""
+        """Choose the next token measure: calibrated, exact, the policies' own."""
         self._check_read()
         measures = list(TokenMeasure)
         next_measure = measures[(measures.index(self.view.measure) + 1) % len(measures)]
@@ -215,6 +219,8 @@ class Controller:
         if not self.search.covers(view.session):
             self.search.start(view.session, self.search.text)
         marks = view.applied.marks if view.applied else None
+        if view.measure is TokenMeasure.CALIBRATED and len(view.session.facts.kind) <= MAX_BLOCKS_MEASURED_AT_ONCE:
+            self._measure_session(view)
         measured = self.analysis.get_measured_rows(view)
         self.marker = RowMarker(view.context, view.plan, marks, measured.token_table if measured else None)
         has_moved, self.view = view.cursor != self.view.cursor, view
@@ -223,6 +229,12 @@ class Controller:
         cursor = self._find_nearest_listed(target)
         self._unlisted_cursor = target if cursor != target else None
         self.view = replace(view, cursor=cursor)
+
+    def _measure_session(self, view: View) -> None:
+        """Calibrate the session of a view, unless that is done."""
+        if self.analysis.get_measured_rows(view) is None:
+            table = build_calibrated_table(view.session.facts)
+            self.analysis.store_measured_rows(view, MeasuredRows(table, self.estimated_rows.with_table(table)))
 
     def _update_listing(self) -> None:
         view = self.view
@@ -460,7 +472,7 @@ class Controller:
 
     def show_applied_copy(self, plan: Plan, copy: Session) -> None:
         """Show the copy that applying a plan has made."""
-        applied, cursor = describe_applied_plan(plan, copy, self.view.cursor)
+        applied, cursor = describe_applied_plan(plan, copy, self.view.cursor, self.token_table)
         self.change_view(self.view.with_copy(copy, applied, cursor))
 
     def undo(self) -> str:

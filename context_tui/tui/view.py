@@ -12,7 +12,7 @@ from typing import Any
 
 from context_tui.app.state import InspectorState
 from context_tui.compaction.apply import iterate_result_entries
-from context_tui.compaction.next_request import NextRequest, compute_current_size
+from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy, find_nested_field, is_session_bound, list_nested_policies
@@ -25,7 +25,8 @@ from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.session.window import Window
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.measures import TokenMeasure
+from context_tui.tokens.context_size import measure_context
+from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tui.rendering.formatting import format_estimate_sign, pluralize
 from context_tui.tui.timeline.filters import NO_FILTER, NO_FOLDS, RowFilter, TurnFolds
 from context_tui.tui.timeline.rows import FIRST_LOCATION, Location
@@ -64,7 +65,7 @@ class View:
     redo_stack: tuple[View, ...] = ()
     applied: AppliedPlan | None = None
     is_exported: bool = False
-    measure: TokenMeasure = TokenMeasure.OWN
+    measure: TokenMeasure = TokenMeasure.CALIBRATED
 
     @property
     def point(self) -> int:
@@ -276,8 +277,14 @@ def format_settings(settings: PolicySettings) -> str:
     return ", ".join(format_assignments({"": settings}))
 
 
-def describe_applied_plan(plan: Plan, copy: Session, cursor: Location) -> tuple[AppliedPlan, Location]:
-    """Describe a plan that was applied, and find the location in its copy that corresponds to *cursor*."""
+def describe_applied_plan(
+    plan: Plan, copy: Session, cursor: Location, token_table: TokenTable | None
+) -> tuple[AppliedPlan, Location]:
+    """Describe a plan that was applied, and find the location in its copy that corresponds to *cursor*.
+
+    Args:
+        token_table: the token measure of the plan's session (default: ``bytes/4``).
+    """
     entries = list(iterate_result_entries(plan))
     order = [entry if isinstance(entry, int) else -1 for entry in entries]
     new_message = {message: index for index, message in enumerate(order) if message >= 0}
@@ -287,7 +294,7 @@ def describe_applied_plan(plan: Plan, copy: Session, cursor: Location) -> tuple[
         for old_row, new_row in _map_rows(plan, copy, message, new_message[message]).items():
             if old_row in plan.changes:
                 marks[new_row] = ACTION_PAST_TENSE[plan.changes[old_row].action]
-    applied = AppliedPlan(plan.policy, _format_summary(plan, marks, copy), MappingProxyType(marks))
+    applied = AppliedPlan(plan.policy, _format_summary(plan, marks, copy, token_table), MappingProxyType(marks))
     if cursor.message in new_message:
         message = new_message[cursor.message]
         new_rows = _map_rows(plan, copy, cursor.message, message)
@@ -310,15 +317,13 @@ def _map_rows(plan: Plan, copy: Session, message: int, new_message: int) -> dict
     return dict(zip(kept_rows, copy.facts.blocks_of(new_message), strict=True))
 
 
-def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session) -> str:
+def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session, token_table: TokenTable | None) -> str:
     effects = [f"{pluralize(count, 'block')} {verdict}" for verdict, count in Counter(marks.values()).items()]
     if plan.messages_dropped:
         verb = "summarised" if plan.needs_summary else "dropped"
         effects.append(f"{pluralize(plan.messages_dropped, 'message')} {verb}")
-    request, tokens_after = (
-        NextRequest(compute_current_size(plan.context)),
-        compute_current_size(copy.context_at()).tokens,
-    )
+    request = compute_next_request(plan, token_table=token_table)
+    tokens_after = measure_context(copy.context_at()).tokens
     sizes = f"{format_estimate_sign(request)}{request.tokens_before:,} → ~{tokens_after:,}"
     return ", ".join([f"next request {sizes} tokens", *effects])
 

@@ -79,9 +79,7 @@ def test_small_detail(snap_compare: Snap) -> None:
 def test_as_of_a_compaction(snap_compare: Snap) -> None:
     """Rows before the compaction and after the point are dim with < and >; a rule says where it was compacted."""
     app = ContextTuiApp(session(compacted=True))
-    assert snap_compare(
-        app, terminal_size=(120, 40), run_before=after("run('toggle_point')", location=Location(36))
-    )
+    assert snap_compare(app, terminal_size=(120, 40), run_before=after("run('toggle_point')", location=Location(36)))
 
 
 @pytest.mark.parametrize("size", [(160, 50), (80, 24)], ids=str)
@@ -101,9 +99,7 @@ def test_a_drop(snap_compare: Snap) -> None:
 def test_a_clear(snap_compare: Snap) -> None:
     """80 x 24, as of just before /clear: its rule, and the recorded line begins anew behind the point."""
     app = ContextTuiApp(eventful())
-    assert snap_compare(
-        app, terminal_size=(80, 24), run_before=after("run('toggle_point')", location=Location(CLEAR))
-    )
+    assert snap_compare(app, terminal_size=(80, 24), run_before=after("run('toggle_point')", location=Location(CLEAR)))
 
 
 def test_summarised(snap_compare: Snap) -> None:

@@ -32,6 +32,7 @@ from context_tui.summarizer.plan_summary import (
 )
 from context_tui.summarizer.reply import ReplyEvent, ReplyNote
 from context_tui.text.sanitize import sanitize, sanitize_line
+from context_tui.tokens.measures import TokenTable
 from context_tui.tui.apply import texts
 from context_tui.tui.apply.summarizer import SummarizerChoice, SummaryAttempt
 from context_tui.tui.drafts import Draft, Drafts, compute_plan_key, find_initial_draft
@@ -108,6 +109,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
 
     Args:
         plan: plan with a summary; a plan without one is applied at once.
+        token_table: token measure of the session's sizes (default: ``bytes/4``).
         drafts: store of drafts; by default the drafts are lost when the screen closes.
         kind, model, base_url: summarizer that is chosen at first.
         environ: environment with settings and keys; by default that of the process.
@@ -124,6 +126,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         session: Session,
         plan: Plan,
         *,
+        token_table: TokenTable | None = None,
         drafts: Drafts | None = None,
         kind: str = EXTRACT,
         model: str | None = None,
@@ -132,7 +135,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__()
-        self.session, self.plan = session, plan
+        self.session, self.plan, self.token_table = session, plan, token_table
         self.phase = Phase.READING
         self.prepared: PreparedSummary | None = None
         self.shown_draft: Draft | None = None
@@ -163,7 +166,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
     def on_mount(self) -> None:
         """Choose the summarizer and read the messages; apply a plan without a summary at once."""
         if not self.plan.needs_summary:
-            self.dismiss(apply(self.session, self.plan))
+            self.dismiss(apply(self.session, self.plan, token_table=self.token_table))
             return
         self.query_one("#apply-head").border_title = "to be summarised"
         self.query_one("#apply-editor").border_title = "summary, editing"
@@ -291,7 +294,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             pane.border_title = "summary"
             return
         pane.border_title = Content(sanitize_line(texts.format_draft_title(self.shown_draft)))
-        pane.border_subtitle = Content(texts.format_next_request(self.plan, self.shown_draft.text))
+        pane.border_subtitle = Content(texts.format_next_request(self.plan, self.shown_draft.text, self.token_table))
         if self.prepared:
             checks.update(texts.format_checks(_run_checks(self.prepared, self.shown_draft)))
             checks.display = True
@@ -508,7 +511,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
 
     def _accept(self, draft: Draft) -> None:
         try:
-            copy = apply(self.session, self.plan, draft.text)
+            copy = apply(self.session, self.plan, draft.text, self.token_table)
         except Error as error:
             self._set_status(f"✗ {error}", "error")
         else:

@@ -24,6 +24,7 @@ from context_tui.summarizer.plan_summary import (
 from context_tui.summarizer.reply import Summary
 from context_tui.text.sanitize import sanitize, sanitize_line
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.measures import TokenTable
 from context_tui.tui.drafts import Draft
 from context_tui.tui.rendering.formatting import format_estimate_sign, format_result, format_unknown_block, pluralize
 from context_tui.tui.rendering.layout import TextPart
@@ -108,9 +109,9 @@ def format_draft_title(draft: Draft) -> str:
     return f"draft {draft.number}{incomplete} · {draft.author} · {_format_text_tokens(draft.text)}{duration}{edited}"
 
 
-def format_next_request(plan: Plan, summary: str) -> str:
+def format_next_request(plan: Plan, summary: str, token_table: TokenTable | None) -> str:
     """Format the next request after the plan with a summary."""
-    request = compute_next_request(plan, summary)
+    request = compute_next_request(plan, summary, token_table)
     return f"next request {format_estimate_sign(request)}{request.tokens_before:,} → ~{request.tokens_after:,}"
 
 

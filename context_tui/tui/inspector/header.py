@@ -12,13 +12,13 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from context_tui.compaction.next_request import compute_current_size
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_percent
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.accounting import find_last_request
+from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tui.inspector.request_history import (
     RequestHistory,
@@ -137,7 +137,7 @@ class HeaderBar(Widget):
             # These scan the whole session.
             self.session = session
             self._request_history, self._starts = build_request_history(session), find_turn_starts(session)
-        size, row = compute_current_size(context, token_table), find_last_request(context)
+        size, row = measure_context(context, token_table).parts, find_last_request(context)
         self._point, self._progress, self._following = context.at, progress, following
         self._read_messages = 0 if progress < 1 and not len(session) else None
         self._counts = count_context(context, self._starts)

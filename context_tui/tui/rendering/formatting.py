@@ -12,11 +12,12 @@ from typing import Any
 
 from textual.cache import LRUCache
 
-from context_tui.compaction.next_request import NextRequest, SizeSource
+from context_tui.compaction.next_request import NextRequest
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.text.sanitize import sanitize_line
+from context_tui.tokens.context_size import SizeSource
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 
 PREVIEW_CHARS = 300
@@ -266,7 +267,7 @@ def format_token_column(token_table: TokenTable | None) -> str:
 
 def format_estimate_sign(request: NextRequest) -> str:
     """Return the sign before the size of a request without the plan: ``~`` unless all of it was recorded."""
-    return "" if request.source_before is SizeSource.RECORDED else "~"
+    return "" if request.account.origin is SizeSource.RECORDED else "~"
 
 
 def format_difference(tokens: int) -> str:

@@ -11,13 +11,13 @@ from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
 from context_tui.compaction.changes import UniformChanges
-from context_tui.compaction.next_request import compute_current_size
 from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan
 from context_tui.session.context import Context, memoize
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, Spans
 from context_tui.text.numbers import format_percent
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.rendering.formatting import format_token_unit, pluralize
@@ -105,7 +105,7 @@ class TurnSummaries:
             return 0
         context, token_table = self._marker.context, self._rows.token_table
         estimate = token_table.prefix_sums_in(context)[-1] if token_table else index_context(context).total
-        return max(compute_current_size(context, token_table).tokens, estimate)
+        return max(measure_context(context, token_table).tokens, estimate)
 
     def get_summary(self, turn: int) -> TurnSummary:
         """Return the summary of the turn at this index in ``TimelineRows.heads``."""

@@ -1,0 +1,258 @@
+"""Size of a context, by one rule: recorded where a request recorded it, measured elsewhere, with its error.
+
+A request consists of what its agent sends with every context (system prompt, tool schemas, instructions), and of
+messages. The first part is the same in every context, so that no policy removes it; the recorded size of the first
+request tells how large it is where the file does not hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import accumulate
+from typing import NamedTuple
+
+from context_tui.session.context import Context, context_at, memoize
+from context_tui.session.facts import Facts
+from context_tui.tokens.accounting import (
+    BelievedSize,
+    estimate_prompt_parts,
+    find_request_before,
+    find_standing_blocks,
+)
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimators import count_block_tokens
+from context_tui.tokens.measures import TokenMeasure, TokenTable
+
+TYPICAL_ERROR = 0.25
+"""Error of content measured without a usable calibration, as a share of its tokens."""
+MIN_ERROR = 0.02
+"""Smallest error of measured content, as a share of its tokens."""
+MAX_PROMPT_TOKENS = 60_000
+"""Largest system prompt and tools of known recordings: the most that a context of unknown prompt may have besides."""
+
+
+class SizeSource(StrEnum):
+    """Origin of a size: recorded, measured, or the sum of both."""
+
+    RECORDED = "recorded"
+    PARTLY = "recorded + estimate"
+    ESTIMATED = "estimate"
+
+
+class ContextSize(NamedTuple):
+    """Tokens of a context, the range from ``low`` to ``high`` that its error allows, and its source.
+
+    ``source`` is ``recorded``, the measure (``calibrated``, ``typical factors``, ``bytes/4`` or a tokenizer), or both
+    (``recorded + calibrated``).
+    """
+
+    tokens: int
+    low: int
+    high: int
+    source: str
+
+
+class ContextAccount(NamedTuple):
+    """Tokens of a context by where they come from.
+
+    Attributes:
+        recorded: size of the last request in it; None if no recorded size holds for it.
+        appended: measured tokens of what was appended since that request.
+        fixed: measured tokens of what every context has: the system prompt, tools, and inserted instructions.
+        content: measured tokens of all other content.
+        requests: number of its replies that a recorded request brought.
+        unaccounted: tokens of a copy that neither ``fixed`` nor ``content`` account for.
+        error: error of measured tokens, as a share of them.
+        measure: name of the measure.
+        not_in_file: tokens of ``fixed`` that are not in the file; None if no request recorded its size.
+        has_prompt: whether the size of the system prompt and tools is known.
+    """
+
+    recorded: int | None
+    appended: int
+    fixed: int
+    content: int
+    requests: int
+    unaccounted: int
+    error: float
+    measure: str
+    not_in_file: int | None
+    has_prompt: bool
+
+    @property
+    def tokens(self) -> int:
+        """Size of the next request with this context."""
+        if self.recorded is not None:
+            return self.recorded + self.appended
+        return max(self.fixed + self.content + self.unaccounted, 0)
+
+    @property
+    def origin(self) -> SizeSource:
+        """Origin of its size."""
+        if self.recorded is None:
+            return SizeSource.ESTIMATED
+        return SizeSource.PARTLY if self.appended else SizeSource.RECORDED
+
+    @property
+    def parts(self) -> BelievedSize:
+        """Size of the next request in two parts, recorded and measured."""
+        return BelievedSize(self.recorded, self.appended if self.recorded is not None else self.tokens)
+
+    @property
+    def size(self) -> ContextSize:
+        """Size of the next request, with its range and source."""
+        if self.recorded is not None:
+            spread = round(self.error * self.appended)
+            source = f"recorded + {self.measure}" if self.appended else "recorded"
+            return ContextSize(self.tokens, self.tokens - spread, self.tokens + spread, source)
+        spread = round(self.error * self.content)
+        unknown = 0 if self.has_prompt else MAX_PROMPT_TOKENS
+        return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread + unknown, self.measure)
+
+    def resize(self, removed: int, removed_requests: int) -> ContextSize:
+        """Return the size without *removed* measured tokens of its content and *removed_requests* of its replies."""
+        share = removed_requests / self.requests if self.requests else 0.0
+        tokens = resize(self.tokens, self.fixed, self.content, -removed, share)
+        unaccounted = abs(self.tokens - self.fixed - self.content)
+        spread = round(
+            min(self.error * abs(removed), self.error * max(self.content - removed, 0) + unaccounted * share)
+        )
+        _, low, high, source = self.size
+        source = source if not removed or self.measure in source else f"{source} + {self.measure}"
+        low, high = tokens - (self.tokens - low) - spread, tokens + (high - self.tokens) + spread
+        return ContextSize(tokens, max(low, min(self.fixed, tokens)), high, source)
+
+
+def resize(size: int, fixed: int, content: int, change: int, removed_share: float) -> int:
+    """Return the tokens of a context of *size* tokens after a *change* of its measured *content*.
+
+    Its *fixed* tokens always stay. Tokens that neither they nor the content account for came with requests, and the
+    share of them that is removed goes with these.
+
+    Args:
+        change: measured tokens added; negative for removed ones.
+        removed_share: share of the requests whose replies are removed, 0 to 1.
+    """
+    fixed = min(fixed, size)
+    unaccounted = size - fixed - content
+    return max(size + change - round(unaccounted * removed_share), fixed)
+
+
+def measure_context(context: Context, token_table: TokenTable | None = None) -> ContextAccount:
+    """Measure a context; computed once for each measure.
+
+    Args:
+        token_table: the measure (default: ``bytes/4``).
+    """
+    key = measure_context, token_table
+    if key not in context.memo:
+        context.memo[key] = _measure_context(context, token_table)
+    account: ContextAccount = context.memo[key]
+    return account
+
+
+def _measure_context(context: Context, table: TokenTable | None) -> ContextAccount:
+    facts, basis = context.facts, context.facts.size_basis
+    standing, fixed = find_standing_tokens(context, table), _measure_fixed(context, table)
+    content = _sum_content(context, table)
+    requests = count_requests_before(context)[-1]
+    recorded, appended = _find_recorded_size(context, table)
+    unaccounted = 0
+    if basis is not None:
+        unaccounted = basis.tokens - fixed - _sum_content(context_at(facts, len(facts)), table)
+        if basis.replies:
+            unaccounted = round(unaccounted * requests / len(basis.replies))
+    measure, error = name_measure(context, table), get_error(context, table)
+    not_in_file = None
+    if facts.requests or basis is not None:
+        prompt = table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at)
+        positions = index_context(context).position_of
+        in_file = sum(prompt) + sum(tokens for message, tokens in standing.items() if message in positions)
+        not_in_file = max(fixed - in_file, 0)
+    has_prompt = not_in_file is not None or fixed > sum(standing.values())
+    return ContextAccount(
+        recorded, appended, fixed, content, requests, unaccounted, error, measure, not_in_file, has_prompt
+    )
+
+
+def _measure_fixed(context: Context, table: TokenTable | None) -> int:
+    """Measure what every context has, by the first recorded request unless the file holds whole requests."""
+    facts = context.facts
+    if facts.size_basis is not None:
+        return facts.size_basis.fixed
+    if facts.requests and not facts.holds_requests:
+        first = context_at(facts, facts.request_message[0])
+        return max(facts.requests[0].context - _sum_content(first, table), 0)
+    prompt = table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at)
+    return sum(prompt) + sum(find_standing_tokens(context, table).values())
+
+
+def _sum_content(context: Context, table: TokenTable | None) -> int:
+    """Sum the measured tokens of a context, without what its agent inserts anew into every context."""
+    positions = index_context(context).position_of
+    standing = find_standing_tokens(context, table)
+    return _sum_tokens(context, table)[-1] - sum(tokens for message, tokens in standing.items() if message in positions)
+
+
+def _sum_tokens(context: Context, table: TokenTable | None) -> Sequence[int]:
+    return table.prefix_sums_in(context) if table else index_context(context).prefix
+
+
+def _find_recorded_size(context: Context, table: TokenTable | None) -> tuple[int | None, int]:
+    """Return the size of the last request in a context, and the measured tokens that were appended since.
+
+    If results were cleared after the request, what that freed is subtracted.
+    """
+    facts, sums = context.facts, _sum_tokens(context, table)
+    request = find_request_before(facts, context.at, context.epoch_start)
+    if request < 0:
+        return None, 0
+    reply = facts.request_message[request]
+    position = index_context(context).position_of.get(reply)
+    if position is None:
+        return None, 0
+    recorded = facts.requests[request].context
+    if reply >= context.last_rewrite:
+        return recorded, sums[-1] - sums[position]
+    return recorded, sums[-1] - _sum_tokens(context_at(facts, reply), table)[-1]
+
+
+def find_standing_tokens(context: Context, table: TokenTable | None) -> dict[int, int]:
+    """Return, by message, the tokens of what the agent inserts anew into every context."""
+    tokens: dict[int, int] = {}
+    for row in find_standing_blocks(context.facts):
+        message = context.facts.block_message[row]
+        count = table.block_tokens(context, row) if table else count_block_tokens(context, row)
+        tokens[message] = tokens.get(message, 0) + count
+    return tokens
+
+
+def find_replies(facts: Facts) -> frozenset[int]:
+    """Return the messages that recorded requests brought."""
+    return facts.size_basis.replies if facts.size_basis else frozenset(facts.request_message)
+
+
+@memoize
+def count_requests_before(context: Context) -> list[int]:
+    """Count the recorded requests whose replies stand before each position of a context, and in all of it."""
+    replies = find_replies(context.facts)
+    return [*accumulate((message in replies for message in context.order), initial=0)]
+
+
+def name_measure(context: Context, table: TokenTable | None) -> str:
+    """Return the name of the measure of a context: ``calibrated``, or what stands in for a calibration."""
+    if table is None or table.measure is TokenMeasure.EXACT:
+        return table.name if table else "bytes/4"
+    calibration = table.calibration_at(context)
+    if context.facts.size_basis is not None or context.facts.holds_requests:
+        return "calibrated"
+    return "typical factors" if calibration is None else "calibrated" if calibration.usable else calibration.fallback
+
+
+def get_error(context: Context, table: TokenTable | None) -> float:
+    """Return the error of measured tokens in a context, as a share of them."""
+    calibration = table.calibration_at(context) if table else None
+    if calibration is None or not calibration.usable or calibration.error is None:
+        return TYPICAL_ERROR
+    return max(calibration.error.p95, MIN_ERROR)

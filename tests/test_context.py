@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 
 import context_tui as ct
 from context_tui.session.values import Role
-from context_tui.tokens.accounting import compute_not_in_file, find_last_usage
+from context_tui.tokens.accounting import find_last_usage
+from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimate_check import check_estimate
 from tests.formats.histories import histories
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
@@ -88,7 +89,7 @@ def test_not_in_the_file_is_taken_at_the_first_request(tmp_path: Path) -> None:
     recording.assistant(text("y" * 4_000), use=usage(1_000, 9_000, 500))
     recording.user("x" * 40_000)
     recording.assistant(text("z"), use=usage(99_000))
-    assert compute_not_in_file(recording.open(tmp_path).context_at()) == 10_500 - 100
+    assert measure_context(recording.open(tmp_path).context_at()).not_in_file == 10_500 - 100
 
 
 @pytest.mark.parametrize("recorded", [1, 100])
@@ -96,8 +97,9 @@ def test_not_in_the_file_is_never_negative(tmp_path: Path, recorded: int) -> Non
     recording = Recording()
     recording.user("x" * 400)
     recording.assistant(text("y"), use=usage(recorded))
-    assert compute_not_in_file(recording.open(tmp_path).context_at()) is None
-    assert compute_not_in_file(ct.from_messages([{"role": "user", "content": "x"}]).context_at()) is None
+    assert measure_context(recording.open(tmp_path).context_at()).not_in_file == 0
+    unrecorded = ct.from_messages([{"role": "user", "content": "x"}])
+    assert measure_context(unrecorded.context_at()).not_in_file is None
 
 
 def test_an_estimate_that_is_far_off_has_a_cause(tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ class SizeSource(StrEnum):
 class ContextSize(NamedTuple):
     """Tokens of a context, the range from ``low`` to ``high`` that its error allows, and its source.
 
-    ``source`` is ``recorded``, the measure (``calibrated``, ``typical factors``, ``bytes/4`` or a tokenizer), or both
-    (``recorded + calibrated``).
+    ``source`` is that of its least certain part: ``exact`` (a whole request, or a tokenizer), ``recorded``,
+    ``calibrated`` or ``estimated``.
     """
 
     tokens: int
@@ -64,7 +64,8 @@ class ContextAccount(NamedTuple):
         requests: number of its replies that a recorded request brought.
         unaccounted: tokens of a copy that neither ``fixed`` nor ``content`` account for.
         error: error of measured tokens, as a share of them.
-        measure: name of the measure.
+        measure: name of the measure; ``source``: whether it is ``exact``, ``calibrated`` or ``estimated``.
+        is_whole: whether the recorded request is in the file as a whole.
         not_in_file: tokens of ``fixed`` that are not in the file; None if no request recorded its size.
         has_prompt: whether the size of the system prompt and tools is known.
     """
@@ -77,6 +78,8 @@ class ContextAccount(NamedTuple):
     unaccounted: int
     error: float
     measure: str
+    source: str
+    is_whole: bool
     not_in_file: int | None
     has_prompt: bool
 
@@ -103,12 +106,12 @@ class ContextAccount(NamedTuple):
     def size(self) -> ContextSize:
         """Size of the next request, with its range and source."""
         if self.recorded is not None:
-            spread = round(self.error * self.appended)
-            source = f"recorded + {self.measure}" if self.appended else "recorded"
+            spread = round(self.error * abs(self.appended))
+            source = self.source if self.appended else "exact" if self.is_whole else "recorded"
             return ContextSize(self.tokens, self.tokens - spread, self.tokens + spread, source)
         spread = round(self.error * self.content)
         unknown = 0 if self.has_prompt else MAX_PROMPT_TOKENS
-        return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread + unknown, self.measure)
+        return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread + unknown, self.source)
 
     def resize(self, removed: int, removed_requests: int) -> ContextSize:
         """Return the size without *removed* measured tokens of its content and *removed_requests* of its replies."""
@@ -119,7 +122,7 @@ class ContextAccount(NamedTuple):
             min(self.error * abs(removed), self.error * max(self.content - removed, 0) + unaccounted * share)
         )
         _, low, high, source = self.size
-        source = source if not removed or self.measure in source else f"{source} + {self.measure}"
+        source = self.source if removed else source
         low, high = tokens - (self.tokens - low) - spread, tokens + (high - self.tokens) + spread
         return ContextSize(tokens, max(low, min(self.fixed, tokens)), high, source)
 
@@ -163,7 +166,10 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
         unaccounted = basis.tokens - fixed - _sum_content(context_at(facts, len(facts)), table)
         if basis.replies:
             unaccounted = round(unaccounted * requests / len(basis.replies))
-    measure, error = name_measure(context, table), get_error(context, table)
+    measure = name_measure(context, table)
+    is_exact = table is not None and table.measure is TokenMeasure.EXACT
+    source = "exact" if is_exact else "calibrated" if measure == "calibrated" else "estimated"
+    error = get_error(context, table)
     not_in_file = None
     if facts.requests or basis is not None:
         prompt = table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at)
@@ -172,7 +178,18 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
         not_in_file = max(fixed - in_file, 0)
     has_prompt = not_in_file is not None or fixed > sum(standing.values())
     return ContextAccount(
-        recorded, appended, fixed, content, requests, unaccounted, error, measure, not_in_file, has_prompt
+        recorded,
+        appended,
+        fixed,
+        content,
+        requests,
+        unaccounted,
+        error,
+        measure,
+        source,
+        facts.holds_requests,
+        not_in_file,
+        has_prompt,
     )
 
 

@@ -112,6 +112,11 @@ class TokenTable:
         sums: list[int] = context.memo[key]
         return sums
 
+    def calibration_at(self, context: Context) -> Calibration | None:
+        """Return the calibration of the model in use at a context's point."""
+        model = find_model_before(context.facts, context.at)
+        return next((calibration for calibration in self.calibrations if calibration.model == model), None)
+
 
 def find_model_before(facts: Facts, at: int) -> str:
     """Return the model of the last request before message *at*, else of the first; empty if unknown."""

@@ -13,7 +13,8 @@ from context_tui.session.context import context_at
 from context_tui.session.markers import RESULT_STUB
 from context_tui.session.session import Session
 from context_tui.session.values import RecordKind
-from context_tui.tokens.accounting import compute_not_in_file, find_last_usage
+from context_tui.tokens.accounting import find_last_usage
+from context_tui.tokens.context_size import measure_context
 from tests.formats.recordings import Recording, call, result, shape, text, usage, words
 
 
@@ -328,7 +329,9 @@ def test_a_file_that_begins_with_a_boundary(tmp_path: Path) -> None:
     session = recording.open(tmp_path)
     assert words(session) == [SUMMARY, "two", "reply"] and session.facts.problems == []
     assert [compaction.message for compaction in session.facts.compactions] == [0]
-    assert compute_not_in_file(session.context_at()) == 20_000 - (ct.tokens.estimate(session.context_at(2)) or 0)
+    assert measure_context(session.context_at()).not_in_file == 20_000 - (
+        ct.tokens.estimate(session.context_at(2)) or 0
+    )
 
 
 def test_a_boundary_without_a_summary(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 
-from context_tui.compaction.next_request import compute_current_size
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.summarizer.checks.summary_checks import SummaryCheck
 from context_tui.summarizer.plan_summary import choose_summarizer
+from context_tui.tokens.context_size import measure_context
 from context_tui.tui.apply import ApplyScreen
 from context_tui.tui.apply import screen as module
 from context_tui.tui.apply.screen import Phase
@@ -72,7 +72,7 @@ async def test_the_next_request_is_told_with_the_draft_that_is_shown_and_so_larg
         assert told.startswith("next request ~") and told != shortly
         await pilot.press("a")
         await until(pilot, lambda: app.answers)
-    assert told.endswith(f"→ ~{compute_current_size(app.answers[0].context_at()).tokens:,}")
+    assert told.endswith(f"→ ~{measure_context(app.answers[0].context_at()).tokens:,}")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])

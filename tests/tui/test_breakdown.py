@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from textual import on
 
 from context_tui.session.memory import from_messages
-from context_tui.tokens.accounting import compute_not_in_file
 from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimators import bytes4
 from context_tui.tui.analysis import ContextSizes, compute_context_sizes
 from context_tui.tui.inspector.breakdown import (
@@ -30,7 +30,7 @@ from tests.tui.tuning import Alone, sample
 
 SESSION = sample(40, 8)
 CONTEXT = SESSION.context_at()
-PARTS = compute_breakdown(CONTEXT, compute_not_in_file(CONTEXT))
+PARTS = compute_breakdown(CONTEXT, measure_context(CONTEXT).not_in_file)
 SIZES = compute_context_sizes(View(SESSION))
 
 

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import on
 
-from context_tui.compaction.next_request import compute_current_size
 from context_tui.session.facts import Compaction, Problem
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag, Spans
 from context_tui.session.window import Window
-from context_tui.tokens.accounting import BelievedSize, compute_not_in_file
+from context_tui.tokens.accounting import BelievedSize
 from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.context_size import measure_context
 from context_tui.tui.inspector.header import HeaderBar
 from context_tui.tui.inspector.request_history import (
     DROP_GLYPH,
@@ -78,7 +78,7 @@ class Header(Alone):
         super().on_mount()
         self.header.styles.height = self.height
         context = self.session.context_at(self.at)
-        parts = compute_breakdown(context, compute_not_in_file(context)).by_category
+        parts = compute_breakdown(context, measure_context(context).not_in_file).by_category
         self.header.show(self.session, context, parts)
 
     @on(HeaderBar.RequestClicked)
@@ -336,10 +336,10 @@ async def test_what_is_drawn_is_made_once() -> None:
 
 async def test_where_nothing_is_recorded_the_size_is_that_of_the_next_request() -> None:
     at = SESSION.facts.compactions[0].message + 1
-    size = compute_current_size(SESSION.context_at(at))
+    size = measure_context(SESSION.context_at(at))
     app = Header(at=at)
     async with app.run_test(size=(160, 4)):
-        assert size.recorded is None and (compute_not_in_file(SESSION.context_at(at)) or 0) > 5_000
+        assert size.recorded is None and (size.not_in_file or 0) > 5_000
         assert f"Now ~{size.tokens:,} of 1,000,000 tokens (1 %), all estimated" in app.header.render().plain
 
 

@@ -80,7 +80,7 @@ def test_undo_and_redo_go_through_whole_views() -> None:
     plan = view.plan
     assert plan is not None
     made = apply(view.session, plan)
-    after = view.with_copy(made, *describe_applied_plan(plan, made, view.cursor))
+    after = view.with_copy(made, *describe_applied_plan(plan, made, view.cursor, None))
     assert after.is_unexported and not replace(after, is_exported=True).is_unexported
     before = after.undo_plan()
     assert before is not None and before.session is view.session
@@ -94,7 +94,7 @@ def test_a_copy_tells_what_was_applied_until_a_policy_is_chosen() -> None:
     plan = view.plan
     assert plan is not None and len(plan.changes) > 6
     made = apply(view.session, plan)
-    told, cursor = describe_applied_plan(plan, made, Location(24))
+    told, cursor = describe_applied_plan(plan, made, Location(24), None)
     after = view.with_copy(made, told, cursor)
     assert after.plan is None and not after.plan_error and after.cursor == Location(24)
     request, count = compute_next_request(plan), len(plan.changes)
@@ -123,7 +123,7 @@ def test_the_cursor_stays_with_its_message_in_the_copy(policy: str) -> None:
     for message in range(len(view.session)):
         before = view.session.content.blocks(message)
         for ordinal, row in enumerate([-1, *view.session.facts.blocks_of(message)]):
-            _, there = describe_applied_plan(plan, made, Location(message, row))
+            _, there = describe_applied_plan(plan, made, Location(message, row), None)
             assert 0 <= there.message < len(made)
             if any(message == place for place in iterate_result_entries(plan)):
                 blocks = made.content.blocks(there.message)

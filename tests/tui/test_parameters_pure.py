@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.compaction.next_request import NextRequest
 from context_tui.policies.base import find_nested_field
 from context_tui.policies.parameter_space import build_params, get_value, list_parameters_in_context
 from context_tui.policies.parameters import Parameter
@@ -18,7 +17,6 @@ from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.policies.scales import Scale, build_scale, format_number, parse_number
-from context_tui.tokens.accounting import BelievedSize
 from context_tui.tokens.breakdown import RERUNNABLE_TOOLS
 from context_tui.tokens.context_index import index_context
 from context_tui.tui.inspector.curve import compute_bar_heights, draw_curve
@@ -52,6 +50,7 @@ from context_tui.tui.widgets.styled_text import (
     pad_runs,
     wrap_parts,
 )
+from tests.sizes import build_request
 from tests.tui.inspecting import session
 from tests.tui.tuning import sample
 
@@ -309,7 +308,7 @@ def test_tools_are_listed_with_their_tokens_largest_first() -> None:
 
 def outcome(results: int = 14, cut: int = 0, after: int = 79_876, fires: bool = True) -> PlanOutcome:
     """The outcome of the picture."""
-    request = NextRequest(BelievedSize(118_000, 900), 118_900 - after, summary_pending=bool(cut))
+    request = build_request(118_000, 900, 118_900 - after, summary_pending=bool(cut))
     return PlanOutcome({"clears": results} if results else {}, 61, cut, 100, request, fires)
 
 
@@ -344,7 +343,7 @@ def test_the_result_reads_as_in_the_picture() -> None:
     assert text(format_result_variants(outcome())[2]) == "clears 14 of 61 results   next ~119k → ~79.9k (−33 %)"
     summarised = "summarises 88 of 100 messages   next request ~118,900 → ~79,876 + summary"
     assert summarised in text(format_result_variants(outcome(0, 88))[0])
-    recorded = PlanOutcome({"clears": 1}, 1, 0, 2, NextRequest(BelievedSize(5_000, 0), -40), True)
+    recorded = PlanOutcome({"clears": 1}, 1, 0, 2, build_request(5_000, 0, -40), True)
     assert (
         text(format_result_variants(recorded)[0]) == "clears 1 of 1 result   next request 5,000 → ~5,040   (+40, +1 %)"
     )

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.compaction.next_request import NextRequest, compute_next_request
+from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
-from context_tui.tokens.accounting import BelievedSize
 from context_tui.tui.inspector.keys import build_bindings
 from context_tui.tui.inspector.scoreboard import (
     Scoreboard,
@@ -26,6 +25,7 @@ from context_tui.tui.inspector.scoreboard import (
 )
 from context_tui.tui.view import format_policy_digits
 from context_tui.tui.widgets.styled_text import count_cells
+from tests.sizes import build_request
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import app, inspector, settled
 from tests.tui.tuning import Alone, sample
@@ -97,16 +97,14 @@ def drawn_at(width: int, *rows: ScoreRow) -> list[str]:
 
 
 def test_the_columns_are_named_and_where_it_is_narrow_the_next_request_stays() -> None:
-    micro = ScoreRow(
-        "microcompact", True, "", "clears 23 of 105 results", True, NextRequest(BelievedSize(58_472, 120), 23_580)
-    )
+    micro = ScoreRow("microcompact", True, "", "clears 23 of 105 results", True, build_request(58_472, 120, 23_580))
     prune = ScoreRow(
         "prune",
         False,
         "at 112k",
         "if forced: truncates 26",
         True,
-        NextRequest(BelievedSize(58_472, 0), 16_000, summary_pending=True),
+        build_request(58_472, 0, 16_000, summary_pending=True),
     )
     assert drawn_at(100, micro, prune) == [
         "   policy        would it fire  what it would do          next request",
@@ -129,7 +127,7 @@ def test_the_columns_are_named_and_where_it_is_narrow_the_next_request_stays() -
 
 
 def test_bars_have_a_head_and_words_are_left_out_whole() -> None:
-    rows = [ScoreRow("a-policy", True, "", "clears 9 of 29 results", True, NextRequest(BelievedSize(9_000, 0), 3_000))]
+    rows = [ScoreRow("a-policy", True, "", "clears 9 of 29 results", True, build_request(9_000, 0, 3_000))]
     head, line, *_ = drawn_at(120, *rows, ScoreRow("chain", plan_error="chain: no policies are named"))
     assert head.endswith("  what is left") and line.index("━") == head.index("what is left")
     assert (
@@ -167,8 +165,9 @@ ROWS = st.builds(
     st.booleans(),
     st.none()
     | st.builds(
-        NextRequest,
-        st.builds(BelievedSize, st.none() | st.integers(0, 10_000_000), st.integers(0, 10_000_000)),
+        build_request,
+        st.none() | st.integers(0, 10_000_000),
+        st.integers(0, 10_000_000),
         st.integers(-1_000, 10_000_000),
         st.integers(0, 10_000),
         st.booleans(),

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from context_tui.compaction.next_request import compute_current_size
 from context_tui.policies.base import Params
 from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import LISTED_POLICIES
@@ -19,6 +18,7 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, Spans
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.context_size import measure_context
 from context_tui.tui.timeline.filters import (
     ALL_FOLDED,
     NO_FILTER,
@@ -196,7 +196,7 @@ def check_heads(rows: TimelineRows, marker: RowMarker) -> list[TurnSummary]:
     """What heads say, counted row by row."""
     context, plan = marker.context, marker.plan
     facts, turns, inside = context.facts, turns_of(rows, marker), sum(index_context(context).tokens)
-    request = max(compute_current_size(context).tokens, inside)  # the estimates may have too much
+    request = max(measure_context(context).tokens, inside)  # the estimates may have too much
     for place, turn in enumerate(turns):
         span = [row for row in rows.get_turn_rows(place) if rows.block[row] >= WHOLE_MESSAGE]
         marks = {row: marker.find_mark(rows.message[row], rows.block[row]) for row in span}
@@ -291,7 +291,7 @@ def test_a_context_that_begins_with_messages_from_elsewhere_counts_them_in_their
     turns = turns_of(rows_of(made), RowMarker(view.context, view.plan))
     assert [turn.share is None for turn in turns] == [False, False, True, True, True, False]
     inside = index_context(view.context).total
-    assert sum(turn.share or 0 for turn in turns) == pytest.approx(inside / compute_current_size(view.context).tokens)
+    assert sum(turn.share or 0 for turn in turns) == pytest.approx(inside / measure_context(view.context).tokens)
 
 
 def test_heads_of_a_copy_say_what_was_done() -> None:

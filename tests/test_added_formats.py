@@ -106,7 +106,7 @@ def test_a_plan_is_made_and_carried_out(lumen: dict[str, str], log: Path, tmp_pa
         return
     applied = json.loads(done.stdout)
     assert applied["format"] == "lumen" and applied["resume"] == f"lumen --continue {out}"
-    again = json.loads(run(lumen, "inspect", out, "--json").stdout)
+    again = json.loads(run(lumen, "inspect", out, "--json", "--ruler", "own").stdout)
     assert again["window"]["estimated_tokens"] - again["by_category"]["system"] == applied["tokens"]["after"]
 
 

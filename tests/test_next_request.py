@@ -59,8 +59,7 @@ def test_it_is_recorded_plus_what_came_after(tmp_path: Path, recording: Recordin
         if row < 0:
             content = index_context(session.context_at(at)).total + estimate_prompt(facts)
             assert account.recorded is None and account.origin is SizeSource.ESTIMATED
-            assert account.tokens >= content, "with what the first request had besides, if one recorded it"
-            assert facts.requests or account.tokens == content
+            assert account.tokens == content
         else:
             since = sum(ct.tokens.estimate(session.message(m)) or 0 for m in range(facts.request_message[row], at))
             assert account.parts == BelievedSize(facts.requests[row].context, since)
@@ -152,7 +151,10 @@ def test_after_a_compaction_it_is_an_estimate_with_what_is_not_in_the_file(tmp_p
     recording.user("x" * 40)
     session = recording.open(tmp_path)
     assert measure_context(session.context_at()).parts == BelievedSize(None, 14_000 + 1_000 + 10)
-    assert measure_context(session.context_at(1)).parts == BelievedSize(None, 14_100), "as its request recorded"
+    first = measure_context(session.context_at(1))
+    assert first.parts == BelievedSize(None, 100) and first.size.high > 14_100, (
+        "before it nothing is known of a request"
+    )
 
 
 RECORDED = sorted((CORPUS / "claude-code").glob("cli__*compact*.jsonl"))

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.cli.inspect import build_report
 from context_tui.cli.plan import build_report as plan_report
+from context_tui.compaction.next_request import compute_next_request
 from context_tui.session.session import Session
+from context_tui.tokens.measures import TokenMeasure
 from tests.formats.providers import Provider
 from tests.formats.recordings import Recording, conversations, text
 
@@ -37,9 +39,11 @@ def cuts(session: Session) -> Iterator[tuple[int, int]]:
 
 def known(session: Session, at: int | None = None) -> dict[str, Any]:
     """What is said of a point: the parts of the report that are about it, and every plan."""
-    report = build_report(session, at)
+    report = build_report(session, at, measure=TokenMeasure.OWN)
     plans = [ct.plan(session, name, at=at, idle_seconds=400, force=True) for name in POLICIES]
-    return {part: report[part] for part in PARTS} | {plan.policy: plan_report(plan) for plan in plans}
+    return {part: report[part] for part in PARTS} | {
+        plan.policy: plan_report(plan, compute_next_request(plan)) for plan in plans
+    }
 
 
 def compare(path: Path, folder: Path, most: int) -> int:

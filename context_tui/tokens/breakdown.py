@@ -134,7 +134,7 @@ def compute_breakdown(
     """Measure the parts of a context.
 
     Args:
-        not_in_file: the result of :func:`context_tui.tokens.accounting.compute_not_in_file`.
+        not_in_file: the result of ``ContextAccount.not_in_file``.
         checkpoint: called at every message; it may raise to stop.
         table: the token measure (default: ``bytes/4``).
     """

@@ -171,11 +171,11 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     source = "exact" if is_exact else "calibrated" if measure == "calibrated" else "estimated"
     error = get_error(context, table)
     not_in_file = None
-    if facts.requests or basis is not None:
+    if _has_first_request(context) or basis is not None:
         prompt = table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at)
         positions = index_context(context).position_of
         in_file = sum(prompt) + sum(tokens for message, tokens in standing.items() if message in positions)
-        not_in_file = max(fixed - in_file, 0)
+        not_in_file = 0 if facts.holds_requests else max(fixed - in_file, 0)
     has_prompt = not_in_file is not None or fixed > sum(standing.values())
     return ContextAccount(
         recorded,
@@ -193,12 +193,17 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     )
 
 
+def _has_first_request(context: Context) -> bool:
+    """Return whether a request was recorded before the point of a context: later ones are not known there."""
+    return bool(context.facts.requests) and context.facts.request_message[0] < context.at
+
+
 def _measure_fixed(context: Context, table: TokenTable | None) -> int:
     """Measure what every context has, by the first recorded request unless the file holds whole requests."""
     facts = context.facts
     if facts.size_basis is not None:
         return facts.size_basis.fixed
-    if facts.requests and not facts.holds_requests:
+    if _has_first_request(context) and not facts.holds_requests:
         first = context_at(facts, facts.request_message[0])
         return max(facts.requests[0].context - _sum_content(first, table), 0)
     prompt = table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at)

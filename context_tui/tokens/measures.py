@@ -50,6 +50,7 @@ class TokenTable:
         prompts: tokens of the system prompt and of the tool schemas in the file, for each of ``Facts.prompts``.
         calibrations: by model; empty for a tokenizer.
         uniform: whether the size of a body is the same for every result that it replaces.
+        is_calibrated: whether recorded sizes were found fit to calibrate by.
         not_in_file: by model, the median over its requests of recorded − measured tokens, if positive.
     """
 
@@ -65,6 +66,7 @@ class TokenTable:
     uniform: bool = True
     messages: array[int] = field(default_factory=lambda: array("l"))
     not_in_file: Mapping[str, int] = field(default_factory=dict)
+    is_calibrated: bool = False
 
     @property
     def system(self) -> int:
@@ -85,7 +87,7 @@ class TokenTable:
         """Label before numbers of this measure, as ``est.`` is for ``bytes/4``."""
         if self.measure is not TokenMeasure.CALIBRATED:
             return self.name
-        return "cal." if any(calibration.usable for calibration in self.calibrations) else "est."
+        return "cal." if self.is_calibrated else "est."
 
     @property
     def description(self) -> str:
@@ -174,12 +176,13 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
     table = TokenTable(
         TokenMeasure.CALIBRATED,
         "calibrated",
-        "by the growth of whole requests" if fitted else note,
+        "by the growth of whole requests" if fitted else "as its recording" if facts.size_basis else note,
         blocks,
         count_body,
         lambda text: round(bytes_to_tokens(utf8_len(text)) * newest.text),
         lambda part, is_tool: fitted[part] if part in fitted else estimate_part(part, is_tool),
         calibrations=tuple(calibrations),
+        is_calibrated=bool(fitted or facts.size_basis) or any(calibration.usable for calibration in calibrations),
         uniform=len(set(map(id, by_message))) <= 1,
     )
     return _complete_table(facts, table, checkpoint)

@@ -12,6 +12,7 @@ from context_tui.export.files import export
 from context_tui.session.session import Session
 from context_tui.session.values import RecordKind
 from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.measures import TokenMeasure
 from tests.formats.recordings import Recording, call, result, shape, text, usage, words
 
 # -- where contexts begin
@@ -114,7 +115,7 @@ def test_the_baseline_is_forgotten_after_a_microcompaction(tmp_path: Path) -> No
     made.user("go on")
     made.assistant(text("reply"), use=usage(77_000))
     session = made.open(tmp_path)
-    before, after = build_report(session, 4)["window"], build_report(session, 5)["window"]
+    before, after = (build_report(session, at, measure=TokenMeasure.OWN)["window"] for at in (4, 5))
     assert before["recorded_tokens"] is None and before["believed_tokens"] == before["estimated_tokens"] < 100
     assert after["recorded_tokens"] == 77_000
     runtime_states = build_report(session, timeline=True)["timeline"][4]["believed_tokens"]

@@ -375,7 +375,9 @@ def test_tools_that_change_during_a_session(tmp_path: Path) -> None:
     for number in (7, 8):
         run.exchanges[number][1]["tools"] = [*logs.TOOLS, {"name": "mcp__db__query", "input_schema": {"x": "y" * 900}}]
     session = open_session(logs.write_folder(tmp_path / "bodies", run))
-    before, after = (build_report(session, at) for at in (session.facts.request_message[0] + 1, None))
+    before, after = (
+        build_report(session, at, measure=TokenMeasure.OWN) for at in (session.facts.request_message[0] + 1, None)
+    )
     assert len(before["tools"]) == 3 and len(after["tools"]) == 4
     for report in (before, after):
         assert abs(sum(tool["tokens"] for tool in report["tools"]) - report["by_category"]["tools"]) < 4

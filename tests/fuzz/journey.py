@@ -16,6 +16,7 @@ from context_tui.cli import inspect as inspecting
 from context_tui.cli import plan as planning
 from context_tui.cli.apply import build_report as apply_report
 from context_tui.compaction.apply import apply
+from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.export.files import export, list_writable_formats, suggest_path
 from context_tui.formats.base import scan
@@ -185,7 +186,7 @@ def compact(session: Session, dice: random.Random, folder: Path) -> None:
         plan = attempt(build_plan, session, policy, params, at=at, force=True)
         if plan is None:
             continue
-        json.dumps(planning.build_report(plan), allow_nan=False)
+        json.dumps(planning.build_report(plan, compute_next_request(plan)), allow_nan=False)
         if dice.random() < 0.1:
             _along(session, plan)
         summary = "What happened."
@@ -223,7 +224,8 @@ def _export(session: Session, plan: Plan | None, after: Session, to: str, folder
             raise Broken("an export failed, and left a file")
         return
     if plan is not None:
-        json.dumps(apply_report(session, plan, count_context_tokens(after.context_at()), None, result), allow_nan=False)
+        tokens = count_context_tokens(after.context_at())
+        json.dumps(apply_report(session, plan, compute_next_request(plan), tokens, None, result), allow_nan=False)
     again = ct.open_session(out)
     check(again)
     again.to_messages()

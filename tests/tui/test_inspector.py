@@ -17,6 +17,7 @@ from context_tui.compaction.next_request import compute_next_request
 from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
+from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.analysis import RuntimeSizes, compute_runtime_sizes
 from context_tui.tui.apply import ApplyScreen
 from context_tui.tui.inspector.breakdown import BreakdownView
@@ -127,7 +128,7 @@ async def test_what_was_applied_is_told_until_a_policy_is_chosen() -> None:
         assert screen.location == here and screen.controller.marker.find_mark(*here).verdict == "cleared"
         assert "- cleared when the plan was applied" in screen.query_one(Detail).wrapped_text
         assert "would be" not in screen.query_one(Detail).wrapped_text
-        request = compute_next_request(plan)
+        request = compute_next_request(plan, token_table=build_calibrated_table(plan.context.facts))
         told = (
             f"Applied defect-microcompact: next request ~{request.tokens_before:,} → ~{request.tokens_after:,} tokens"
         )
@@ -620,7 +621,7 @@ async def test_a_huge_message_is_read_beside_the_screen() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        assert "Bash cat huge" in drawn(running) and "1,650,000" in drawn(running)
+        assert "Bash cat huge" in drawn(running) and "2,062,500" in drawn(running)
         await until(pilot, lambda: screen.query_one(Detail).location == Location(1, 1))
         await settled(pilot)
         assert "0123456789" in drawn(running)

@@ -19,6 +19,7 @@ from context_tui.formats.opening import open_session
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES
 from context_tui.policies.trigger_points import find_firing_runs
 from context_tui.session.facts import Problem
+from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.analysis import find_first_effect
 from context_tui.tui.command_line import format_plan_command
 from context_tui.tui.inspector.notices import fit_notice, format_key_hint, format_notice
@@ -94,10 +95,11 @@ def test_a_copy_tells_what_was_applied_until_a_policy_is_chosen() -> None:
     plan = view.plan
     assert plan is not None and len(plan.changes) > 6
     made = apply(view.session, plan)
-    told, cursor = describe_applied_plan(plan, made, Location(24), None)
+    table = build_calibrated_table(view.session.facts)
+    told, cursor = describe_applied_plan(plan, made, Location(24), table)
     after = view.with_copy(made, told, cursor)
     assert after.plan is None and not after.plan_error and after.cursor == Location(24)
-    request, count = compute_next_request(plan), len(plan.changes)
+    request, count = compute_next_request(plan, token_table=table), len(plan.changes)
     assert (
         told.summary
         == f"next request ~{request.tokens_before:,} → ~{request.tokens_after:,} tokens, {count} blocks cleared"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table, build_exact_table
-from context_tui.tui.analysis import MeasuredRows, compute_context_sizes
+from context_tui.tui.analysis import compute_context_sizes
 from context_tui.tui.controller import Controller
 from context_tui.tui.inspector.breakdown import BreakdownView, build_breakdown_rows, build_largest_block_rows
 from context_tui.tui.inspector.calibration import CalibrationScreen, build_calibration_parts
@@ -21,7 +22,7 @@ from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.rendering.formatting import format_token_column, format_token_unit
-from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location, TimelineRows
+from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
 from context_tui.tui.timeline.turns import TurnSummaries
 from context_tui.tui.view import View
 from context_tui.tui.widgets.reading_pane import ReadingPane
@@ -42,14 +43,9 @@ def ruled(what: Session) -> tuple[Controller, TokenTable]:
     """A session on screen by calibrated sizes."""
     controller = Controller(what, InspectorOptions(policy="agent-sdk-prune"))
     controller.open_session(what)
-    controller.cycle_measure()
-    assert controller.view.measure is TokenMeasure.CALIBRATED and controller.token_table is None, "until they are known"
-    sizes = build_calibrated_table(what.facts)
-    controller.analysis.store_measured_rows(
-        controller.view, MeasuredRows(sizes, controller.estimated_rows.with_table(sizes))
-    )
-    assert controller.finish_measuring() == f"Token measure: {sizes.description}"
-    assert controller.token_table is sizes
+    assert controller.view.measure is TokenMeasure.CALIBRATED
+    sizes = controller.token_table
+    assert sizes is not None and controller.finish_measuring() == f"Token measure: {sizes.description}"
     return controller, sizes
 
 
@@ -83,6 +79,7 @@ def test_every_number_is_by_the_ruler_and_what_the_policy_goes_by_is_not(tmp_pat
     assert plan is not None and plan.changes
     own = Controller(view.session, InspectorOptions(policy="agent-sdk-prune"))
     own.open_session(view.session)
+    own.change_view(replace(own.view, measure=TokenMeasure.OWN))
     first = next(row for row in range(len(own.rows)) if own.rows.block[row] in plan.changes)
     message, block = own.rows.message[first], own.rows.block[first]
     assert controller.rows.tokens[first] == sizes.blocks[block] > own.rows.tokens[first]
@@ -151,9 +148,8 @@ def test_a_ruler_stays_when_a_plan_is_applied_and_undone(tmp_path: Path) -> None
     controller, sizes = ruled(recording(tmp_path))
     plan = controller.get_applicable_plan()
     controller.show_applied_copy(plan, ct.apply(controller.view.session, plan))
-    assert controller.view.measure is TokenMeasure.CALIBRATED and controller.token_table is None, (
-        "the copy is measured anew"
-    )
+    assert controller.view.measure is TokenMeasure.CALIBRATED and controller.token_table is not sizes
+    assert controller.token_table and controller.token_table.label == "cal.", "a copy is measured as its original was"
     controller.undo()
     assert controller.token_table is sizes, "what was measured is kept"
 
@@ -170,8 +166,8 @@ async def test_r_takes_the_next_ruler(tmp_path: Path) -> None:
         await settled(pilot)
         screen = inspector(running)
         await pilot.press("b")
-        for unit, by in (("cal. tokens", "calibrated"), ("o200k", "o200k"), ("est. tokens", "")):
-            await pilot.press("R")
+        for key, unit, by in (("", "cal. tokens", "calibrated"), ("R", "o200k", "o200k"), ("R", "est. tokens", "")):
+            await pilot.press(*key)
             await settled(pilot)
             assert screen.query_one(ColumnHeads).unit == unit
             assert screen.query_one(Scoreboard).measure_label == by
@@ -179,8 +175,10 @@ async def test_r_takes_the_next_ruler(tmp_path: Path) -> None:
             title = str(screen.query_one(BreakdownView).border_title)
             assert (unit if unit == "o200k" else unit.split()[0]) in title
             told = str(screen.query_one(HeaderBar).render())
-            assert (f"parts by {by}" if by else "estimated parts:") in told
-            assert {"calibrated": "by calibrated (±", "o200k": "by o200k (not this model's", "": "requests"}[by] in told
+            assert (
+                "calibrated parts:" if by == "calibrated" else f"parts by {by}" if by else "estimated parts:"
+            ) in told
+            assert {"calibrated": "cal. ±", "o200k": "by o200k (not this model's", "": "requests"}[by] in told
             assert screen.query_one(Timeline)._rows is screen.controller.rows
         assert screen.view.measure is TokenMeasure.OWN
 
@@ -193,7 +191,7 @@ async def test_without_the_extra_r_says_how_to_get_it(monkeypatch: pytest.Monkey
     running = app()
     async with running.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        await pilot.press("R", "R")
+        await pilot.press("R")
         await settled(pilot)
         said = [str(each.message) for each in running._notifications]
         assert any(exact.INSTALL_COMMAND in each for each in said), said
@@ -219,4 +217,4 @@ def test_where_there_is_no_calibration_the_reason_is_told() -> None:
     assert told[0] == "not calibrated: no request recorded a size; typical factors are used"
     few = [part.text for part in build_calibration_parts(build_calibrated_table(session(1).facts))]
     assert "12 are needed; typical factors are used" in few[1]
-    assert View(session()).measure is TokenMeasure.OWN and Location(0)
+    assert View(session()).measure is TokenMeasure.CALIBRATED

@@ -170,7 +170,7 @@ ROWS = st.builds(
         st.integers(0, 10_000_000),
         st.integers(-1_000, 10_000_000),
         st.integers(0, 10_000),
-        st.booleans(),
+        summary_pending=st.booleans(),
     ),
     st.sampled_from(["", "chain: no policies are named"]),
 )

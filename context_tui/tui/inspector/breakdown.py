@@ -55,11 +55,9 @@ MAX_LARGEST_BLOCKS, MAX_LISTED_FILES = 12, 20
 SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
 """Short names of categories that differ from those in the bar, which has less room."""
 NOT_IN_FILE_NOTE = (
-    "not in the file: system prompt and tool definitions as far as the model got them and the session file does not"
-    " hold them; "
+    "not in the file: system prompt and tool definitions that the session file does not hold; the recorded size of the"
+    " first request, less its content"
 )
-NOT_IN_FILE_BY_FIRST_REQUEST = "what the first request recorded, less its estimate"
-NOT_IN_FILE_BY_MODEL = "what requests of this model recorded, less what the file measures: the median"
 RECORDED_SIZES_NOTE = "by recorded sizes: the same parts, by the sizes that the requests recorded"
 
 
@@ -113,8 +111,7 @@ def build_breakdown_rows(
         rows.append(BreakdownRow("no messages in this context"))
     rows += _open_rows(_sort_rows(_build_category_rows(parts, recorded_sizes), total, by_size), sizes.prompt, opened)
     if parts.by_category.get("not_in_file"):
-        source = NOT_IN_FILE_BY_MODEL if sizes.token_table else NOT_IN_FILE_BY_FIRST_REQUEST
-        rows.append(BreakdownRow(NOT_IN_FILE_NOTE + source))
+        rows.append(BreakdownRow(NOT_IN_FILE_NOTE))
     if sizes.token_table:
         rows.append(BreakdownRow(f"sizes by {sizes.token_table.description}; R changes the token measure"))
     if recorded_sizes:

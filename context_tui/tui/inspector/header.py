@@ -73,16 +73,17 @@ def _format_measure(token_table: TokenTable | None, width: int = 200) -> str:
     if token_table is None:
         return ""
     accuracy = token_table.note.partition(":")[0]
-    if width < 100:
-        is_calibrated = token_table.measure is TokenMeasure.CALIBRATED
-        return f"{token_table.label} {accuracy}" if is_calibrated else token_table.label
-    return f"by {token_table.name} ({accuracy})"
+    if token_table.measure is TokenMeasure.CALIBRATED:
+        return f"{token_table.label} {accuracy}"
+    return token_table.label if width < 100 else f"by {token_table.name} ({accuracy})"
 
 
 def _format_parts_labels(token_table: TokenTable | None) -> tuple[str, ...]:
     """Return the labels of the parts, with the name of their token measure, longest first."""
     if token_table is None:
         return "estimated parts:", "est."
+    if token_table.measure is TokenMeasure.CALIBRATED:
+        return "calibrated parts:" if token_table.is_calibrated else "estimated parts:", token_table.label
     full = f"parts by {token_table.description}:", f"parts {_format_measure(token_table)}:"
     return (*full, f"parts by {token_table.name}:", token_table.label)
 

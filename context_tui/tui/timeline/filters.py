@@ -229,8 +229,9 @@ def find_line(listed_rows: Sequence[int], row: int) -> int:
         return max(bisect_right(listed_rows, row) - 1, 0)
     if row in listed_rows:
         return listed_rows.index(row)
-    # Not by bisection, as the rows may be sorted by size.
-    return min(range(len(listed_rows)), key=lambda line: abs(listed_rows[line] - row), default=0)
+    # The rows may be sorted by size; of two that are equally near, the later one belongs to the head of a turn.
+    lines = range(len(listed_rows))
+    return min(lines, key=lambda line: (abs(listed_rows[line] - row), listed_rows[line] < row), default=0)
 
 
 def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilter) -> list[int] | range:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_percent, format_tokens
@@ -37,6 +37,8 @@ CATEGORY_STYLES = {
     "image": CategoryStyle("images", "images", "╬", BAD),
 }
 """Styles of the categories of a breakdown; categories with the same short name are one part of the bar."""
+MAX_SPREAD_SHARE = 0.05
+"""Share of a context that its parts may lack for the difference to be their error, and not content that is missing."""
 MISSED_PATTERN, FREE_PATTERN, REST_PATTERN = "?", "·", "…"
 
 
@@ -62,10 +64,16 @@ def build_context_parts(by_category: Mapping[str, int], size: int) -> list[Conte
         first = next((style for style in tokens if style.short == category_style.short), category_style)
         tokens[first] = tokens.get(first, 0) + by_category.get(name, 0)
     parts = [ContextPart(style.short, count, style.pattern, style.style) for style, count in tokens.items() if count]
-    if difference := size - sum(part.tokens for part in parts):
-        name = "unknown" if difference > 0 else "overestimated"
-        parts.append(ContextPart(name, difference, MISSED_PATTERN, MUTED if difference > 0 else WARN))
-    return parts
+    difference = size - sum(part.tokens for part in parts)
+    if difference > MAX_SPREAD_SHARE * size:
+        return [*parts, ContextPart("not in file", difference, MISSED_PATTERN, MUTED)]
+    measured = [part for part in parts if part.name != _PROMPT_LABEL]
+    if sum(part.tokens for part in measured) + difference <= 0:
+        measured = parts
+    amounts = [part.tokens for part in measured]
+    spread = distribute_cells(amounts, sum(amounts) + difference)
+    by_name = {part.name: tokens for part, tokens in zip(measured, spread, strict=True)}
+    return [replace(part, tokens=by_name.get(part.name, part.tokens)) for part in parts]
 
 
 def format_parts_line(

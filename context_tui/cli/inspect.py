@@ -549,11 +549,10 @@ def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, .
     window, about, fit = report["window"], report["session"], report["fit"]
     is_own = report["ruler"]["kind"] == TokenMeasure.OWN
     content = "bytes / 4 of the content in the file" if is_own else "content in the file"
-    requests = "at the first request" if is_own else "over all requests of the model, median"
     rows: list[tuple[object, ...]] = [
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
         (window["estimated_tokens"], label, content),
-        (window["not_in_file_tokens"], "not in the file", f"recorded − {label} {requests}"),
+        (window["not_in_file_tokens"], "not in the file", f"recorded − {label} at the first request"),
         (window["believed_tokens"], "as the agent counts it", "last recorded + estimate of everything after it"),
         (window["next_request_tokens"], "next request", _format_next_request_source(window)),
         (about["context_window"], "window", _format_window_source(about)),

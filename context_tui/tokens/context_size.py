@@ -118,9 +118,8 @@ class ContextAccount(NamedTuple):
         share = removed_requests / self.requests if self.requests else 0.0
         tokens = resize(self.tokens, self.fixed, self.content, -removed, share)
         unaccounted = abs(self.tokens - self.fixed - self.content)
-        spread = round(
-            min(self.error * abs(removed), self.error * max(self.content - removed, 0) + unaccounted * share)
-        )
+        rest = max(self.content - removed, 0)
+        spread = round(self.error * min(abs(removed), rest) + unaccounted * share)
         _, low, high, source = self.size
         source = self.source if removed else source
         low, high = tokens - (self.tokens - low) - spread, tokens + (high - self.tokens) + spread

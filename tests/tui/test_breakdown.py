@@ -238,7 +238,7 @@ def test_every_column_has_its_name_above_it(width: int) -> None:
 
 def test_what_is_not_in_the_file_is_said_in_plain_words() -> None:
     said = next(row.text for row in build_breakdown_rows(CONTEXT, SIZES) if row.text.startswith("not in the file:"))
-    assert "system prompt and tool definitions" in said and "the session file does not hold them" in said
+    assert "system prompt and tool definitions that the session file does not hold" in said
     bare = from_messages([{"role": "user", "content": "hello"}]).context_at()
     assert not any(
         "not in the file" in row.text for row in build_breakdown_rows(bare, ContextSizes(compute_breakdown(bare)))
@@ -251,7 +251,7 @@ async def test_words_are_wrapped_and_not_cut(width: int) -> None:
     async with app.run_test(size=(width, 40)) as pilot:
         await pilot.pause()
         told = " ".join(row.text for row in app.view.rows if row.tokens is None and not row.note)
-        assert "less its estimate by recorded sizes: the same parts" in told
+        assert "less its content by recorded sizes: the same parts" in told
         for line, row in enumerate(app.view.rows):
             assert row.tokens is not None or row.note or row.text in app.view.render_line(line).text
 

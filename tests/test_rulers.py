@@ -62,7 +62,7 @@ def test_calibrated_sizes_are_those_of_the_provider(tmp_path: Path) -> None:
     sizes, facts = build_calibrated_table(session.facts), session.facts
     check_sums(session, sizes)
     off = []
-    for message, usage in zip(facts.request_message, facts.requests, strict=True):
+    for message, usage in list(zip(facts.request_message, facts.requests, strict=True))[1:]:
         context = session.context_at(message)
         off.append(
             abs(sizes.prefix_sums_in(context)[-1] + (measure_context(context, sizes).not_in_file or 0) - usage.context)

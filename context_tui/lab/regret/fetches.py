@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ SAME_CALL_SHARE, SAME_FILE_SHARE = 0.95, 0.5
 """Minimum shares of a result's lines that an earlier result has, too: of any call, and of a read of the same file."""
 MIN_REPEATED_LINES = 3
 """Minimum number of lines that a different read of the same file has in common with the earlier one."""
+MAX_SAMPLE_LINES = 9
+"""Maximum number of lines by which a fetch is looked for in other blocks."""
 MIN_FETCHED_CHARS = 40
 """Minimum length of a result in characters."""
 
@@ -31,17 +33,13 @@ class Fetch(NamedTuple):
 
 
 class Refetch(NamedTuple):
-    """Call (*block* of *message*) that fetches content again which an earlier block and its *copies* contain.
-
-    ``line`` is one of the lines fetched again, preferably a rare and long one.
-    """
+    """Call (*block* of *message*) that fetches content of an earlier block again, and some of the lines of it."""
 
     earlier_row: int
     message: int
     block: int
     effect: CallEffect
-    line: str
-    copies: tuple[int, ...]
+    lines: Sequence[str]
 
 
 class FetchLog:
@@ -75,11 +73,13 @@ class FetchLog:
             return
         earlier = self._find_earlier(fetch)
         holder = next((candidate for candidate in earlier if self._is_refetch(fetch, candidate)), None)
-        if holder is not None:
-            if self._was_edited_since(holder, fetch):
-                self.stale[holder.row].append(call_message)
-            else:
-                self.refetches.append(_build_refetch(fetch, holder, earlier, call_message, call_row))
+        parts = {holder.row: fetch.lines.keys() & holder.lines} if holder else self._find_slices(fetch, earlier)
+        if holder and self._was_edited_since(holder, fetch) and not fetch.lines.keys() < holder.lines.keys():
+            self.stale[holder.row].append(call_message)
+            parts = {}
+        for row, lines in parts.items():
+            sample = _sample_lines([line for line in fetch.lines if line in lines])
+            self.refetches.append(Refetch(row, call_message, call_row, fetch.effect, sample))
         self._by_key[fetch.effect.fetch_key].append(fetch)
         for path in fetch.effect.read_paths:
             self._by_name[_get_file_name(path)].append(fetch)
@@ -95,16 +95,28 @@ class FetchLog:
         return sorted(earlier, key=lambda fetch: -fetch.row)
 
     @staticmethod
-    def _is_refetch(fetch: Fetch, earlier: Fetch) -> bool:
-        repeated = sum(line in earlier.lines for line in fetch.lines)
-        if repeated >= SAME_CALL_SHARE * len(fetch.lines):
+    def _is_refetch(new: Fetch, earlier: Fetch) -> bool:
+        repeated = sum(line in earlier.lines for line in new.lines)
+        if repeated >= SAME_CALL_SHARE * len(new.lines):
             return True
-        return fetch.effect.fetch_key != earlier.effect.fetch_key and repeated >= max(
-            SAME_FILE_SHARE * len(fetch.lines), MIN_REPEATED_LINES
+        return new.effect.fetch_key != earlier.effect.fetch_key and repeated >= max(
+            SAME_FILE_SHARE * len(new.lines), MIN_REPEATED_LINES
         )
 
-    def _was_edited_since(self, earlier: Fetch, fetch: Fetch) -> bool:
-        for path in fetch.effect.read_paths:
+    def _find_slices(self, new: Fetch, earlier: Sequence[Fetch]) -> dict[int, set[str]]:
+        """Return the slices, by row, of which a read of the file has the lines, if together they are enough of it."""
+        slices: dict[int, set[str]] = {}
+        pending = set(new.lines)
+        for fetch in earlier:
+            lines = pending & fetch.lines.keys()
+            is_slice = fetch.effect.fetch_key != new.effect.fetch_key and len(lines) >= MIN_REPEATED_LINES
+            if is_slice and not self._was_edited_since(fetch, new):
+                slices[fetch.row] = lines
+                pending -= lines
+        return slices if len(new.lines) - len(pending) >= SAME_FILE_SHARE * len(new.lines) else {}
+
+    def _was_edited_since(self, earlier: Fetch, new: Fetch) -> bool:
+        for path in new.effect.read_paths:
             edits = self._edits[_get_file_name(path)]
             start = bisect_right(edits, earlier.message, key=lambda edit: edit[0])
             if any(is_same_file(path, changed_path) for _, changed_path in edits[start:]):
@@ -112,15 +124,10 @@ class FetchLog:
         return False
 
 
-def _build_refetch(new: Fetch, holder: Fetch, earlier: list[Fetch], call_message: int, call_row: int) -> Refetch:
-    lines = [line for line in new.lines if line in holder.lines]
-    holder_counts = Counter(line for fetch in earlier for line in lines if line in fetch.lines)
-    lowest_count = min(holder_counts.values())
-    rare_lines = [line for line in lines if holder_counts[line] == lowest_count]
-    rare_lines = [line for line in rare_lines if len(line) >= MIN_LINE_LENGTH] or rare_lines
-    line = rare_lines[len(rare_lines) // 2]
-    copies = tuple(fetch.row for fetch in earlier if fetch is not holder and line in fetch.lines)
-    return Refetch(holder.row, call_message, call_row, new.effect, line, copies)
+def _sample_lines(lines: list[str]) -> list[str]:
+    """Return a few lines, preferably long ones, from all parts."""
+    lines = [line for line in lines if len(line) >= MIN_LINE_LENGTH] or lines
+    return lines[:: len(lines) // MAX_SAMPLE_LINES + 1]
 
 
 def _get_file_name(path: str) -> str:

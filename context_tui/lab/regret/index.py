@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, takewhile
 from typing import Any, Literal, NamedTuple
 
-from context_tui.lab.regret.fetches import Fetch, FetchLog
+from context_tui.lab.regret.fetches import Fetch, FetchLog, Refetch
 from context_tui.lab.regret.needles import (
     cut_excerpt,
     extract_block_text,
@@ -30,6 +30,7 @@ from context_tui.lab.regret.needles import (
     find_paths,
     find_tokens,
     is_distinctive_line,
+    is_long_name,
     is_name,
     is_number,
     locate_needles,
@@ -48,6 +49,8 @@ TIERS: tuple[UseTier, ...] = ("re-fetch", "edit", "reference")
 """Tiers, the highest first; a block counts in the highest tier of its uses."""
 MAX_HOLDERS = 3
 """Maximum number of earlier blocks with a needle for a use to be attributed to them."""
+MAX_EDIT_HOLDERS = 20
+"""The same for a distinctive line of an edit's old text, which the assistant cannot have guessed."""
 MIN_EDIT_LINE_LENGTH = 16
 """Minimum length in characters for a line of an edit's old text to be attributed."""
 LONG_LINE_LENGTH = 40
@@ -182,10 +185,10 @@ class _UseIndexer:
             self._read_assistant_message(message)
         fetches = FetchLog()
         for message in sent_messages:
-            if message in replies:
-                self._index_written(message, fetches)
-            else:
-                self._read_input_message(message, fetches)
+            self._log_fetches(message, fetches, is_reply=message in replies)
+        self.lines.rows |= {line: [] for refetch in fetches.refetches for line in refetch.lines}
+        for message in sent_messages:
+            self._index_sources(message, is_reply=message in replies)
         self._remove_prompt_needles()
         for needle_rows in (self.tokens, self.paths, self.lines):
             needle_rows.sort_rows(self.owner)
@@ -196,10 +199,16 @@ class _UseIndexer:
         self._find_reference_uses()
         for refetch in fetches.refetches:
             evidence = refetch.effect.fetch_key[:200]
-            self.uses_by_row[refetch.earlier_row].append(
-                BlockUse("re-fetch", refetch.message, refetch.block, refetch.line, evidence, refetch.copies)
-            )
+            copies = {line: self._find_copies(line, refetch) for line in refetch.lines if line in self.lines.rows}
+            for line in sorted(copies, key=lambda line: len(copies[line]))[:MAX_NEEDLES]:
+                use = BlockUse("re-fetch", refetch.message, refetch.block, line, evidence, copies[line])
+                self.uses_by_row[refetch.earlier_row].append(use)
         return self.uses_by_row, fetches.stale
+
+    def _find_copies(self, line: str, refetch: Refetch) -> tuple[int, ...]:
+        """Return the other blocks with a line before it was fetched again."""
+        earlier_rows = takewhile(lambda row: self.owner[row] < refetch.message, self.lines.rows[line])
+        return tuple(row for row in earlier_rows if row != refetch.earlier_row)
 
     def _read_blocks(self, message: int) -> Iterable[tuple[int, dict[str, object]]]:
         self.checkpoint()
@@ -226,23 +235,16 @@ class _UseIndexer:
             self.paths.add(row, find_paths(text))
             self.lines.add(row, find_lines(text))
 
-    def _index_written(self, message: int, fetches: FetchLog) -> None:
-        """Index an assistant message as a source: its lines, and the content that it writes to files."""
-        for row in self.facts.blocks_of(message):
-            self.lines.add(row, self.lines.rows.keys() & find_lines(self.texts.get(row, ""), MIN_EDIT_LINE_LENGTH))
-            effect = self.effects.get(row)
-            if effect and effect.written_text:
-                fetches.add_write(Fetch(row, message, effect, dict.fromkeys(find_lines(effect.written_text, 4))))
-
-    def _read_input_message(self, message: int, fetches: FetchLog) -> None:
-        """Index a message of the user or a tool as a source: its needles, and the content that its results fetched."""
+    def _log_fetches(self, message: int, fetches: FetchLog, *, is_reply: bool) -> None:
+        """Log the content that the calls of a reply write to files, or that the results in a message fetched."""
         facts = self.facts
-        for row, block in self._read_blocks(message):
-            text = extract_block_text(block)
-            if text:
-                self.tokens.add(row, find_tokens(text) & self.tokens.rows.keys())
-                self.paths.add(row, find_paths(text) & self.paths.rows.keys())
-                self.lines.add(row, self.lines.rows.keys() & find_lines(text, MIN_EDIT_LINE_LENGTH))
+        if is_reply:
+            for row in facts.blocks_of(message):
+                effect = self.effects.get(row)
+                if effect and effect.written_text:
+                    fetches.add_write(Fetch(row, message, effect, dict.fromkeys(find_lines(effect.written_text, 4))))
+            return
+        for row in facts.blocks_of(message):
             call_row = facts.tool_use_of(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
             effect = self.effects.get(call_row)
             if effect is None or facts.block_flags[row] & BlockFlag.ERROR:
@@ -250,8 +252,21 @@ class _UseIndexer:
             if effect.changed_paths:
                 fetches.add_edit(effect, self.owner[call_row])
             elif effect.fetch_key:
+                text = extract_block_text(self.session.content.blocks(message)[facts.ordinal(row)])
                 lines = dict.fromkeys(find_lines(text, 4))
                 fetches.add_fetch(Fetch(row, message, effect, lines), self.owner[call_row], call_row)
+
+    def _index_sources(self, message: int, *, is_reply: bool) -> None:
+        """Index the blocks of a message by the needles in them; of a reply, only the lines."""
+        if is_reply:
+            for row in self.facts.blocks_of(message):
+                self.lines.add(row, self.lines.rows.keys() & find_lines(self.texts.get(row, ""), 4))
+            return
+        for row, block in self._read_blocks(message):
+            if text := extract_block_text(block):
+                self.tokens.add(row, find_tokens(text) & self.tokens.rows.keys())
+                self.paths.add(row, find_paths(text) & self.paths.rows.keys())
+                self.lines.add(row, self.lines.rows.keys() & find_lines(text, 4))
 
     def _remove_prompt_needles(self) -> None:
         """Remove the needles of the system prompt and of tool descriptions, which every context has."""
@@ -270,8 +285,9 @@ class _UseIndexer:
         all_mentions: list[_Mention] = []
         for line in dict.fromkeys(lines):
             earlier_rows = takewhile(lambda row: self.owner[row] < message, self.lines.rows.get(line, ()))
-            holders = tuple(islice(earlier_rows, MAX_HOLDERS + 1))
-            if not 0 < len(holders) <= MAX_HOLDERS:
+            limit = MAX_EDIT_HOLDERS if is_distinctive_line(line) else MAX_HOLDERS
+            holders = tuple(islice(earlier_rows, limit + 1))
+            if not 0 < len(holders) <= limit:
                 continue
             same_file = tuple(holder for holder in holders if self._concerns(holder, files))
             if same_file or (not same_file_only and is_distinctive_line(line)):
@@ -327,6 +343,8 @@ class _UseIndexer:
             if holders:
                 reply_row = next((row for row in current if row in self.texts), None)
                 if reply_row is not None and needle not in self.replaced_needles.get(message, ()):
+                    if len(holders) == 1 and holders[0] not in self.texts and is_long_name(needle):
+                        weight = MIN_USE_WEIGHT
                     yield _Mention(needle, reply_row, tuple(holders), tuple(holders), weight)
             holders += current
             if len(holders) > MAX_HOLDERS:

@@ -5,6 +5,7 @@ Each kind is found in one pass, in time linear in the text, even if the text is 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, KeysView
 from typing import Any
@@ -22,7 +23,10 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 """Matches lines, without the numbers, paths and signs that reads, searches and diffs put before them."""
+_FRAME = re.compile(r"<(\w{1,40})>-?\d*(?:</\1>)?|</\w{1,40}>")
+"""Matches a line that frames results, such as ``<returncode>0</returncode>``."""
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
+_NAME_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
 _SUFFIXES = frozenset(
     (
         "bash c cc cfg conf cpp cs css csv env go h hpp html ini ipynb java js json jsonl jsx kt lock log lua md"
@@ -50,6 +54,11 @@ def is_name(token: str) -> bool:
     if not MIN_NAME_LENGTH <= len(token) <= MAX_NAME_LENGTH or token[0].isdigit():
         return False
     return "_" in token.strip("_") or _CAMEL(token) is not None
+
+
+def is_long_name(token: str) -> bool:
+    """Return whether a name has three words or more, so that few other things have it."""
+    return is_name(token) and len(_NAME_WORD.findall(token)) > 2
 
 
 def is_number(token: str) -> bool:
@@ -97,7 +106,11 @@ def normalize_path(path: str) -> str:
 def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
     """Return the lines of a text that are neither short nor very long, without numbers and signs before them."""
     lines = map(str.strip, _LINE.findall(text))
-    return [line for line in lines if min_length <= len(line) <= MAX_LINE_LENGTH]
+    return [
+        line
+        for line in lines
+        if min_length <= len(line) <= MAX_LINE_LENGTH and not (line[0] == "<" and _FRAME.fullmatch(line))
+    ]
 
 
 def is_distinctive_line(line: str) -> bool:
@@ -114,7 +127,7 @@ def extract_block_text(block: dict[str, Any]) -> str:
     """Extract the text of a block; for a call, the strings of its arguments, one per line."""
     match block.get("type"):
         case "tool_result":
-            return _strip_reminders(body_to_text(block.get("content")))
+            return _strip_reminders(_unwrap_output(body_to_text(block.get("content"))))
         case "tool_use":
             return "\n".join(collect_strings(block.get("input")))
         case "thinking":
@@ -122,6 +135,16 @@ def extract_block_text(block: dict[str, Any]) -> str:
         case "text":
             return str(block.get("text") or "")
     return ""
+
+
+def _unwrap_output(text: str) -> str:
+    """Return the output in a result that is a JSON object, as that of Codex was."""
+    if not text.startswith('{"output":'):
+        return text
+    try:
+        return str(json.loads(text)["output"])
+    except ValueError:
+        return text
 
 
 def _strip_reminders(text: str) -> str:

@@ -146,14 +146,14 @@ class RemainingContext:
         return bodies[row]
 
     def find_unsatisfied_use(self, row: int) -> BlockUse | None:
-        """Return the first use of the highest tier whose content is not in the policy's context, or None."""
-        removed_at = self.removed_by_recording.get(row, NEVER_REMOVED)
-        for use in self.uses.by_row.get(row, ()):
-            if use.message >= removed_at or self.contains(row, use.needle, use.message):
-                continue
-            if not any(self.contains(copy, use.needle, use.message) for copy in use.copies):
-                return use
-        return None
+        """Return the first use of the highest tier of a block whose needle is missing from the context, or None."""
+        return next((use for use in self.uses.by_row.get(row, ()) if self.is_unsatisfied(row, use)), None)
+
+    def is_unsatisfied(self, row: int, use: BlockUse) -> bool:
+        """Return whether neither a block nor its copies have the needle of a use when it happens."""
+        if use.message >= self.removed_by_recording.get(row, NEVER_REMOVED):
+            return False
+        return not any(self.contains(holder, use.needle, use.message) for holder in (row, *use.copies))
 
     def count_removed_tokens(self, row: int) -> int:
         """Return the estimated tokens removed of a block."""

@@ -55,6 +55,7 @@ class FetchLog:
         make_queue = partial(deque[Fetch], maxlen=MAX_EARLIER_FETCHES)
         self._by_key: dict[str, deque[Fetch]] = defaultdict(make_queue)
         self._by_name: dict[str, deque[Fetch]] = defaultdict(make_queue)
+        self._last_edit = -1
         self._edits: dict[str, list[tuple[int, str]]] = defaultdict(list)
 
     def add_write(self, write: Fetch) -> None:
@@ -64,6 +65,7 @@ class FetchLog:
 
     def add_edit(self, effect: CallEffect, message: int) -> None:
         """Add a successful call that changes files."""
+        self._last_edit = message
         for path in effect.changed_paths:
             self._edits[_get_file_name(path)].append((message, path))
 
@@ -72,9 +74,11 @@ class FetchLog:
         if sum(map(len, fetch.lines)) < MIN_FETCHED_CHARS:
             return
         earlier = self._find_earlier(fetch)
-        holder = next((candidate for candidate in earlier if self._is_refetch(fetch, candidate)), None)
+        holder = max(earlier, key=lambda candidate: len(fetch.lines.keys() & candidate.lines), default=None)
+        if holder and not self._is_refetch(fetch, holder):
+            holder = None
         parts = {holder.row: fetch.lines.keys() & holder.lines} if holder else self._find_slices(fetch, earlier)
-        if holder and self._was_edited_since(holder, fetch) and not fetch.lines.keys() < holder.lines.keys():
+        if holder and self._was_edited_since(holder, fetch) and not self._is_unchanged_part(fetch, holder):
             self.stale[holder.row].append(call_message)
             parts = {}
         for row, lines in parts.items():
@@ -96,7 +100,7 @@ class FetchLog:
 
     @staticmethod
     def _is_refetch(new: Fetch, earlier: Fetch) -> bool:
-        repeated = sum(line in earlier.lines for line in new.lines)
+        repeated = len(new.lines.keys() & earlier.lines)
         if repeated >= SAME_CALL_SHARE * len(new.lines):
             return True
         return new.effect.fetch_key != earlier.effect.fetch_key and repeated >= max(
@@ -115,7 +119,14 @@ class FetchLog:
                 pending -= lines
         return slices if len(new.lines) - len(pending) >= SAME_FILE_SHARE * len(new.lines) else {}
 
+    @staticmethod
+    def _is_unchanged_part(new: Fetch, earlier: Fetch) -> bool:
+        """Return whether a different read of a file got nothing new, so that its changes are elsewhere."""
+        return new.effect.fetch_key != earlier.effect.fetch_key and new.lines.keys() <= earlier.lines.keys()
+
     def _was_edited_since(self, earlier: Fetch, new: Fetch) -> bool:
+        if not new.effect.read_paths:
+            return self._last_edit > earlier.message and new.lines.keys() != earlier.lines.keys()
         for path in new.effect.read_paths:
             edits = self._edits[_get_file_name(path)]
             start = bisect_right(edits, earlier.message, key=lambda edit: edit[0])

@@ -25,12 +25,12 @@ from typing import Any, Literal, NamedTuple
 from context_tui.lab.regret.fetches import Fetch, FetchLog, Refetch
 from context_tui.lab.regret.needles import (
     cut_excerpt,
+    find_definitions,
     extract_block_text,
     find_lines,
     find_paths,
     find_tokens,
     is_distinctive_line,
-    is_long_name,
     is_name,
     is_number,
     locate_needles,
@@ -168,6 +168,7 @@ class _UseIndexer:
         self.effects: dict[int, CallEffect] = {}
         self.texts: dict[int, str] = {}
         self.tokens, self.paths, self.lines = _NeedleRows(), _NeedleRows(), _NeedleRows()
+        self.definitions = set[tuple[int, str]]()  # names by row of the input that defines them
         self.edited_lines: dict[int, list[str]] = {}
         self.replaced_needles: dict[int, set[str]] = defaultdict(set)  # by message, texts that its edits replace
         self.rewritten_lines: dict[int, list[str]] = {}
@@ -265,6 +266,7 @@ class _UseIndexer:
         for row, block in self._read_blocks(message):
             if text := extract_block_text(block):
                 self.tokens.add(row, find_tokens(text) & self.tokens.rows.keys())
+                self.definitions |= {(row, name) for name in self.tokens.rows.keys() & find_definitions(text)}
                 self.paths.add(row, find_paths(text) & self.paths.rows.keys())
                 self.lines.add(row, self.lines.rows.keys() & find_lines(text, 4))
 
@@ -343,7 +345,7 @@ class _UseIndexer:
             if holders:
                 reply_row = next((row for row in current if row in self.texts), None)
                 if reply_row is not None and needle not in self.replaced_needles.get(message, ()):
-                    if len(holders) == 1 and holders[0] not in self.texts and is_long_name(needle):
+                    if any((holder, needle) in self.definitions for holder in holders):
                         weight = MIN_USE_WEIGHT
                     yield _Mention(needle, reply_row, tuple(holders), tuple(holders), weight)
             holders += current

@@ -19,14 +19,18 @@ MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
 _PATH = re.compile(r"[A-Za-z0-9_.@+~/\\-]{6,}")
 _LINE = re.compile(
-    r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}[→\t:|-])?[ \t]*[+-]?([^\n]*)",
+    r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}[→\t:|-])?[ \t]*(?:[+-][ \t]*){0,2}([^\n]*)",
     re.MULTILINE,
 )
 """Matches lines, without the numbers, paths and signs that reads, searches and diffs put before them."""
-_FRAME = re.compile(r"<(\w{1,40})>-?\d*(?:</\1>)?|</\w{1,40}>")
+_FRAME = re.compile(r"<(\w{1,40})>-?\d*(?:</\1>)?|</\w{1,40}>|Here's the result of running .*")
 """Matches a line that frames results, such as ``<returncode>0</returncode>``."""
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
-_NAME_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
+_DEFINITION = re.compile(
+    r"\b(?:def|class|func(?: \([^()\n]{1,60}\))?|function|fn|type|struct|interface|enum|trait|const|let|var|private|export)"
+    r"[ \t]+([A-Za-z_]\w{9,79})\b|^[ \t]{0,20}(?:[0-9]{1,7}[→\t:|-])?[ \t]*([A-Z_]\w{9,79})=",
+    re.MULTILINE,
+)
 _SUFFIXES = frozenset(
     (
         "bash c cc cfg conf cpp cs css csv env go h hpp html ini ipynb java js json jsonl jsx kt lock log lua md"
@@ -56,11 +60,6 @@ def is_name(token: str) -> bool:
     return "_" in token.strip("_") or _CAMEL(token) is not None
 
 
-def is_long_name(token: str) -> bool:
-    """Return whether a name has three words or more, so that few other things have it."""
-    return is_name(token) and len(_NAME_WORD.findall(token)) > 2
-
-
 def is_number(token: str) -> bool:
     """Return whether a token is a long number that is not round, or a hash."""
     if token.isdigit():
@@ -73,6 +72,11 @@ def is_number(token: str) -> bool:
 def find_tokens(text: str) -> KeysView[str]:
     """Return the possible names, numbers and hashes in a text, each once, in order."""
     return dict.fromkeys(_TOKEN.findall(text)).keys()
+
+
+def find_definitions(text: str) -> set[str]:
+    """Return the names that a text defines in code, or as settings at the beginning of a line."""
+    return {name or setting for name, setting in _DEFINITION.findall(text)}
 
 
 def find_paths(text: str) -> KeysView[str]:
@@ -109,7 +113,7 @@ def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
     return [
         line
         for line in lines
-        if min_length <= len(line) <= MAX_LINE_LENGTH and not (line[0] == "<" and _FRAME.fullmatch(line))
+        if min_length <= len(line) <= MAX_LINE_LENGTH and not (line[0] in "<H" and _FRAME.fullmatch(line))
     ]
 
 

@@ -34,6 +34,8 @@ _FILE_PRINTERS = frozenset("cat head tail nl less more bat".split())
 _PATTERN_COMMANDS = frozenset("grep egrep fgrep rg sed jq".split())
 _SEPARATORS = frozenset(("&&", "||", ";", "|", "&", "\n"))
 _REDIRECTIONS = re.compile(r"[0-9]?>+\s*/dev/null|[0-9]?>&[0-9]|&>\s*/dev/null")
+_REDIRECTION_TARGET = re.compile(r"(?:^|[\s\"')])>{1,2}[ \t]*([\w./~][\w./~-]*)")
+_HERE_DOCUMENT = re.compile(r"\bcat\b([^\n]{0,300})<<-?[ \t]*['\"]?(\w+)['\"]?([^\n]{0,300})\n")
 _UNSAFE_SHELL_SYNTAX = re.compile(r"[`<>]|\$[({]|-exec\b|-delete\b|\bxargs\b")
 _SED_SUBSTITUTION = re.compile(r"s([/|#,@!])((?:(?!\1)[^\\\n]){12,300})\1")
 """Matches the old text of a sed command, if it contains no escapes."""
@@ -148,6 +150,10 @@ def _analyze_patch(patch: str) -> CallEffect:
 def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
     if "*** Begin Patch" in command[:2_000]:
         return _analyze_patch(command)
+    document = _HERE_DOCUMENT.search(command)
+    if document and (target := _REDIRECTION_TARGET.search(document[1] + document[3])):
+        text, _, _ = command[document.end() :].partition(f"\n{document[2]}")
+        return CallEffect(changed_paths=(target[1],), written_text=text)
     if len(command) > MAX_COMMAND_LENGTH:
         return CallEffect()
     script = extract_powershell_script(command) or (command if powershell else "")
@@ -161,7 +167,7 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
         replaced = tuple(match[1] for match in _SED_SUBSTITUTION.findall(command))
         return CallEffect(changed_paths=changed, replaced_texts=replaced)
     if not pieces or _UNSAFE_SHELL_SYNTAX.search(command_line) or not all(map(_is_read_only, pieces)):
-        return CallEffect()
+        return CallEffect(changed_paths=tuple(_REDIRECTION_TARGET.findall(command_line)))
     folder, reads = "", []
     for piece in pieces:
         if piece[0] == "cd" and len(piece) > 1:

@@ -1,0 +1,194 @@
+"""Compare the regret of replays with labels made by reading the sessions, and report precision and recall.
+
+``python scripts/regret.py FOLDER`` prints the page, ``--write`` writes ``docs/regret.md``; ``--half development`` leaves
+the held-out labels alone. The labels (``tests/data/regret_labels.jsonl``) are positions and reasons.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import context_tui as ct  # noqa: E402
+from context_tui.lab.regret.cases import RemainingContext  # noqa: E402
+from context_tui.lab.regret.index import build_use_index  # noqa: E402
+from context_tui.lab.replay.recording import Recording  # noqa: E402
+from context_tui.lab.replay.result import find_changed_rows  # noqa: E402
+from context_tui.lab.replay.walk import replay  # noqa: E402
+
+PAGE = ROOT / "docs" / "regret.md"
+LABELS = ROOT / "tests" / "data" / "regret_labels.jsonl"
+HALVES = "development", "held-out"
+
+
+@dataclass(frozen=True)
+class Label:
+    """Label of a block that a policy drops.
+
+    Attributes:
+        session: path of the file in the folder, with the id of the session.
+        fired_before_message: the message before which the policy drops the block.
+        message, block: message of the dropped block, and its number there.
+        needed: whether the recorded run needed content of it that no other block in the policy's context had.
+        later_message, kind: the message that needed it, and the way, where it was needed.
+        reason: the labeller's reason; ``correction`` that of a correction.
+    """
+
+    session: str
+    half: str
+    policy: str
+    fired_before_message: int
+    message: int
+    block: int
+    needed: bool
+    later_message: int | None
+    kind: str | None
+    reason: str
+    correction: str = ""
+    window: int | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Label, and whether the evidence of the program says that the block was needed."""
+
+    label: Label
+    needed: bool
+
+
+def read_labels(*halves: str) -> list[Label]:
+    """Read the labels of some halves, by session and window."""
+    labels = [Label(**json.loads(line)) for line in LABELS.read_text("utf-8").splitlines()]
+    return sorted((label for label in labels if label.half in halves), key=_get_recording_key)
+
+
+def _get_recording_key(label: Label) -> tuple[str, int]:
+    return label.session, label.window or 0
+
+
+def judge_labels(labels: Sequence[Label], folder: Path) -> Iterator[Verdict]:
+    """Yield a verdict for each label, in order.
+
+    A block was needed if it had the needle of a use that the policy's context lacked, even if the regret counts it for
+    another dropped block with the same needle.
+    """
+    for (name, window), group in groupby(labels, _get_recording_key):
+        recording = Recording(ct.open_session(f"{folder}/{name}", window=window or None))
+        session, uses = recording.session, build_use_index(recording)
+        for label in group:
+            row = list(session.facts.blocks_of(label.message))[label.block]
+            run = replay(recording, label.policy, **label.params)
+            if run.removed_by_policy.get(row) != label.fired_before_message:  # the replay fires elsewhere
+                plan = ct.plan(session, label.policy, at=label.fired_before_message, **label.params)
+                drops = dict.fromkeys(find_changed_rows(plan), label.fired_before_message)
+                run = replace(run, removed_by_policy=drops, firings=[])
+            context = RemainingContext(run, uses)
+            yield Verdict(
+                label,
+                any(
+                    row in (holder, *use.copies) and context.is_unsatisfied(holder, use)
+                    for holder, holder_uses in uses.by_row.items()
+                    for use in holder_uses
+                ),
+            )
+
+
+@dataclass(frozen=True)
+class Score:
+    """Numbers of labels: needed and found, found in all, and needed in all."""
+
+    hits: int
+    found: int
+    needed: int
+
+    @property
+    def precision(self) -> float | None:
+        return self.hits / self.found if self.found else None
+
+    @property
+    def recall(self) -> float | None:
+        return self.hits / self.needed if self.needed else None
+
+
+def compute_score(verdicts: Sequence[Verdict]) -> Score:
+    hits = sum(verdict.needed and verdict.label.needed for verdict in verdicts)
+    return Score(hits, sum(verdict.needed for verdict in verdicts), sum(verdict.label.needed for verdict in verdicts))
+
+
+def format_page(verdicts: Sequence[Verdict]) -> str:
+    """Format the page as Markdown."""
+    corrected = sum(bool(verdict.label.correction) for verdict in verdicts)
+    lines = [
+        "# Regret against labels",
+        "",
+        f"{len(verdicts)} blocks that policies drop in {len({verdict.label.session for verdict in verdicts})} real "
+        "sessions were labelled by reading the sessions, without knowledge",
+        "of the rules: the recorded run needed the content later and the policy's context had it nowhere else, or not.",
+        "`make regret` computes this page; the labels are in `tests/data/regret_labels.jsonl`. The sessions, by name,",
+        "alternate between two halves. The rules were mended on the *development* half alone, where "
+        f"{corrected} label{' was' if corrected == 1 else 's were'}",
+        "corrected, with the reason; the *held-out* half was scored once, afterwards.",
+        "",
+        "- **precision**: of the blocks that the program says were needed, the share that the labels say were needed.",
+        "- **recall**: the share of the needed blocks that the program says were needed. Loss that several dropped",
+        "  blocks share is counted once by the program, for one of them; here it is found for each.",
+    ]
+    by_half = {half: [verdict for verdict in verdicts if verdict.label.half == half] for half in HALVES}
+    for title, get_name in (
+        ("part", lambda label: "all"),
+        ("kind of need", lambda label: label.kind),
+        ("format", lambda label: label.session.partition("/")[0]),
+    ):
+        lines += ["", f"## By {title}", "", f"| half | {title} | blocks | needed | found | precision | recall |"]
+        lines.append("|---|---|--:|--:|--:|--:|--:|")
+        for half, half_verdicts in by_half.items():
+            names = sorted({name for verdict in half_verdicts if (name := get_name(verdict.label))})
+            for name in names:
+                some = [verdict for verdict in half_verdicts if get_name(verdict.label) == name]
+                score = compute_score(some)
+                precision = "" if title == "kind of need" else _format_share(score.precision)
+                lines.append(
+                    f"| {half} | {name} | {len(some)} | {score.needed} | {score.found} "
+                    f"| {precision} | {_format_share(score.recall)} |"
+                )
+    lines += ["", "## Errors", "", "| half | session | policy | block | error | reason of the label |"]
+    lines.append("|---|---|---|---|---|---|")
+    for verdict in sorted(verdicts, key=lambda verdict: HALVES.index(verdict.label.half)):
+        label = verdict.label
+        if verdict.needed != label.needed:
+            error, name = "false" if verdict.needed else "missed", label.session.rpartition("/")[2][:44]
+            position = f"{label.message}.{label.block} before {label.fired_before_message}"
+            lines.append(f"| {label.half} | {name} | {label.policy} | {position} | {error} | {label.reason} |")
+    return "\n".join(lines) + "\n"
+
+
+def _format_share(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, help="a folder of recordings")
+    parser.add_argument("--half", choices=HALVES, help="score this half alone")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    options = parser.parse_args()
+    text = format_page(list(judge_labels(read_labels(*[options.half] if options.half else HALVES), options.folder)))
+    if options.write:
+        PAGE.write_text(text, "utf-8")
+    else:
+        print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,7 @@
 """Compare the regret of replays with labels made by reading the sessions, and report precision and recall.
 
-``python scripts/regret.py FOLDER`` prints the page, ``--write`` writes ``docs/regret.md``; ``--half development`` leaves
-the held-out labels alone. The labels (``tests/data/regret_labels.jsonl``) are positions and reasons.
+``python scripts/regret.py FOLDER`` prints the page, ``--write`` writes ``docs/regret.md``; ``--half development``
+leaves the held-out labels alone. The labels (``tests/data/regret_labels.jsonl``) are positions and reasons.
 """
 
 from __future__ import annotations

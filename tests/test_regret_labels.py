@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 
 from scripts.regret import compute_score, judge_labels, read_labels
-from tests.test_regret import CODE, EDIT, NOTHING, NUMBERED, READ, UNRELATED, answer_of, dropped_first, regretted, session
+from tests.test_regret import (
+    CODE,
+    EDIT,
+    NOTHING,
+    NUMBERED,
+    READ,
+    UNRELATED,
+    answer_of,
+    dropped_first,
+    regretted,
+    session,
+)
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 ROWS = [f"the row {number} holds {number * 7919 + 100_003} in all" for number in range(9)]

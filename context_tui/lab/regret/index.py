@@ -5,13 +5,14 @@ the one that contains most of the message's needles, or the newest of several. T
 lost only if the block and all copies were removed.
 
 - *re-fetch*: a call fetches the content of a block again: the same call with the same result, or a read of the same
-  file with at least half its lines from the block. If the agent had changed the file in between, the call is counted
-  separately and is no use. Commands that do more than read, and commands that check a state (``git status``, a test
-  run), fetch nothing.
+  file with at least half its lines from the block, or from several that read parts of it. If the agent had changed the
+  file in between, the call is counted separately and is no use, unless it reads a part that did not change. Commands
+  that do more than read, and commands that check a state (``git status``, a test run), fetch nothing.
 - *edit*: the old text of an edit, by line; or lines that remain in a rewritten file.
-- *reference*: a rare needle in an assistant's message: a long line, a path, a long number or hash, or two shorter lines
-  or names in code (:mod:`~.needles`). A needle is rare if at most :data:`MAX_HOLDERS` earlier blocks contain it, and
-  neither the system prompt nor a tool's description does. A line that the assistant wrote first is no reference.
+- *reference*: a rare needle in an assistant's message: a long line, a path, a long number or hash, a name that a block
+  defines, or two shorter lines or names in code (:mod:`~.needles`). A needle is rare if at most :data:`MAX_HOLDERS`
+  earlier blocks contain it, and neither the system prompt nor a tool's description does. A line that the assistant
+  wrote first is no reference.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from typing import Any, Literal, NamedTuple
 from context_tui.lab.regret.fetches import Fetch, FetchLog, Refetch
 from context_tui.lab.regret.needles import (
     cut_excerpt,
-    find_definitions,
     extract_block_text,
+    find_definitions,
     find_lines,
     find_paths,
     find_tokens,

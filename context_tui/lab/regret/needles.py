@@ -19,7 +19,8 @@ MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
 _PATH = re.compile(r"[A-Za-z0-9_.@+~/\\-]{6,}")
 _LINE = re.compile(
-    r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}[→\t:|-])?[ \t]*(?:[+-][ \t]*){0,2}([^\n]*)",
+    r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}[→\t:|-])?"
+    r"[ \t]*(?:[+-][ \t]*){0,2}([^\n]*)",
     re.MULTILINE,
 )
 """Matches lines, without the numbers, paths and signs that reads, searches and diffs put before them."""
@@ -27,7 +28,7 @@ _FRAME = re.compile(r"<(\w{1,40})>-?\d*(?:</\1>)?|</\w{1,40}>|Here's the result 
 """Matches a line that frames results, such as ``<returncode>0</returncode>``."""
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
 _DEFINITION = re.compile(
-    r"\b(?:def|class|func(?: \([^()\n]{1,60}\))?|function|fn|type|struct|interface|enum|trait|const|let|var|private|export)"
+    r"\b(?:def|class|func(?: \([^()\n]{1,60}\))?|function|fn|type|struct|interface|enum|trait|const|let|var|private)"
     r"[ \t]+([A-Za-z_]\w{9,79})\b|^[ \t]{0,20}(?:[0-9]{1,7}[→\t:|-])?[ \t]*([A-Z_]\w{9,79})=",
     re.MULTILINE,
 )

@@ -99,12 +99,12 @@ class FetchLog:
         return sorted(earlier, key=lambda fetch: -fetch.row)
 
     @staticmethod
-    def _is_refetch(new: Fetch, earlier: Fetch) -> bool:
-        repeated = len(new.lines.keys() & earlier.lines)
-        if repeated >= SAME_CALL_SHARE * len(new.lines):
+    def _is_refetch(fetch: Fetch, earlier: Fetch) -> bool:
+        repeated = len(fetch.lines.keys() & earlier.lines)
+        if repeated >= SAME_CALL_SHARE * len(fetch.lines):
             return True
-        return new.effect.fetch_key != earlier.effect.fetch_key and repeated >= max(
-            SAME_FILE_SHARE * len(new.lines), MIN_REPEATED_LINES
+        return fetch.effect.fetch_key != earlier.effect.fetch_key and repeated >= max(
+            SAME_FILE_SHARE * len(fetch.lines), MIN_REPEATED_LINES
         )
 
     def _find_slices(self, new: Fetch, earlier: Sequence[Fetch]) -> dict[int, set[str]]:
@@ -120,14 +120,14 @@ class FetchLog:
         return slices if len(new.lines) - len(pending) >= SAME_FILE_SHARE * len(new.lines) else {}
 
     @staticmethod
-    def _is_unchanged_part(new: Fetch, earlier: Fetch) -> bool:
+    def _is_unchanged_part(fetch: Fetch, earlier: Fetch) -> bool:
         """Return whether a different read of a file got nothing new, so that its changes are elsewhere."""
-        return new.effect.fetch_key != earlier.effect.fetch_key and new.lines.keys() <= earlier.lines.keys()
+        return fetch.effect.fetch_key != earlier.effect.fetch_key and fetch.lines.keys() <= earlier.lines.keys()
 
-    def _was_edited_since(self, earlier: Fetch, new: Fetch) -> bool:
-        if not new.effect.read_paths:
-            return self._last_edit > earlier.message and new.lines.keys() != earlier.lines.keys()
-        for path in new.effect.read_paths:
+    def _was_edited_since(self, earlier: Fetch, fetch: Fetch) -> bool:
+        if not fetch.effect.read_paths:
+            return self._last_edit > earlier.message and fetch.lines.keys() != earlier.lines.keys()
+        for path in fetch.effect.read_paths:
             edits = self._edits[_get_file_name(path)]
             start = bisect_right(edits, earlier.message, key=lambda edit: edit[0])
             if any(is_same_file(path, changed_path) for _, changed_path in edits[start:]):

@@ -74,13 +74,14 @@ class FetchLog:
         if sum(map(len, fetch.lines)) < MIN_FETCHED_CHARS:
             return
         earlier = self._find_earlier(fetch)
-        holder = max(earlier, key=lambda candidate: len(fetch.lines.keys() & candidate.lines), default=None)
-        if holder and not self._is_refetch(fetch, holder):
-            holder = None
-        parts = {holder.row: fetch.lines.keys() & holder.lines} if holder else self._find_slices(fetch, earlier)
-        if holder and self._was_edited_since(holder, fetch) and not self._is_unchanged_part(fetch, holder):
-            self.stale[holder.row].append(call_message)
+        best = max(earlier, key=lambda candidate: len(fetch.lines.keys() & candidate.lines), default=None)
+        if best is None or not self._is_refetch(fetch, best):
+            parts = self._find_slices(fetch, earlier)
+        elif self._was_edited_since(best, fetch) and not self._is_unchanged_part(fetch, best):
+            self.stale[best.row].append(call_message)
             parts = {}
+        else:
+            parts = {best.row: fetch.lines.keys() & best.lines}
         for row, lines in parts.items():
             sample = _sample_lines([line for line in fetch.lines if line in lines])
             self.refetches.append(Refetch(row, call_message, call_row, fetch.effect, sample))

@@ -11,7 +11,7 @@ import pytest
 
 from scripts.agents.drive import Recorded
 from scripts.agents.drivers import AGENTS
-from scripts.agents.judge import judge_session
+from scripts.agents.judge import Share, judge_session
 from scripts.agents.prompt import count_tokens, parse_prompt
 from scripts.agents.prompt_cache import PromptCache
 from scripts.agents.scripted_model import PROMPT_MARK, Action, ScriptedModel
@@ -99,14 +99,13 @@ def test_the_judge_finds_what_a_session_lacks(tmp_path: Path) -> None:
     made.assistant(text("Reply main0002: done."), use={"input_tokens": 12, "output_tokens": 1})
     home.mkdir()
     path = made.write(home)
-    judgement = judge_session(
-        AGENTS["claude-code"], Recorded(AGENTS["claude-code"], "plain", tmp_path, (path,)), str(path)
-    )
-    assert (judgement.requests_equal, judgement.requests) == (2, 2)
-    assert (judgement.results_held, judgement.results, judgement.surplus) == (1, 1, 0)
-    assert (judgement.texts_held, judgement.texts) == (3, 4)
-    assert dict(judgement.missing_texts) == {"system reminder": 1}
-    assert (judgement.usages_equal, judgement.usages) == (1, 2)
+    recorded = Recorded(AGENTS["claude-code"], "plain", tmp_path, (path,))
+    judgement = judge_session(AGENTS["claude-code"], recorded, str(path), ["main0001", "main0002"])
+    assert judgement.requests == Share(2, 2)
+    assert judgement.results == Share(1, 1) and judgement.surplus == 0
+    assert judgement.texts == Share(3, 4)
+    assert dict(judgement.missing_parts) == {"system reminder": 1}
+    assert judgement.sizes == Share(1, 2)
 
 
 def test_a_goal_that_was_met_is_not_lost_silently() -> None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from scripts.agents.programs import Program
 from scripts.agents.prompt import Api, Prompt
+from scripts.agents.scenarios import Scenario
 from scripts.agents.scripted_model import Action, RequestKind, Step, classify_request
 
 STUB = "stub-model"
@@ -44,6 +45,18 @@ class Dialogue:
     exchanges: Sequence[tuple[Mapping[str, Any], str]]
 
 
+@dataclass(frozen=True)
+class Typing:
+    """A program in a terminal: each line is typed once its screen rests."""
+
+    command: Sequence[str]
+    lines: Sequence[str]
+
+
+Run = Sequence[str] | Dialogue | Typing
+"""How a program is run: by a command alone, or by more."""
+
+
 class Agent:
     """An agent: subclasses say how its program is configured and called."""
 
@@ -65,15 +78,13 @@ class Agent:
     """The calls by which a run ends; none where it ends with a text."""
     preset: ClassVar[str] = ""
     """Name of our preset of its policy; empty where there is none."""
-    preset_params: ClassVar[Mapping[str, Any]] = {}
-    """Parameters of the preset, as the scenario that compacts configures the agent."""
-    preset_window: ClassVar[int | None] = None
-    """Context window that the preset is told; None where the session file tells it."""
     headless: ClassVar[str] = ""
     """Shell command that takes the arguments of the command that we print to resume, and answers ``{prompt}``; empty
     where we write no sessions of it."""
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Scenarios that it cannot do, each with the reason."""
+    differences: ClassVar[Mapping[str, str]] = {}
+    """Goals that it cannot meet, each with the reason."""
 
     def configure(self, setup: Setup) -> dict[str, str]:
         """Write the configuration, and return the variables of the environment."""
@@ -87,13 +98,31 @@ class Agent:
         """Return the command that starts a session."""
         raise NotImplementedError
 
-    def resume_command(self, setup: Setup, session: Path, prompt: str) -> Sequence[str]:
-        """Return the command that resumes the session."""
+    def resume_command(self, setup: Setup, session: Path, prompt: str) -> Run:
+        """Return the run that resumes the session."""
         raise NotImplementedError
 
-    def compact_command(self, setup: Setup, session: Path) -> Sequence[str] | Dialogue | None:
-        """Return the command that compacts the session by hand; None where none exists."""
-        return None
+    def compact_command(self, setup: Setup, session: Path) -> Run:
+        """Return the run that compacts the session by hand."""
+        raise NotImplementedError
+
+    def clear_command(self, setup: Setup, session: Path, prompt: str) -> Run:
+        """Return the run that empties the context and answers a prompt."""
+        raise NotImplementedError
+
+    def rewind_command(self, setup: Setup, session: Path, prompt: str) -> Run:
+        """Return the run that takes the newest prompt back and answers another."""
+        raise NotImplementedError
+
+    def compute_window(self, scenario: Scenario) -> int | None:
+        """Return the context window of a scenario; None where nothing is to be compacted."""
+        return int(self.window * scenario.window_share) if scenario.window_share else None
+
+    def get_preset_limits(self, window: int) -> tuple[Mapping[str, Any], int | None]:
+        """Return the parameters of the preset with which a scenario with this window configures the agent, and the
+        window that the preset is told; None where the session file tells it.
+        """
+        return {}, window
 
     def find_sessions(self, setup: Setup) -> list[Path]:
         """Return the files of its main sessions, oldest first."""
@@ -112,6 +141,15 @@ def write_file(path: Path, text: str) -> None:
     """Write a file, in a folder that may not exist."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+
+
+def configure_litellm(setup: Setup) -> dict[str, str]:
+    """Return the variables by which LiteLLM calls the scripted model."""
+    return {
+        "OPENAI_API_KEY": "anything",
+        "OPENAI_API_BASE": f"{setup.url}/v1",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
 
 
 def list_by_time(files: Sequence[Path]) -> list[Path]:

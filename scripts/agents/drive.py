@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+import pty
+import select
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from scripts.agents.agent import Agent, Dialogue, Setup
+from scripts.agents.agent import Agent, Dialogue, Run, Setup, Typing
 from scripts.agents.programs import get_cache_folder
-from scripts.agents.scenarios import Scenario
+from scripts.agents.scenarios import InvocationKind, Scenario
 from scripts.agents.scripted_model import ScriptedModel
 from scripts.agents.server import INDEX_NAME, serve
 
-RUN_SECONDS = 120
+RUN_SECONDS = 300
 """Seconds that one run of a program may take."""
-DIALOGUE_SECONDS = 60
+DIALOGUE_SECONDS = 120
 """Seconds that an answer in a dialogue may take."""
+REST_SECONDS = 3
+"""Seconds without output after which a screen rests."""
+TERMINAL_SIZE = 40, 120
+"""Lines and columns of a terminal."""
 OUTWARD_PROXY = "http://127.0.0.1:9"
 """Proxy that refuses every connection, so that nothing leaves the machine."""
 
@@ -93,7 +102,7 @@ def drive(agent: Agent, scenario: Scenario, env: Mapping[str, str] | None = None
     shutil.rmtree(folder, ignore_errors=True)
     model = ScriptedModel(agent.translate, classify=agent.classify, final_step=agent.final_step)
     with serve(model, folder / "requests") as server, stop_daemons(folder / "home"):
-        setup = prepare_setup(folder, server.base_url, agent.window if scenario.compacts else None, env or {})
+        setup = prepare_setup(folder, server.base_url, agent.compute_window(scenario), env or {})
         variables = {**agent.configure(setup), **setup.env}
         for number, command in enumerate(agent.prepare_commands(setup)):
             run_program(command, setup, variables, folder / f"prepare-{number}.txt")
@@ -101,10 +110,13 @@ def drive(agent: Agent, scenario: Scenario, env: Mapping[str, str] | None = None
             model.queue(invocation.steps)
             run = _build_command(agent, setup, invocation.kind, invocation.prompt)
             output = folder / f"output-{number}.txt"
-            if isinstance(run, Dialogue):
-                hold_dialogue(run, setup, variables, output)
-            else:
-                run_program(run, setup, variables, output)
+            match run:
+                case Dialogue():
+                    hold_dialogue(run, setup, variables, output)
+                case Typing():
+                    type_lines(run, setup, variables, output)
+                case _:
+                    run_program(run, setup, variables, output)
     recorded = Recorded(agent, scenario.name, folder, tuple(agent.find_sessions(setup)))
     if not recorded.requests:
         raise DriveError("the program sent no request")
@@ -113,18 +125,16 @@ def drive(agent: Agent, scenario: Scenario, env: Mapping[str, str] | None = None
     return recorded
 
 
-def _build_command(agent: Agent, setup: Setup, kind: str, prompt: str) -> Sequence[str] | Dialogue:
+def _build_command(agent: Agent, setup: Setup, kind: InvocationKind, prompt: str) -> Run:
     if kind == "start":
         return agent.start_command(setup, prompt)
     sessions = agent.find_sessions(setup)
     if not sessions:
         raise DriveError("the program wrote no session to resume")
-    if kind == "resume":
-        return agent.resume_command(setup, sessions[-1], prompt)
-    command = agent.compact_command(setup, sessions[-1])
-    if command is None:
-        raise DriveError("no command compacts a session without its screen")
-    return command
+    if kind == "compact":
+        return agent.compact_command(setup, sessions[-1])
+    commands = {"resume": agent.resume_command, "clear": agent.clear_command, "rewind": agent.rewind_command}
+    return commands[kind](setup, sessions[-1], prompt)
 
 
 def run_program(command: Sequence[str], setup: Setup, variables: Mapping[str, str], output: Path) -> None:
@@ -173,10 +183,11 @@ def hold_dialogue(dialogue: Dialogue, setup: Setup, variables: Mapping[str, str]
         assert process.stdin
         try:
             for line, answer in dialogue.exchanges:
+                start = output.stat().st_size
                 process.stdin.write(json.dumps(line).encode() + b"\n")
                 process.stdin.flush()
                 deadline = time.monotonic() + DIALOGUE_SECONDS
-                while answer not in output.read_text(encoding="utf-8", errors="replace"):
+                while answer.encode() not in output.read_bytes()[start:]:
                     if time.monotonic() > deadline or process.poll() is not None:
                         raise DriveError(f"the program did not answer {line.get('method', line.get('type'))}")
                     time.sleep(0.1)
@@ -186,6 +197,49 @@ def hold_dialogue(dialogue: Dialogue, setup: Setup, variables: Mapping[str, str]
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(5)
             _stop_group(process)
+
+
+def type_lines(typing: Typing, setup: Setup, variables: Mapping[str, str], output: Path) -> None:
+    """Type lines into a program in a terminal, each once its screen rests; stop the program when it rests again."""
+    terminal, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", *TERMINAL_SIZE, 0, 0))
+    process = subprocess.Popen(
+        typing.command,
+        cwd=setup.project,
+        env={**_build_environment(setup, variables), "TERM": "xterm-256color"},
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        start_new_session=True,
+    )
+    os.close(inner)
+    try:
+        with output.open("wb") as file:
+            _read_until_rest(terminal, file)
+            for line in typing.lines:
+                os.write(terminal, line.encode())
+                _read_until_rest(terminal, file, 0.5)
+                os.write(terminal, b"\r")
+                _read_until_rest(terminal, file)
+    finally:
+        _stop_group(process)
+        os.close(terminal)
+
+
+def _read_until_rest(terminal: int, file: BinaryIO, seconds: float = REST_SECONDS) -> None:
+    """Copy what a program draws until it draws nothing for some seconds.
+
+    Raises:
+        DriveError: it goes on for too long.
+    """
+    deadline = time.monotonic() + DIALOGUE_SECONDS
+    while select.select([terminal], [], [], seconds)[0]:
+        try:
+            file.write(os.read(terminal, 65_536))
+        except OSError:  # the program ended
+            return
+        if time.monotonic() > deadline:
+            raise DriveError("the screen of the program does not come to rest")
 
 
 @contextlib.contextmanager

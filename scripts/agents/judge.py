@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,15 @@ from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
 from scripts.agents.agent import Agent
 from scripts.agents.drive import Recorded, load_recorded
-from scripts.agents.prompt import Part, Prompt, parse_prompt
+from scripts.agents.prompt import Part, PartKind, Prompt, count_tokens, parse_prompt
 from scripts.agents.scenarios import Scenario
 from scripts.agents.scripted_model import PROMPT_MARK, SUBTASK_MARK, SUMMARY_MARK
 
 _REPLY = re.compile(r"Reply (main\d+)\b")
+_SUMMARY = re.compile(rf"{SUMMARY_MARK}-\d+")
+_SHORTENED = re.compile(r"\.\.\.\[truncated \d+ chars")
+SHORTEST_BODY = 20
+"""Characters of a text that is looked for within the texts that were sent."""
 _APPENDED_REMINDER = re.compile(r"\n\n(?=<system-reminder>)")
 _TEXT_KINDS: Sequence[tuple[str, str]] = (
     (r"^\s*<system-reminder>", "system reminder"),
@@ -37,52 +41,95 @@ _TEXT_KINDS: Sequence[tuple[str, str]] = (
 
 
 @dataclass
+class Share:
+    """How many of a number of things are as they should be."""
+
+    matches: int = 0
+    count: int = 0
+
+    def add(self, matches: int, count: int = 1) -> None:
+        """Add things, and those of them that match."""
+        self.matches += matches
+        self.count += count
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all match."""
+        return self.matches == self.count
+
+    def __str__(self) -> str:
+        return f"{self.matches:,} of {self.count:,}"
+
+
+@dataclass(frozen=True)
+class Firing:
+    """Automatic compaction, compared with our preset of the agent's policy.
+
+    Attributes:
+        scenario: where it happened.
+        earlier: calls by which the preset fires earlier (negative), 0: at the same call, None: not at all.
+        before: tokens that the runtime believed its context to have.
+        results: whether the results that the preset leaves are those that were sent next.
+        after_recorded: tokens of the next request, as returned.
+        after_predicted: tokens that a replay predicts for it; None where it predicts none.
+    """
+
+    scenario: str
+    earlier: int | None
+    before: int | None
+    results: bool | None
+    after_recorded: int | None
+    after_predicted: int | None
+
+
+@dataclass
 class Judgement:
     """Figures of one or more scenarios of an agent.
 
     Attributes:
-        requests: requests of the main conversation; ``requests_equal`` those whose calls and results are all in our
-            context, and nothing else is.
-        requests_without_reply: requests whose reply is not in the session.
-        calls, results, texts: parts that were sent; ``*_held`` those of them in our context.
-        missing_texts: texts that were sent and are not in our context, by kind; ``missing_tokens`` their tokens.
+        requests: requests of the main conversation, and those whose calls and results are exactly those in our context.
+        calls, results, texts: parts that were sent, and those of them in our context.
+        missing_parts: parts that were sent and are not in our context, by kind; ``missing_tokens`` their tokens.
         surplus: calls and results in our context that were not sent.
-        usages: requests with a usage; ``usages_equal`` those whose recorded sizes are the returned ones.
-        compactions: compactions that the requests show; ``compactions_equal`` those that the session has at that call.
+        sizes: requests, and those whose recorded sizes are the returned ones.
+        compactions: those that the requests show, and those of them that the session has at that call.
         compactions_surplus: those that the session has elsewhere.
-        fired: at each compaction, by how many calls our preset fires earlier (None: not at all).
-        left_equal: compactions after which the preset leaves the results that were sent next; of ``left``.
+        firings: automatic compactions, compared with our preset.
     """
 
-    requests: int = 0
-    requests_equal: int = 0
-    requests_without_reply: int = 0
-    calls: int = 0
-    calls_held: int = 0
-    results: int = 0
-    results_held: int = 0
-    texts: int = 0
-    texts_held: int = 0
-    missing_texts: Counter[str] = field(default_factory=Counter)
+    requests: Share = field(default_factory=Share)
+    calls: Share = field(default_factory=Share)
+    results: Share = field(default_factory=Share)
+    texts: Share = field(default_factory=Share)
+    missing_parts: Counter[str] = field(default_factory=Counter)
     missing_tokens: Counter[str] = field(default_factory=Counter)
     surplus: int = 0
-    usages: int = 0
-    usages_equal: int = 0
-    compactions: int = 0
-    compactions_equal: int = 0
+    sizes: Share = field(default_factory=Share)
+    compactions: Share = field(default_factory=Share)
     compactions_surplus: int = 0
-    fired: list[int | None] = field(default_factory=list)
-    left: int = 0
-    left_equal: int = 0
+    firings: list[Firing] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
 
     def add(self, other: Judgement) -> None:
         """Add the figures of another scenario."""
         for name, value in vars(other).items():
-            if isinstance(value, Counter):
+            if isinstance(value, Share):
+                getattr(self, name).add(value.matches, value.count)
+            elif isinstance(value, Counter):
                 getattr(self, name).update(value)
             else:
                 setattr(self, name, getattr(self, name) + value)
+
+    def miss(self, reply: str, kind: str, tokens: int) -> None:
+        """Add a part that was sent and is not in our context."""
+        self.missing_parts[kind] += 1
+        self.missing_tokens[kind] += tokens
+        self.details.append(f"{reply}: {tokens:,} tokens are not in our context: {kind}")
+
+    @property
+    def earlier_calls(self) -> list[int | None]:
+        """By how many calls our preset fires earlier at each automatic compaction."""
+        return [firing.earlier for firing in self.firings]
 
 
 def classify_text(part: Part) -> str:
@@ -98,69 +145,82 @@ def judge_scenario(agent: Agent, scenario: Scenario) -> Judgement:
 
     Raises:
         DriveError: it was not driven.
-        Error: the session cannot be read.
+        Error: a session cannot be read.
     """
     recorded = load_recorded(agent, scenario.name)
-    spec = find_session(recorded)
-    judgement = judge_session(agent, recorded, spec)
-    if scenario.compacts and agent.preset:
-        judgement.add(judge_preset(agent, recorded, spec, agent.preset, agent.preset_params))
+    judgement = Judgement()
+    for session, replies in _assign_replies(recorded):
+        judgement.add(judge_session(agent, recorded, session, replies))
+        if scenario.window_share and agent.preset:
+            judgement.add(judge_preset(agent, recorded, session, scenario))
     return judgement
 
 
 def find_session(recorded: Recorded) -> str:
     """Return what names the session that holds most replies of a scenario."""
-    replies = {entry["reply"] for entry in recorded.requests if entry["kind"] == "main"}
+    return next(_assign_replies(recorded))[0]
+
+
+def _assign_replies(recorded: Recorded) -> Iterator[tuple[str, list[str]]]:
+    """Yield what names each session, the one with most replies first, and its replies that no earlier one has.
+
+    Replies that none has go to the first.
+    """
+    left_replies = [entry["reply"] for entry in recorded.requests if entry["kind"] == "main"]
     specs = [spec for path in recorded.sessions for spec in _list_specs(path)]
-    return max(specs, key=lambda spec: len(_find_calls(ct.open_session(spec), replies)))
+    calls = {spec: _find_calls(ct.open_session(spec), left_replies).keys() for spec in specs}
+    specs.sort(key=lambda spec: len(calls[spec]), reverse=True)
+    in_none = {*left_replies}.difference(*calls.values())
+    for number, spec in enumerate(specs):
+        replies = [reply for reply in left_replies if reply in calls[spec] or (not number and reply in in_none)]
+        left_replies = [reply for reply in left_replies if reply not in replies]
+        if replies:
+            yield spec, replies
 
 
 def _list_specs(path: Path) -> list[str]:
-    """Return what names the sessions of a file, those of sub-agents left out."""
+    """Return what names the sessions of a file and their branches, those of sub-agents left out."""
     infos = [info for info in ct.sessions_in(str(path)) if not info.parent]
-    return [f"{info.path}#{info.id}" if len(infos) > 1 else str(path) for info in infos]
+    specs = [f"{info.path}#{info.id}" if len(infos) > 1 else str(path) for info in infos]
+    branches = ct.open_session(specs[0]).facts.branches if len(specs) == 1 else ()
+    return [*specs, *(f"{path}#{branch.id}" for branch in branches)]
 
 
 def format_judgement(judgement: Judgement) -> str:
     """Format the figures on one line."""
     each = judgement
-    kinds = ", ".join(f"{count} {kind}" for kind, count in each.missing_texts.most_common())
-    parts = [
-        f"requests {each.requests_equal}/{each.requests}",
-        f"calls {each.calls_held}/{each.calls}",
-        f"results {each.results_held}/{each.results}",
-        f"texts {each.texts_held}/{each.texts}" + (f" (missing: {kinds})" if kinds else ""),
-        f"usage {each.usages_equal}/{each.usages}",
-        f"compactions {each.compactions_equal}/{each.compactions}",
-    ]
+    kinds = ", ".join(f"{count} {kind}" for kind, count in each.missing_parts.most_common())
+    names = ("requests", "calls", "results", "texts", "sizes", "compactions")
+    parts = [f"{name} {getattr(each, name)}" for name in names]
+    parts += [f"not in our context: {kinds}"] if kinds else []
     parts += [f"{each.surplus} surplus"] if each.surplus else []
     parts += [f"{each.compactions_surplus} compactions surplus"] if each.compactions_surplus else []
-    parts += [f"fires {each.fired}; leaves {each.left_equal}/{each.left}"] if each.fired else []
+    parts += [f"preset fires {each.earlier_calls}"] if each.firings else []
     return "; ".join(parts)
 
 
-def judge_session(agent: Agent, recorded: Recorded, spec: str) -> Judgement:
-    """Judge a session by the requests of its scenario."""
+def judge_session(agent: Agent, recorded: Recorded, spec: str, replies: Collection[str]) -> Judgement:
+    """Judge a session by the requests of its scenario whose *replies* it has."""
     session = ct.open_session(spec)
-    requests = {entry["reply"]: entry for entry in recorded.requests if entry["kind"] == "main"}
-    calls = _find_calls(session, requests)
-    judgement = Judgement(requests=len(requests), requests_without_reply=len(requests.keys() - calls.keys()))
-    begins = _find_beginnings(session, [message for message, _ in calls.values()])
-    before: Counter[str] = Counter()
+    requests = {entry["reply"]: entry for entry in recorded.requests if entry["reply"] in replies}
+    calls, judgement = _find_calls(session, requests), Judgement()
+    beginnings = _find_beginnings(session, [message for message, _ in calls.values()])
+    before, summaries_before = Counter[str](), set[str]()
     for reply, entry in requests.items():
         sent = parse_sent(agent, recorded.read_body(entry))
         results = Counter(identify_part(part) for part in sent.get("result"))
-        is_compaction = bool(before - results)
-        before = results
+        summaries = {mark for part in sent.get("text") for mark in _SUMMARY.findall(part.text)}
+        is_compaction = bool(before - results or summaries - summaries_before)
+        before, summaries_before = results, summaries
         message, row = calls.get(reply, (-1, -1))
         if message < 0:
+            judgement.requests.add(0)
             judgement.details.append(f"{reply}: not in the session")
             continue
         _judge_request(judgement, session, sent, message, reply)
-        _judge_usage(judgement, session, row, entry, reply)
-        judgement.compactions += is_compaction
-        judgement.compactions_equal += is_compaction and message in begins
-        judgement.compactions_surplus += not is_compaction and message in begins
+        _judge_size(judgement, session, row, entry, reply)
+        judgement.compactions.add(is_compaction and message in beginnings, is_compaction)
+        judgement.compactions_surplus += not is_compaction and message in beginnings
     return judgement
 
 
@@ -205,46 +265,43 @@ def identify_part(part: Part) -> str:
 
 
 def _judge_request(judgement: Judgement, session: Session, sent: Prompt, message: int, reply: str) -> None:
-    held = parse_prompt("anthropic", {"messages": session.to_messages(message)})
-    is_equal = True
-    for kind in ("call", "result"):
-        sent_parts = Counter(identify_part(part) for part in sent.parts if part.kind == kind)
-        held_parts = Counter(identify_part(part) for part in held.parts if part.kind == kind)
-        count, common = sent_parts.total(), (sent_parts & held_parts).total()
-        surplus = held_parts.total() - common
-        setattr(judgement, f"{kind}s", getattr(judgement, f"{kind}s") + count)
-        setattr(judgement, f"{kind}s_held", getattr(judgement, f"{kind}s_held") + common)
-        judgement.surplus += surplus
-        if count != common or surplus:
-            is_equal = False
-            judgement.details.append(f"{reply}: {kind}s: {count} sent, {common} held, {surplus} held besides")
-    judgement.requests_equal += is_equal
-    shown = "\0".join([*(part.text for part in held.get("text", "thinking")), session.content.system()])
+    held, is_equal = parse_prompt("anthropic", {"messages": session.to_messages(message)}), True
+    kinds: tuple[tuple[PartKind, Share], ...] = (("call", judgement.calls), ("result", judgement.results))
+    for kind, share in kinds:
+        sent_parts = {identify_part(part): part for part in sent.get(kind)}
+        sent_ids = Counter(identify_part(part) for part in sent.get(kind))
+        held_ids = Counter(identify_part(part) for part in held.get(kind))
+        common = sent_ids & held_ids
+        share.add(common.total(), sent_ids.total())
+        judgement.surplus += (held_ids - sent_ids).total()
+        is_equal &= sent_ids == held_ids
+        for identity in (sent_ids - common).elements():
+            part = sent_parts[identity]
+            judgement.miss(reply, f"shortened {kind}" if _SHORTENED.search(part.text) else kind, part.tokens)
+    judgement.requests.add(is_equal)
+    held_texts = [part.text.strip() for part in held.get("text", "thinking")]
+    shown = "\0".join([*held_texts, session.content.system()])
     for part in sent.get("text"):
-        judgement.texts += 1
-        if not part.text.strip() or part.text.strip() in shown:
-            judgement.texts_held += 1
-        else:
-            kind = classify_text(part)
-            judgement.missing_texts[kind] += 1
-            judgement.missing_tokens[kind] += part.tokens
-            judgement.details.append(f"{reply}: text of {part.tokens:,} tokens not held: {kind}")
+        text = part.text.strip()
+        body = next((each for each in held_texts if len(each) > SHORTEST_BODY and each in text), "")
+        judgement.texts.add(text in shown or bool(body))
+        if text not in shown:
+            text_kind, tokens = classify_text(part), part.tokens - (count_tokens(body) if body else 0)
+            judgement.miss(reply, f"frame of a {text_kind}" if body else text_kind, tokens)
 
 
-def _judge_usage(judgement: Judgement, session: Session, row: int, entry: Mapping[str, Any], reply: str) -> None:
-    judgement.usages += 1
+def _judge_size(judgement: Judgement, session: Session, row: int, entry: Mapping[str, Any], reply: str) -> None:
     recorded = session.facts.requests[row].context if row >= 0 else None
-    if recorded == entry["prompt_tokens"]:
-        judgement.usages_equal += 1
-    else:
+    judgement.sizes.add(recorded == entry["prompt_tokens"])
+    if recorded != entry["prompt_tokens"]:
         judgement.details.append(f"{reply}: {entry['prompt_tokens']:,} tokens returned, {recorded} recorded")
 
 
-def judge_preset(agent: Agent, recorded: Recorded, spec: str, policy: str, params: Mapping[str, Any]) -> Judgement:
+def judge_preset(agent: Agent, recorded: Recorded, spec: str, scenario: Scenario) -> Judgement:
     """Judge the preset of an agent's policy: at which call it fires, told the limits that were configured."""
-    session = ct.open_session(spec).with_window(agent.preset_window)
-    judgement, chosen = Judgement(), POLICIES[policy]
-    built = build_params(chosen, dict(params))
+    params, window = agent.get_preset_limits(agent.compute_window(scenario) or 0)
+    session, policy, judgement = ct.open_session(spec).with_window(window), POLICIES[agent.preset], Judgement()
+    built = build_params(policy, dict(params))
     compactions = [each for each in session.facts.compactions if each.kind == "full" and each.trigger != "manual"]
     cases = [BacktestCase(compaction, built) for compaction in compactions]
     requests = {entry["reply"]: entry for entry in recorded.requests}
@@ -252,23 +309,34 @@ def judge_preset(agent: Agent, recorded: Recorded, spec: str, policy: str, param
     calls = [call.message for call in recording.calls]
     replies = [_find_reply(session.message(message)) for message in range(len(session))]
     firsts = {reply: message for message, reply in reversed(list(enumerate(replies))) if reply}
-    for result in backtest_policy(recording, chosen, cases):
+    for result in backtest_policy(recording, policy, cases):
         index = bisect_left(calls, result.message)
         earlier = calls[index + (result.off_by or 0) : index]
-        main = [each for each in earlier if _find_reply(session.message(each))]  # not the request for the summary
-        judgement.fired.append(None if result.off_by is None else -len(main))
-        judgement.details.append(f"preset {policy} at #{result.message}: off by {result.off_by}; {result.why}")
+        main = [each for each in earlier if replies[each]]  # not the request for the summary
         new_replies = (reply for reply in replies[result.message :] if firsts.get(reply, -1) >= result.message)
         entry = requests.get(next(new_replies, ""))
-        if entry is None:
-            continue
-        sent = parse_sent(agent, recorded.read_body(entry))
-        plan = ct.plan(session, policy, at=result.message, **params)
-        after = ct.apply(session, plan, summary="(a summary)") if plan.has_changes else session
-        left = parse_prompt("anthropic", {"messages": after.to_messages()})
-        sent_results = {identify_part(part) for part in sent.get("result")}
-        left_results = {identify_part(part) for part in left.get("result")}
-        judgement.left += 1
-        judgement.left_equal += sent_results == left_results
-        judgement.details.append(f"after #{result.message}: {len(left_results)} left, {len(sent_results)} sent")
+        has_same_results = None
+        if entry:
+            sent = parse_sent(agent, recorded.read_body(entry))
+            plan = ct.plan(session, agent.preset, at=result.message, **params)
+            after = ct.apply(session, plan, summary="(a summary)") if plan.has_changes else session
+            planned = parse_prompt("anthropic", {"messages": after.to_messages()})
+            sent_results, planned_results = (
+                {identify_part(part) for part in each.get("result")} for each in (sent, planned)
+            )
+            has_same_results = sent_results == planned_results
+            judgement.details.append(
+                f"after #{result.message}: {len(planned_results)} results left, {len(sent_results)} sent"
+            )
+        judgement.firings.append(
+            Firing(
+                scenario.name,
+                None if result.off_by is None else -len(main),
+                result.recorded,
+                has_same_results,
+                entry["prompt_tokens"] if entry else None,
+                getattr(result, "after_predicted", None),
+            )
+        )
+        judgement.details.append(f"preset {agent.preset} at #{result.message}: off by {result.off_by}; {result.why}")
     return judgement

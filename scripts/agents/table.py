@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +22,11 @@ HEAD = """\
 every request that it sends with the context that its session file gives here. The model's server speaks the API of
 each agent, logs the exact requests, and returns usage counted by a real tokenizer, with the provider's prompt cache.
 Figures only: nothing that an agent sends or writes is part of this project.
+"""
+
+FIRINGS_HEAD = """\
+No preset was fitted to these runs. Before: tokens that the agent believed its context to have. Next request: the tokens
+of the next request, as the server counted them; predicted: those that a replay with the preset predicts.
 """
 
 
@@ -45,27 +51,27 @@ class AgentResult:
     def goals(self) -> Mapping[str, bool | None]:
         """Whether each goal is met; None for goals that the agent does not have."""
         figures = self.judgement
-        is_driven = bool(figures.requests)
-        fired = figures.fired
+        is_driven = bool(figures.requests.count)
+        firings = figures.firings
         goals: dict[str, bool | None] = {
-            "calls and results": figures.requests_equal == figures.requests if is_driven else False,
-            "texts": figures.texts_held >= TEXT_GOAL * figures.texts if is_driven else False,
-            "sizes": figures.usages_equal == figures.usages if is_driven else False,
-            "compactions": _is_met(figures.compactions, figures.compactions_equal, figures.compactions_surplus),
-            "preset fires": all(each == 0 for each in fired) if fired else None,
-            "preset leaves": figures.left == figures.left_equal if figures.left else None,
+            "calls and results": is_driven and figures.requests.is_complete,
+            "texts": is_driven and figures.texts.matches >= TEXT_GOAL * figures.texts.count,
+            "sizes": is_driven and figures.sizes.is_complete,
+            "compactions": None,
+            "preset fires": all(firing.earlier == 0 for firing in firings) if firings else None,
+            "preset leaves": all(firing.results is not False for firing in firings) if firings else None,
         }
+        if figures.compactions.count or figures.compactions_surplus:
+            goals["compactions"] = figures.compactions.is_complete and not figures.compactions_surplus
         return goals | {f"resume: {plan}": not difference for plan, difference in self.resumed.items()}
-
-
-def _is_met(count: int, equal: int, surplus: int) -> bool | None:
-    return count == equal and not surplus if count or surplus else None
 
 
 def format_page(results: Sequence[AgentResult]) -> str:
     """Format the page."""
     parts = [HEAD, "## Requests\n", *_format_figures(results), "", *_format_reading_help()]
-    parts += ["## Texts that are not in the session files\n", *_format_missing_texts(results), ""]
+    parts += ["## Automatic compactions\n", FIRINGS_HEAD, *_format_firings(results), ""]
+    parts += ["## Parts that are not in our context\n", *_format_missing_parts(results), ""]
+    parts += ["## Known differences\n", *_format_differences(results), ""]
     parts += ["## Exports, resumed by the agents\n", *_format_resumed(results), ""]
     parts += ["## Not driven\n", *_format_failures(results), ""]
     parts += ["## Goals\n", *_format_goals(results)]
@@ -89,20 +95,21 @@ def _format_figures(results: Sequence[AgentResult]) -> Iterator[str]:
     rows = []
     for result in results:
         figures = result.judgement
-        texts = f"{figures.texts_held:,} of {figures.texts:,}"
+        texts = figures.texts
+        kept = Counter(firing.results for firing in figures.firings)
         rows.append(
             [
                 result.agent.label,
                 result.agent.program.version,
                 str(len(result.scenarios)),
-                f"{figures.requests_equal:,} of {figures.requests:,}",
-                f"{figures.calls_held:,} of {figures.calls:,}",
-                f"{figures.results_held:,} of {figures.results:,}" + _format_surplus(figures.surplus),
-                f"{texts} ({figures.texts_held / figures.texts:.0%})" if figures.texts else "–",
-                f"{figures.usages_equal:,} of {figures.usages:,}",
-                f"{figures.compactions_equal} of {figures.compactions}" + _format_surplus(figures.compactions_surplus),
-                _format_fired(result.agent.preset, figures.fired),
-                f"{figures.left_equal} of {figures.left}" if figures.left else "–",
+                str(figures.requests),
+                str(figures.calls),
+                str(figures.results) + _format_surplus(figures.surplus),
+                f"{texts} ({texts.matches / texts.count:.0%})" if texts.count else "–",
+                str(figures.sizes),
+                str(figures.compactions) + _format_surplus(figures.compactions_surplus),
+                _format_earlier(result.agent.preset, figures.earlier_calls),
+                f"{kept[True]} of {kept[True] + kept[False]}" if figures.firings else "–",
             ]
         )
     yield from _format_table(columns, rows)
@@ -112,12 +119,11 @@ def _format_surplus(count: int) -> str:
     return f", {count:,} too many" if count else ""
 
 
-def _format_fired(preset: str, fired: Sequence[int | None]) -> str:
-    if not fired:
+def _format_earlier(preset: str, calls: Sequence[int | None]) -> str:
+    if not calls:
         return "–"
-    exact = sum(each == 0 for each in fired)
-    others = ", ".join("never" if each is None else f"{each:+}" for each in fired if each != 0)
-    return f"{preset}: {exact} of {len(fired)}" + (f" ({others})" if others else "")
+    others = ", ".join("never" if each is None else f"{each:+}" for each in calls if each != 0)
+    return f"{preset}: {calls.count(0)} of {len(calls)}" + (f" ({others})" if others else "")
 
 
 def _format_reading_help() -> Iterator[str]:
@@ -126,18 +132,58 @@ def _format_reading_help() -> Iterator[str]:
 - Calls, results, texts: those sent that are in our context, over all requests; the system prompt aside.
 - Sizes: recorded sizes that are the usage returned.
 - Compactions: those that the requests show and the session has at that call.
-- Preset: compactions at which our preset of the agent's policy, told the configured limits, fires at the same call.
-- Leaves: compactions after which the results that the preset leaves are the ones sent next.
+- Preset: automatic compactions at which our preset of the agent's policy, told the configured limits, fires at the
+  same call.
+- Leaves: automatic compactions after which the results that the preset leaves are the ones sent next.
 """
 
 
-def _format_missing_texts(results: Sequence[AgentResult]) -> Iterator[str]:
+def _format_firings(results: Sequence[AgentResult]) -> Iterator[str]:
+    firings = [(result.agent.label, firing) for result in results for firing in result.judgement.firings]
+    rows = [
+        [
+            label,
+            firing.scenario,
+            _format_tokens(firing.before),
+            "never" if firing.earlier is None else f"{-firing.earlier} earlier" if firing.earlier else "same",
+            {True: "as sent", False: "others", None: "–"}[firing.results],
+            _format_tokens(firing.after_recorded),
+            _format_tokens(firing.after_predicted),
+        ]
+        for label, firing in firings
+    ]
+    columns = ["agent", "scenario", "before", "preset fires at call", "results left", "next request", "predicted"]
+    yield from _format_table(columns, rows)
+    same = sum(firing.earlier == 0 for _, firing in firings)
+    yield f"\nOf {len(firings)} automatic compactions, the preset fires at the same call in {same}."
+    errors = sorted(
+        abs(firing.after_predicted / firing.after_recorded - 1)
+        for _, firing in firings
+        if firing.after_predicted is not None and firing.after_recorded
+    )
+    if errors:
+        median, high = errors[len(errors) // 2], errors[len(errors) * 9 // 10]
+        yield f"The predicted size of the next request is off by {median:.1%} in the median, {high:.1%} in nine of ten."
+
+
+def _format_tokens(tokens: int | None) -> str:
+    return "–" if tokens is None else f"{tokens:,}"
+
+
+def _format_missing_parts(results: Sequence[AgentResult]) -> Iterator[str]:
     rows = [
         [result.agent.label, kind, f"{count:,}", f"{result.judgement.missing_tokens[kind]:,}"]
         for result in results
-        for kind, count in result.judgement.missing_texts.most_common()
+        for kind, count in result.judgement.missing_parts.most_common()
     ]
     yield from _format_table(["agent", "kind", "times sent", "tokens"], rows)
+
+
+def _format_differences(results: Sequence[AgentResult]) -> Iterator[str]:
+    rows = [
+        [result.agent.label, goal, reason] for result in results for goal, reason in result.agent.differences.items()
+    ]
+    yield from _format_table(["agent", "goal", "reason"], rows)
 
 
 def _format_resumed(results: Sequence[AgentResult]) -> Iterator[str]:

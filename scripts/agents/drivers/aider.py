@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.agents.agent import STUB, Agent, Setup
+from scripts.agents.agent import STUB, Agent, Setup, configure_litellm
 from scripts.agents.programs import Program
 from scripts.agents.prompt import Prompt
 from scripts.agents.scripted_model import Action, RequestKind
@@ -22,19 +22,17 @@ class Aider(Agent):
     format = "aider"
     calls_to_compact = 0
     unsupported = {
-        "parallel": "it has no tools",
-        "error": "it has no tools",
-        "long": "it has no tools",
-        "subagent": "it has no tools",
-        "compact": "it has no tools",
-        "manual": "it has no tools",
+        **dict.fromkeys(("parallel", "error", "long", "subagent", "compact", "mixed", "manual"), "it has no tools"),
+        **dict.fromkeys(("clear", "rewind"), "its commands and prompts are separate runs"),
+    }
+    differences = {
+        "texts": "its examples, its reminder after a prompt and restored history are not in the history file",
+        "sizes": "the history has its own estimate, rounded, not the usage returned",
     }
 
     def configure(self, setup: Setup) -> dict[str, str]:
         return {
-            "OPENAI_API_KEY": "anything",
-            "OPENAI_API_BASE": f"{setup.url}/v1",
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            **configure_litellm(setup),
             "AIDER_ANALYTICS": "false",
             "AIDER_CHECK_UPDATE": "false",
         }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.agents.agent import Agent, Setup, list_by_time
+from scripts.agents.agent import Agent, Dialogue, Setup, list_by_time
 from scripts.agents.programs import Program
 from scripts.agents.prompt import Prompt
-from scripts.agents.scripted_model import Action, RequestKind, classify_request, find_last_texts
+from scripts.agents.scripted_model import PROMPT_MARK, Action, RequestKind, classify_request, find_last_texts
 
 
 class ClaudeCode(Agent):
@@ -26,7 +27,6 @@ class ClaudeCode(Agent):
     window = 100_000
     lines_to_compact = 1_400
     preset = "claude-code-auto"
-    preset_window = 100_000
 
     def configure(self, setup: Setup) -> dict[str, str]:
         env = {
@@ -47,8 +47,21 @@ class ClaudeCode(Agent):
     def resume_command(self, setup: Setup, session: Path, prompt: str) -> Sequence[str]:
         return [*self.start_command(setup, prompt), "--resume", session.stem]
 
-    def compact_command(self, setup: Setup, session: Path) -> Sequence[str] | None:
+    def compact_command(self, setup: Setup, session: Path) -> Sequence[str]:
         return self.resume_command(setup, session, "/compact")
+
+    def clear_command(self, setup: Setup, session: Path, prompt: str) -> Dialogue:
+        formats = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+        command = [str(self.program.path), "-p", *formats, "--dangerously-skip-permissions", "--resume", session.stem]
+        texts = ("/clear", prompt)
+        messages = ({"type": "user", "message": {"role": "user", "content": text}} for text in texts)
+        return Dialogue(command, tuple((message, '"type":"result"') for message in messages))
+
+    def rewind_command(self, setup: Setup, session: Path, prompt: str) -> Sequence[str]:
+        records = [json.loads(line) for line in session.read_text(encoding="utf-8").splitlines()]
+        typed = [number for number, record in enumerate(records) if PROMPT_MARK in str(_get_content(record))]
+        before = (record for record in reversed(records[: typed[-1]]) if record.get("type") == "assistant")
+        return [*self.resume_command(setup, session, prompt), "--resume-session-at", next(before)["uuid"]]
 
     def find_sessions(self, setup: Setup) -> list[Path]:
         return list_by_time(list((setup.home / ".claude" / "projects").glob("*/*.jsonl")))
@@ -70,3 +83,8 @@ class ClaudeCode(Agent):
         kind = classify_request(prompt)
         asks = any("detailed summary" in part.text for part in find_last_texts(prompt)[-1:])
         return "main" if kind == "summary" and not asks else kind
+
+
+def _get_content(record: Mapping[str, Any]) -> Any:
+    """Return the content of a user record."""
+    return record["message"]["content"] if record.get("type") == "user" else ""

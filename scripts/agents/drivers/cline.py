@@ -2,42 +2,59 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.agents.agent import STUB, Agent, Setup, list_by_time
+from scripts.agents.agent import LARGE_WINDOW, STUB, Agent, Setup, Typing, list_by_time, write_file
 from scripts.agents.programs import Program
 from scripts.agents.scripted_model import Action
 
 
 class Cline(Agent):
-    """Cline, headless."""
+    """Cline, headless; resumed sessions in a terminal."""
 
     name = "cline"
     label = "Cline"
     program = Program("npm", "cline", "3.0.65", "cline")
     api = "chat"
     format = "cline"
-    unsupported = {
-        "compact": "the window of a model at an address of one's own cannot be set",
-        "resume": "resuming needs a terminal",
-        "manual": "resuming needs a terminal",
+    window = 40_000
+    preset = "cline"
+    unsupported = {"rewind": "its checkpoints are a dialog without a command"}
+    differences = {
+        "calls and results": "results beyond 8,000 characters are sent shortened, and the file has them whole",
     }
 
     def configure(self, setup: Setup) -> dict[str, str]:
+        settings = {
+            "provider": "openai-compatible",
+            "apiKey": "anything",
+            "model": STUB,
+            "baseUrl": f"{setup.url}/v1",
+            "contextWindow": setup.window or LARGE_WINDOW,
+        }
+        provider = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+        providers = {"version": 1, "lastUsedProvider": settings["provider"], "modes": {}}
+        document = {**providers, "providers": {settings["provider"]: provider}}
+        write_file(setup.home / ".cline" / "data" / "settings" / "providers.json", json.dumps(document))
         return {"CLINE_NO_AUTO_UPDATE": "1"}
-
-    def prepare_commands(self, setup: Setup) -> list[Sequence[str]]:
-        url = f"{setup.url}/v1"
-        path = str(self.program.path)
-        return [[path, "auth", "--provider", "openai", "--apikey", "anything", "--modelid", STUB, "--baseurl", url]]
 
     def start_command(self, setup: Setup, prompt: str) -> Sequence[str]:
         return [str(self.program.path), "--auto-approve", "true", prompt]
 
-    def resume_command(self, setup: Setup, session: Path, prompt: str) -> Sequence[str]:
-        return [str(self.program.path), "--auto-approve", "true", "--id", session.parent.name, prompt]
+    def resume_command(self, setup: Setup, session: Path, prompt: str) -> Typing:
+        return self._type_lines(session, prompt)
+
+    def compact_command(self, setup: Setup, session: Path) -> Typing:
+        return self._type_lines(session, "/compact")
+
+    def clear_command(self, setup: Setup, session: Path, prompt: str) -> Typing:
+        return self._type_lines(session, "/clear", prompt)
+
+    def _type_lines(self, session: Path, *lines: str) -> Typing:
+        return Typing([str(self.program.path), "--auto-approve", "true", "--id", session.parent.name], lines)
 
     def find_sessions(self, setup: Setup) -> list[Path]:
         return list_by_time(list((setup.home / ".cline" / "data" / "sessions").glob("*/*.messages.json")))

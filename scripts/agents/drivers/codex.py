@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,6 @@ class Codex(Agent):
     headless = 'exec {program} exec --skip-git-repo-check "$@" {prompt}'
     window = 40_000
     preset = "codex"
-    preset_params = {"trigger_at_most": 20_000}
 
     def configure(self, setup: Setup) -> dict[str, str]:
         window = setup.window or LARGE_WINDOW
@@ -58,16 +57,36 @@ class Codex(Agent):
         return [str(self.program.path), "exec", "--skip-git-repo-check", "resume", session_id, prompt]
 
     def compact_command(self, setup: Setup, session: Path) -> Dialogue:
-        thread = {"threadId": session.stem[-36:]}
-        client = {"clientInfo": {"name": "driver", "version": "1"}}
-        return Dialogue(
-            [str(self.program.path), "app-server"],
-            (
-                ({"id": 1, "method": "initialize", "params": client}, '"id":1'),
-                ({"id": 2, "method": "thread/resume", "params": thread}, '"id":2'),
-                ({"id": 3, "method": "thread/compact/start", "params": thread}, '"turn/completed"'),
-            ),
+        return self._call_server(session, ("thread/compact/start", {}, '"turn/completed"'))
+
+    def clear_command(self, setup: Setup, session: Path, prompt: str) -> Sequence[str]:
+        """Start a new thread, which is what ``/new`` and ``/clear`` do."""
+        return self.start_command(setup, prompt)
+
+    def rewind_command(self, setup: Setup, session: Path, prompt: str) -> Dialogue:
+        records = [json.loads(line) for line in session.read_text(encoding="utf-8").splitlines()]
+        turns = [record["payload"]["turn_id"] for record in records if record["type"] == "turn_context"]
+        start = {"input": [{"type": "text", "text": prompt}]}
+        return self._call_server(
+            session,
+            ("thread/revert", {"beforeTurnId": turns[-1]}, '"id":3'),
+            ("turn/start", start, '"turn/completed"'),
         )
+
+    def _call_server(self, session: Path, *calls: tuple[str, dict[str, Any], str]) -> Dialogue:
+        """Return calls of the program's server for a session: method, parameters and what answers it."""
+        thread = {"threadId": session.stem[-36:]}
+        client = {"clientInfo": {"name": "driver", "version": "1"}, "capabilities": {"experimentalApi": True}}
+        exchanges = [
+            ({"id": number, "method": method, "params": {**thread, **params}}, answer)
+            for number, (method, params, answer) in enumerate(calls, 3)
+        ]
+        initialize = ({"id": 1, "method": "initialize", "params": client}, '"id":1')
+        resume = ({"id": 2, "method": "thread/resume", "params": thread}, '"id":2')
+        return Dialogue([str(self.program.path), "app-server"], (initialize, resume, *exchanges))
+
+    def get_preset_limits(self, window: int) -> tuple[Mapping[str, Any], int | None]:
+        return {"trigger_at_most": window // 2}, None
 
     def find_sessions(self, setup: Setup) -> list[Path]:
         files = (setup.home / ".codex" / "sessions").rglob("rollout-*.jsonl")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.agents.agent import Agent, Setup, list_by_time, write_file
+from scripts.agents.agent import Agent, Setup, Typing, list_by_time, write_file
 from scripts.agents.programs import Program
 from scripts.agents.scripted_model import Action
 
@@ -32,7 +32,10 @@ class GeminiCli(Agent):
     calls_to_compact = 40
     turns_to_compact = 8
     preset = "gemini-compress"
-    preset_params = {"trigger_share": 30_000 / WINDOW}
+    differences = {
+        "preset fires": "the first check after a session is resumed goes by an estimate of its messages alone",
+    }
+    unsupported = {"rewind": "its list of prompts is a dialog without a command"}
 
     def configure(self, setup: Setup) -> dict[str, str]:
         settings: dict[str, Any] = {
@@ -58,6 +61,13 @@ class GeminiCli(Agent):
 
     def compact_command(self, setup: Setup, session: Path) -> Sequence[str]:
         return self.resume_command(setup, session, "/compress")
+
+    def clear_command(self, setup: Setup, session: Path, prompt: str) -> Typing:
+        command = [str(self.program.path), "-m", self.model, "--yolo", "--resume", "latest"]
+        return Typing(command, ("/clear", prompt))
+
+    def get_preset_limits(self, window: int) -> tuple[Mapping[str, Any], int | None]:
+        return {"trigger_share": window / WINDOW}, None
 
     def find_sessions(self, setup: Setup) -> list[Path]:
         return list_by_time(list((setup.home / ".gemini" / "tmp").glob("*/chats/*.json*")))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.agents.agent import STUB, Agent, Setup
+from scripts.agents.agent import STUB, Agent, Setup, configure_litellm
 from scripts.agents.programs import Program
 from scripts.agents.scripted_model import Action
 
@@ -26,16 +26,17 @@ class MiniSweAgent(Agent):
         "subagent": "it has no sub-agents",
         "compact": "it never compacts",
         "manual": "it never compacts",
+        "mixed": "it never compacts",
         "resume": "it cannot resume",
+        "clear": "it answers one prompt",
+        "rewind": "it answers one prompt",
     }
 
     def configure(self, setup: Setup) -> dict[str, str]:
         return {
-            "OPENAI_API_KEY": "anything",
-            "OPENAI_API_BASE": f"{setup.url}/v1",
+            **configure_litellm(setup),
             "MSWEA_CONFIGURED": "true",
             "MSWEA_COST_TRACKING": "ignore_errors",
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         }
 
     def start_command(self, setup: Setup, prompt: str) -> Sequence[str]:

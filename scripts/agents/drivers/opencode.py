@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,14 @@ from scripts.agents.prompt import Prompt
 from scripts.agents.scripted_model import Action, RequestKind, classify_request
 
 OUTPUT_TOKENS = 4_000
+REVERT = """\
+{0} serve --port 0 >serve.txt 2>&1 &
+until url=$(grep -o 'http://[0-9.:]*' serve.txt); do sleep 0.2; done
+curl -sf "$url/session/{1}/revert" -H 'Content-Type: application/json' -d '{{"messageID": "{2}"}}' || exit 1
+kill $!
+exec {0} run -s {1} {3}
+"""
+"""Shell commands that take a message back through the program's server, and answer a prompt."""
 
 
 class OpenCode(Agent):
@@ -27,8 +36,6 @@ class OpenCode(Agent):
     headless = 'case $1 in import) exec {program} "$@" ;; *) exec {program} run "$@" {prompt} ;; esac'
     window = 40_000
     preset = "opencode-compact"
-    preset_params = {"trigger_reserve": OUTPUT_TOKENS}
-    preset_window = 40_000
 
     def configure(self, setup: Setup) -> dict[str, str]:
         limit = {"context": setup.window or LARGE_WINDOW, "output": OUTPUT_TOKENS}
@@ -65,6 +72,22 @@ class OpenCode(Agent):
                 (_request(3, "session/prompt", prompt), '"id":3'),
             ),
         )
+
+    def clear_command(self, setup: Setup, session: Path, prompt: str) -> Sequence[str]:
+        """Start a new session, which is what ``/new`` and ``/clear`` do."""
+        return self.start_command(setup, prompt)
+
+    def rewind_command(self, setup: Setup, session: Path, prompt: str) -> Sequence[str]:
+        path, _, session_id = str(session).partition("#")
+        with sqlite3.connect(path) as database:
+            query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created"
+            rows = database.execute(query, (session_id,)).fetchall()
+        typed = [message_id for message_id, data in rows if json.loads(data)["role"] == "user"]
+        quoted = (shlex.quote(each) for each in (str(self.program.path), session_id, typed[-1], prompt))
+        return ["sh", "-c", REVERT.format(*quoted)]
+
+    def get_preset_limits(self, window: int) -> tuple[Mapping[str, Any], int | None]:
+        return {"trigger_reserve": OUTPUT_TOKENS}, window
 
     def find_sessions(self, setup: Setup) -> list[Path]:
         path = setup.home / ".local" / "share" / "opencode" / "opencode.db"

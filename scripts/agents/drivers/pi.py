@@ -24,7 +24,6 @@ class Pi(Agent):
     calls_to_compact = 45
     turns_to_compact = 9
     preset = "pi"
-    preset_window = 60_000
     unsupported = {"subagent": "it has no sub-agents"}
 
     def configure(self, setup: Setup) -> dict[str, str]:
@@ -48,8 +47,20 @@ class Pi(Agent):
         return [str(self.program.path), "-p", "--session", str(session), prompt]
 
     def compact_command(self, setup: Setup, session: Path) -> Dialogue:
-        command = [str(self.program.path), "--mode", "rpc", "--session", str(session)]
-        return Dialogue(command, (({"type": "compact"}, '"command":"compact"'),))
+        return self._call_program(session, ({"type": "compact"}, '"command":"compact"'))
+
+    def clear_command(self, setup: Setup, session: Path, prompt: str) -> Dialogue:
+        return self._call_program(session, ({"type": "new_session"}, '"command":"new_session"'), _prompt(prompt))
+
+    def rewind_command(self, setup: Setup, session: Path, prompt: str) -> Dialogue:
+        records = [json.loads(line) for line in session.read_text(encoding="utf-8").splitlines()]
+        typed = [record["id"] for record in records if record.get("message", {}).get("role") == "user"]
+        fork = {"type": "fork", "entryId": typed[-1]}
+        return self._call_program(session, (fork, '"command":"fork"'), _prompt(prompt))
+
+    def _call_program(self, session: Path, *exchanges: tuple[dict[str, Any], str]) -> Dialogue:
+        model = ["--provider", "stub", "--model", STUB]
+        return Dialogue([str(self.program.path), "--mode", "rpc", *model, "--session", str(session)], exchanges)
 
     def find_sessions(self, setup: Setup) -> list[Path]:
         return list_by_time(list((setup.home / ".pi" / "agent" / "sessions").rglob("*.jsonl")))
@@ -58,3 +69,8 @@ class Pi(Agent):
         if action.kind == "delegate":
             return None
         return ("read", {"path": action.text}) if action.kind == "read" else ("bash", {"command": action.text})
+
+
+def _prompt(text: str) -> tuple[dict[str, Any], str]:
+    """Return the exchange that answers a prompt."""
+    return {"type": "prompt", "message": text}, '"type":"agent_end"'

@@ -166,6 +166,16 @@ def test_opencode_compact_splits_the_turn_that_does_not_fit() -> None:
     continued(session, 9)  # 3 reply, 4 result, …, 9 the call of the third result from the end
 
 
+def test_opencode_counts_its_tail_as_json() -> None:
+    """opencode: line ends in results are two characters of JSON, so that fewer results fit."""
+    plain, lines = (told(typed(), *(used(text * 4_000) for _ in range(12))) for text in ("xx", "x\n"))
+    boundaries = [ct.plan(session, "opencode-compact", window=200_000).boundary for session in (plain, lines)]
+    assert boundaries == [
+        11,
+        17,
+    ]  # of 25: 7 results of 2,000 tokens, or 4 of 3,000, each with the frames of two messages
+
+
 def test_gemini_compress() -> None:
     """Gemini CLI: the head ends before the first typed message at or after 70 % of the characters; the summary is the
     user's and the model answers it with a fixed line.

@@ -227,12 +227,13 @@ def type_lines(typing: Typing, setup: Setup, variables: Mapping[str, str], outpu
 
 
 def _read_until_rest(terminal: int, file: BinaryIO, seconds: float = REST_SECONDS) -> None:
-    """Copy what a program draws until it draws nothing for some seconds.
+    """Copy what a program draws, once it draws something, until it draws nothing for some seconds.
 
     Raises:
         DriveError: it goes on for too long.
     """
     deadline = time.monotonic() + DIALOGUE_SECONDS
+    select.select([terminal], [], [], DIALOGUE_SECONDS)
     while select.select([terminal], [], [], seconds)[0]:
         try:
             file.write(os.read(terminal, 65_536))

@@ -211,12 +211,12 @@ def judge_session(agent: Agent, recorded: Recorded, spec: str, replies: Collecti
         results = Counter(identify_part(part) for part in sent.get("result"))
         summaries = {mark for part in sent.get("text") for mark in _SUMMARY.findall(part.text)}
         is_compaction = bool(before - results or summaries - summaries_before)
-        before, summaries_before = results, summaries
         message, row = calls.get(reply, (-1, -1))
         if message < 0:
             judgement.requests.add(0)
             judgement.details.append(f"{reply}: not in the session")
             continue
+        before, summaries_before = results, summaries
         _judge_request(judgement, session, sent, message, reply)
         _judge_size(judgement, session, row, entry, reply)
         judgement.compactions.add(is_compaction and message in beginnings, is_compaction)

@@ -344,6 +344,28 @@ def test_compactions_of_the_sdk(tmp_path: Path) -> None:
     assert len(session.context_at()) == 3
 
 
+def test_the_newest_compaction_of_the_sdk_is_in_a_file_beside_it(tmp_path: Path) -> None:
+    path = session_file(tmp_path / "a.messages.json", *SPOKEN)
+    compaction = tmp_path / "a.compaction.json"
+    summary = {
+        "role": "user",
+        "content": [{"type": "text", "text": "Context summary:\n\nAll."}],
+        "metadata": {"kind": "compaction_summary", "tokensBefore": 900},
+    }
+    state = {"version": 1, "source_message_count": 3, "messages": [summary, *SPOKEN[1:3]]}
+    for count, left in ((3, 4), (len(SPOKEN) + 1, len(SPOKEN)), (1, len(SPOKEN))):  # the second and third are wrong
+        compaction.write_text(json.dumps({**state, "source_message_count": count}))
+        session = opened(SDK, path)
+        assert len(session.context_at()) == left and not session.facts.problems
+    compaction.write_text(json.dumps(state))
+    session = opened(SDK, path)
+    [found] = session.facts.compactions
+    assert (found.message, found.pre_tokens, len(session)) == (3, 900, len(SPOKEN) + 1)
+    assert texts(session)[:2] == ["Context summary:\n\nAll.", texts(session, 3)[1]]
+    compaction.write_text("[")
+    assert not opened(SDK, path).facts.compactions
+
+
 def test_recordings(shared: Path, tmp_path: Path) -> None:
     """Against counts that another program made of the same files."""
     corpus = shared / "corpus"

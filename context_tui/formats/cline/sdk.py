@@ -1,4 +1,8 @@
-"""Sessions of Cline's SDK and command line, ``ID.messages.json``, with the usage of each reply."""
+"""Sessions of Cline's SDK and command line, ``ID.messages.json``, with the usage of each reply.
+
+All messages stay in that file. After a compaction, ``ID.compaction.json`` holds the newest summary, a copy of the messages
+that it keeps, and how many messages there were then; earlier summaries are lost.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, SessionFile
+from context_tui.formats.base import Claim, Scanner, SessionFile
 from context_tui.formats.cline.paths import find_sdk_sessions
-from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape, copy_document, read_document_title
+from context_tui.formats.kit.document_scanner import (
+    DocumentFormat,
+    DocumentScanner,
+    DocumentShape,
+    copy_document,
+    read_document_title,
+)
 from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.files import parse_first_values, read_json
 from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageBuilder, MessageRecord, ParsedRecord
@@ -37,6 +47,10 @@ NOTICE_MARK = "<SYSTEM_NOTICE>"
 def _list_description_files(path: Path) -> list[Path]:
     names = (path.name.replace(".messages.json", ".json"), "session.json")
     return [path.with_name(name) for name in names if name != path.name]
+
+
+def _get_compaction_file(path: Path) -> Path:
+    return path.with_name(f"{path.name.removesuffix('.messages.json')}.compaction.json")
 
 
 class ClineSdkShape(DocumentShape):
@@ -72,7 +86,10 @@ def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
                 truncate_name(reason) if isinstance(reason, str) else None, context=(0,), has_summary=False
             )
         case "compaction_summary":
-            return FullCompactionRecord(None, parse_tokens_or_note(metadata, "tokensBefore")[0] or None, context=(0,))
+            tokens, kept = parse_tokens_or_note(metadata, "tokensBefore")[0] or None, metadata.get("keptMessages")
+            if isinstance(kept, int):
+                return FullCompactionRecord(None, tokens, kept_messages=kept)
+            return FullCompactionRecord(None, tokens, context=(0,))
     return None
 
 
@@ -103,7 +120,10 @@ class ClineSdkFormat(DocumentFormat):
     shape = ClineSdkShape
 
     copy = staticmethod(copy_document)
-    related_files = staticmethod(_list_description_files)
+
+    @staticmethod
+    def related_files(path: Path) -> list[Path]:
+        return [*_list_description_files(path), _get_compaction_file(path)]
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         values = parse_first_values(head)
@@ -113,6 +133,23 @@ class ClineSdkFormat(DocumentFormat):
         if isinstance(value.get("sessionId"), str) and "agent" in value and isinstance(value.get("messages", []), list):
             return Claim(93, "a version, an agent and a sessionId")
         return None
+
+    def read_runs(self, path: Path) -> list[Run]:
+        """Read the message list of a session, with the newest summary where it was made."""
+        runs = super().read_runs(path)
+        compaction = as_object(read_json(_get_compaction_file(path))) if path.name.endswith(".messages.json") else {}
+        count, messages = compaction.get("source_message_count"), compaction.get("messages")
+        if len(runs) == 1 and isinstance(count, int) and isinstance(messages, list) and messages:
+            elements, summary = runs[0].elements, as_object(messages[0])
+            metadata = {**as_object(summary.get("metadata")), "keptMessages": len(messages) - 1}
+            if len(messages) <= count + 1 <= len(elements) + 1 and metadata.get("kind") == "compaction_summary":
+                elements = [*elements[:count], {**summary, "metadata": metadata}, *elements[count:]]
+                return [replace(runs[0], elements=elements)]
+        return runs
+
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
+        related_files = (_get_compaction_file(path),)
+        return DocumentScanner(path, info, self.shape, read_runs=self.read_runs, related_files=related_files)
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         descriptions = map(read_json, _list_description_files(path))

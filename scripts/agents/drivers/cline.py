@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ class Cline(Agent):
     program = Program("npm", "cline", "3.0.65", "cline")
     api = "chat"
     format = "cline"
-    window = 40_000
+    window = 60_000
+    calls_to_compact = 30
     preset = "cline"
     unsupported = {"rewind": "its checkpoints are a dialog without a command"}
     differences = {
@@ -51,10 +52,14 @@ class Cline(Agent):
         return self._type_lines(session, "/compact")
 
     def clear_command(self, setup: Setup, session: Path, prompt: str) -> Typing:
-        return self._type_lines(session, "/clear", prompt)
+        return self._type_lines(session, "/clear ", prompt)
 
     def _type_lines(self, session: Path, *lines: str) -> Typing:
         return Typing([str(self.program.path), "--auto-approve", "true", "--id", session.parent.name], lines)
+
+    def get_preset_limits(self, window: int) -> tuple[Mapping[str, Any], int | None]:
+        """Return 90 % of the window, which is the limit of the input here."""
+        return {"trigger_share": 0.9}, window
 
     def find_sessions(self, setup: Setup) -> list[Path]:
         return list_by_time(list((setup.home / ".cline" / "data" / "sessions").glob("*/*.messages.json")))

@@ -405,11 +405,14 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     if about["note"]:
         print_line(f"note: {about['note']}")
     print_line("   ".join(format_count(report[f"{noun}s"], noun) for noun in ("message", "turn", "request")))
-    if report["branches"]:
-        messages = format_count(sum(branch["messages"] for branch in report["branches"]), "message")
-        requests = format_count(report["requests_elsewhere"], "request")
-        ids = ", ".join(f"#{branch['id']}" for branch in report["branches"])
-        print_line(f"branches abandoned by a rewind: {messages}, {requests} ({ids})")
+    labels = {False: "branches abandoned by a rewind", True: "branches at requests for a summary"}
+    for is_at_summary, label in labels.items():
+        branches = [each for each in report["branches"] if each["is_at_summary"] == is_at_summary]
+        if branches:
+            messages = format_count(sum(branch["messages"] for branch in branches), "message")
+            requests = format_count(sum(branch["requests"] for branch in branches), "request")
+            ids = ", ".join(f"#{branch['id']}" for branch in branches)
+            print_line(f"{label}: {messages}, {requests} ({ids})")
     print_line(
         f"{format_count(records['total'], 'record')}: {format_count(records['messages'], 'message record')}, "
         f"{format_count(records['side'], 'metadata record')}, {format_count(records['problems'], 'problem')}"

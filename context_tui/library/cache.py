@@ -30,7 +30,7 @@ MAX_FOLDER_FILES = 500
 SETTLE_SECONDS = 2.0
 """Minimum age of a file whose data is cached: two changes within one clock tick have the same time."""
 _CREATE_TABLE = "CREATE TABLE IF NOT EXISTS details (key BLOB UNIQUE NOT NULL, told TEXT NOT NULL)"
-_ENTRY_VERSION = 1
+_ENTRY_VERSION = 2
 """Version of the entries; other versions are ignored."""
 
 FileStamps = list[list[str | int | None]]

@@ -60,7 +60,7 @@ class _CachedOverview(NamedTuple):
     window: int | None
     model: str
     compactions: int
-    branches: list[tuple[str, int]]
+    branches: list[tuple[str, int, bool]]
 
 
 class OverviewReader:
@@ -185,7 +185,7 @@ def _build_cached(session: Session) -> _CachedOverview:
         window.tokens if window.is_known else None,
         model_at(facts, len(session)) or "",
         len(facts.compactions),
-        [(branch.id, branch.messages) for branch in facts.branches],
+        [(branch.id, branch.messages, branch.is_at_summary) for branch in facts.branches],
     )
 
 
@@ -224,11 +224,12 @@ def find_subagent_sessions(session: Session, message: int) -> list[SessionInfo]:
     return sessions
 
 
-def _find_branches(main: SessionInfo, branches: Iterable[tuple[str, int]]) -> Iterator[SessionEntry]:
-    for branch, messages in branches:
+def _find_branches(main: SessionInfo, branches: Iterable[tuple[str, int, bool]]) -> Iterator[SessionEntry]:
+    for branch, messages, is_at_summary in branches:
         if info := FORMATS[main.format].find_unlisted(main, branch):
             noun = "message" if messages == 1 else "messages"
-            yield SessionEntry(info, IN_THIS_FILE, BRANCH, main.format, f"left by a rewind: {messages:,} {noun}")
+            origin = "at a request for a summary" if is_at_summary else "left by a rewind"
+            yield SessionEntry(info, IN_THIS_FILE, BRANCH, main.format, f"{origin}: {messages:,} {noun}")
 
 
 def _find_parent(info: SessionInfo | None) -> str:

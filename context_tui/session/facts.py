@@ -218,11 +218,16 @@ class PeakSearch:
 
 @dataclass(slots=True, frozen=True)
 class Branch:
-    """Branch abandoned by a rewind: its id (after ``PATH#``), and its numbers of messages and requests."""
+    """Branch abandoned by a rewind: its id (after ``PATH#``), and its numbers of messages and requests.
+
+    A log of requests also has branches at requests for a summary: the request itself, or the newest messages that it
+    left out.
+    """
 
     id: str
     messages: int
     requests: int
+    is_at_summary: bool = False
 
 
 class Facts:
@@ -526,6 +531,11 @@ class Facts:
         if wide:
             self.wide_bytes[new_row] = wide
         return new_row
+
+    @property
+    def rewound_branches(self) -> list[Branch]:
+        """The branches that are not at a request for a summary."""
+        return [branch for branch in self.branches if not branch.is_at_summary]
 
     def block_size(self, row: int) -> BlockSize:
         """Return the sizes of a block."""

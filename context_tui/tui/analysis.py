@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from context_tui.errors import PlanError
+from context_tui.formats.opening import describe_request_source
 from context_tui.policies.base import Policy
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES, find_runtimes
@@ -30,6 +31,7 @@ class ContextSizes:
     """Sizes of a context: its breakdown, the sizes that the recording suggests, and the check of the estimate.
 
     With a ``token_table`` (a measure other than ``bytes/4``), only the breakdown and the parts of the prompt are given.
+    ``lacks_requests`` states that the session holds no whole requests, and that it is known how to get them.
     """
 
     breakdown: Breakdown
@@ -37,6 +39,7 @@ class ContextSizes:
     estimate_check: EstimateCheck | None = None
     token_table: TokenTable | None = None
     prompt: PromptShares | None = None
+    lacks_requests: bool = False
 
 
 def compute_context_sizes(
@@ -44,13 +47,14 @@ def compute_context_sizes(
 ) -> ContextSizes:
     """Compute the sizes of a view's context, by *token_table* if given; *checkpoint* may raise to stop."""
     session, context = view.session, view.context
+    lacks_requests = not session.facts.holds_requests and bool(describe_request_source(session))
     parts = compute_breakdown(context, measure_context(context, token_table).not_in_file, checkpoint, token_table)
     if token_table is not None:
-        return ContextSizes(parts, token_table=token_table, prompt=measure_prompt(context, token_table))
+        return ContextSizes(parts, None, None, token_table, measure_prompt(context, token_table), lacks_requests)
     checkpoint()
     fit = check_estimate(session, context)
     checkpoint()
-    return ContextSizes(parts, suggest_sizes(session, context), fit, prompt=measure_prompt(context))
+    return ContextSizes(parts, suggest_sizes(session, context), fit, None, measure_prompt(context), lacks_requests)
 
 
 def format_estimate_error(check: EstimateCheck) -> str:

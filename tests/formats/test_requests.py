@@ -66,7 +66,7 @@ def test_each_context_is_what_was_sent(tmp_path: Path, index: bool) -> None:
         assert held_texts(session, message) == sent_texts(request)
         assert usage.context == sum(reply["usage"][name] for name in ("input_tokens", "cache_read_input_tokens"))
     assert [epoch.cause for epoch in facts.epochs] == ["start", "compaction"]
-    assert [(branch.requests, branch.id) for branch in facts.branches] == [(1, "branch-1")]
+    assert [(branch.requests, branch.id, branch.is_at_summary) for branch in facts.branches] == [(1, "branch-1", True)]
     branch = open_session(f"{folder}#{logs.SESSION}/branch-1")
     assert logs.ASKED in held_texts(branch, len(branch))
 
@@ -266,7 +266,7 @@ def test_a_rewind_is_a_branch(tmp_path: Path) -> None:
     run.ask("sdk", [*history, {"role": "assistant", "content": [logs.text("Other")]}], logs.text("Second way."))
     session = open_session(logs.write_folder(tmp_path / "bodies", run))
     assert held_texts(session, len(session))[-2:] == ["Other", "Second way."]
-    assert [branch.messages for branch in session.facts.branches] == [1]
+    assert [(branch.messages, branch.is_at_summary) for branch in session.facts.branches] == [(1, False)]
 
 
 def test_the_sub_agent_of_a_call(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Sessions of Cline's SDK and command line, ``ID.messages.json``, with the usage of each reply.
 
-All messages stay in that file. After a compaction, ``ID.compaction.json`` holds the newest summary, a copy of the messages
-that it keeps, and how many messages there were then; earlier summaries are lost.
+All messages stay in that file. After a compaction, ``ID.compaction.json`` holds the newest summary, a copy of the
+messages that it keeps, and how many messages there were then; earlier summaries are lost.
 """
 
 from __future__ import annotations

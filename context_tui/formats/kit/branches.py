@@ -81,10 +81,20 @@ class BranchFacts:
         self._count_requests()
         facts = self._selection.facts
         facts.branches = [
-            Branch(f"{BRANCH_PREFIX}{number}", len(branch), requests)
+            Branch(f"{BRANCH_PREFIX}{number}", len(branch), requests, self._is_at_summary(branch))
             for number, (branch, requests) in enumerate(zip(self._abandoned, self._branch_requests, strict=True), 1)
         ]
         return facts
+
+    def _is_at_summary(self, branch: set[int]) -> bool:
+        """Return whether a branch is a request for a summary, or what such a request left out: the branch of a log with
+        a compaction at the next reply or after it.
+        """
+        facts, last = self._all_facts, max(branch)
+        if not facts.holds_requests:
+            return False
+        next_reply = next((reply for reply in facts.request_message if reply > last), len(facts))
+        return any(last < each.message <= next_reply + 1 for each in facts.compactions)
 
     def find_first_changed(self, message: int | None) -> int | None:
         """Return the new number of *message*, the first changed one, in the facts that were selected last.

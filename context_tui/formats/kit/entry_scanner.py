@@ -16,7 +16,7 @@ from context_tui.formats.kit.branches import BRANCH_PREFIX, BranchFacts
 from context_tui.formats.kit.databases import Database, ValueTooLarge, compute_checksum, decode_text, decode_value
 from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, ParsedRecord, RecordAdder
 from context_tui.formats.kit.values import format_title, parse_time_ms
-from context_tui.session.facts import Branch, Compaction, Epoch, Facts, Usage
+from context_tui.session.facts import Compaction, Epoch, Facts, Usage
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.sanitize import truncate_name
 
@@ -235,7 +235,7 @@ class EntryScanner:
         facts = BranchFacts(builder.facts, tree, info).select_facts()
         if session_id:
             facts.branches = [
-                Branch(f"{session_id}/{branch.id.rpartition('/')[2]}", branch.messages, branch.requests)
+                replace(branch, id=f"{session_id}/{branch.id.rpartition('/')[2]}")
                 for branch in facts.branches
             ]
         return Session(facts, EntryContent(self._pass, facts), self._info, len(facts))

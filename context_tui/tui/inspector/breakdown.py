@@ -58,6 +58,7 @@ NOT_IN_FILE_NOTE = (
     "not in the file: system prompt and tool definitions that the session file does not hold; the recorded size of the"
     " first request, less its content"
 )
+REQUESTS_NOTE = "J: where the whole requests are, or how to get them"
 RECORDED_SIZES_NOTE = "by recorded sizes: the same parts, by the sizes that the requests recorded"
 
 
@@ -118,6 +119,8 @@ def build_breakdown_rows(
         rows.append(BreakdownRow(RECORDED_SIZES_NOTE))
     if total and sizes.suggested_sizes and sizes.suggested_sizes.reason:
         rows.append(BreakdownRow(f"by recorded sizes: unknown, {sizes.suggested_sizes.reason}"))
+    if parts.by_category.get("not_in_file") and sizes.lacks_requests:
+        rows.append(BreakdownRow(REQUESTS_NOTE))
     if parts.diagnosis:
         rows.append(BreakdownRow(f"koda's diagnosis: {parts.diagnosis}"))
     rows += _build_cause_rows(sizes.estimate_check) if sizes.estimate_check else []

@@ -173,7 +173,7 @@ class HeaderBar(Widget):
         name = make_visible(PurePath(info.path).name) or info.title or "session"
         session_name = format_safe_line(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
         problems = pluralize(len(facts.problems), "problem") if facts.problems else ""
-        count, source = len(facts.branches), format_window_source(window, width)
+        count, source = len(facts.rewound_branches), format_window_source(window, width)
         branches = pluralize(count, "rewound branch", "rewound branches") if count else ""
         end_run: Run = ("● following", GOOD) if self._following else ("at the end", "")
         end: Run = end_run if self._progress >= 1 else (f"{format_percent(self._progress)} read", f"bold {WARN}")

@@ -68,7 +68,7 @@ def format_problems(session: Session) -> str:
 
 def format_branches(session: Session, width: int) -> str:
     """Format the size of the rewound branches and the command that opens one, in *width* cells."""
-    branches = session.facts.branches
+    branches = session.facts.rewound_branches
     if not branches:
         return ""
     messages = sum(branch.messages for branch in branches)

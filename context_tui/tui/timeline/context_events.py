@@ -115,7 +115,7 @@ class SeenState(NamedTuple):
         facts = session.facts
         announced = ((compaction.kind, compaction.message) for compaction in facts.compactions)
         silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
-        return cls(frozenset([*announced, *silent]), len(facts.branches), len(session))
+        return cls(frozenset([*announced, *silent]), len(facts.rewound_branches), len(session))
 
 
 def format_news(old: SeenState, session: Session) -> list[str]:
@@ -125,7 +125,7 @@ def format_news(old: SeenState, session: Session) -> list[str]:
         return ["The file was rewritten, and read again from its start"]
     news = []
     if new.branches > old.branches:
-        count = sum(branch.messages for branch in session.facts.branches[old.branches :])
+        count = sum(branch.messages for branch in session.facts.rewound_branches[old.branches :])
         news.append(f"A rewind left {pluralize(count, 'message')} on a branch")
     if new_keys := new.compactions - old.compactions:
         compactions = find_recorded_compactions(session)

@@ -23,9 +23,13 @@ class Cline(Agent):
     window = 60_000
     calls_to_compact = 30
     preset = "cline"
-    unsupported = {"rewind": "its checkpoints are a dialog without a command"}
+    unsupported = {
+        "clear": "the first command that its menu offers for /clear opens a page of its maker",
+        "rewind": "its checkpoints are a dialog without a command",
+    }
     differences = {
         "calls and results": "results beyond 8,000 characters are sent shortened, and the file has them whole",
+        "compactions": "only the newest compaction is in the files; these scenarios make one each",
     }
 
     def configure(self, setup: Setup) -> dict[str, str]:
@@ -50,9 +54,6 @@ class Cline(Agent):
 
     def compact_command(self, setup: Setup, session: Path) -> Typing:
         return self._type_lines(session, "/compact")
-
-    def clear_command(self, setup: Setup, session: Path, prompt: str) -> Typing:
-        return self._type_lines(session, "/clear ", prompt)
 
     def _type_lines(self, session: Path, *lines: str) -> Typing:
         return Typing([str(self.program.path), "--auto-approve", "true", "--id", session.parent.name], lines)

@@ -36,6 +36,9 @@ class OpenCode(Agent):
     headless = 'case $1 in import) exec {program} "$@" ;; *) exec {program} run "$@" {prompt} ;; esac'
     window = 40_000
     preset = "opencode-compact"
+    differences = {
+        "calls and results": "a prompt that is taken back is deleted from the database, with all that follows it",
+    }
 
     def configure(self, setup: Setup) -> dict[str, str]:
         limit = {"context": setup.window or LARGE_WINDOW, "output": OUTPUT_TOKENS}

@@ -434,7 +434,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if fitted else []))
     print_table(f"by category ({label})", columns, categories)
     if fitted:
-        print_line("  fitted: not in the file is the last recorded size - the fitted sizes of all content in the file")
+        print_line("  fitted: not in the file is the size as the agent counts it - the fitted sizes of the content")
     else:
         print_line(f"  no fit to recorded sizes: {report['by_category_recorded_why']}")
     _print_calibration(report["calibration"])

@@ -13,7 +13,7 @@ from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.session.token_factors import ContentTokens, Factors, estimate_content, find_intervals, fit_factors
 from context_tui.session.values import BlockFlag, Explanation, Kind
-from context_tui.tokens.accounting import estimate_prompt, find_last_request
+from context_tui.tokens.accounting import compute_believed_size, estimate_prompt, find_last_request
 from context_tui.tokens.breakdown import CATEGORIES, categorize_block
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import measure_context
@@ -82,11 +82,11 @@ class EstimateCheck:
         return ", ".join(self.format_causes(" tokens"))
 
     def format_causes(self, unit: str = "") -> list[str]:
-        """Format each cause and a significant remainder; return nothing if the error is small."""
+        """Format each cause and the remainder; return nothing if the error is small."""
         if not self.is_far_off:
             return []
         lines = [f"{cause.text} {_format_difference(cause.tokens, unit)}" for cause in self.causes]
-        if not lines or abs(self.unexplained) >= MIN_CAUSE_SHARE * abs(self.expected - self.recorded):
+        if self.unexplained:
             lines.append(f"unattributed {_format_difference(self.unexplained, unit)}")
         return lines
 
@@ -228,7 +228,6 @@ def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
         return SuggestedSizes(None, "too few requests, or their sizes do not follow the content")
     share: dict[str, float] = dict.fromkeys(CATEGORIES, 0.0)
     unsized: set[str] = set()
-    appended = 0.0
     for message in context.order:
         for block in facts.blocks_of(message):
             category = categorize_block(facts, message, block)
@@ -238,8 +237,6 @@ def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
                 unsized.add(category)
                 continue
             share[category] += tokens
-            if message >= facts.request_message[row]:
-                appended += tokens
     dropped_thinking = sum(
         drop.removed_tokens
         for drop in session.drops
@@ -249,11 +246,16 @@ def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
     share["system"] = bytes_to_tokens(facts.system_bytes) * factors.text
     share["tools"] = bytes_to_tokens(facts.tools_bytes) * factors.call
     share["tool_use"] += factors.request_overhead * (row - _find_first_request(facts, context))
-    remainder = facts.requests[row].context + appended - sum(share.values())
+    believed = compute_believed_size(context).tokens
+    remainder = believed - sum(share.values())
     if facts.holds_requests and (prompt := share["system"] + share["tools"]) and prompt + remainder > 0:
         share["system"], share["tools"] = (share[name] * (prompt + remainder) / prompt for name in ("system", "tools"))
         remainder = 0.0
     if remainder < -0.05 * facts.requests[row].context:
         return SuggestedSizes(None, f"its parts would be {-remainder:,.0f} tokens larger than the recorded size")
+    if remainder < 0:  # a mismatch is spread over the parts
+        share = {name: tokens * believed / (believed - remainder) for name, tokens in share.items()}
     share["not_in_file"] = max(remainder, 0.0)
-    return SuggestedSizes({name: None if name in unsized else round(tokens) for name, tokens in share.items()})
+    sizes = {name: round(tokens) for name, tokens in share.items()}
+    sizes[max(sizes, key=lambda name: sizes[name])] += believed - sum(sizes.values())  # of rounding
+    return SuggestedSizes({name: None if name in unsized else tokens for name, tokens in sizes.items()})

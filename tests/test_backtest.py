@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 
 import context_tui as ct
+from context_tui.cli import main
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.lab.replay.backtest import (
     FORMER_POLICIES,
@@ -269,3 +270,21 @@ def test_agents_compact_where_their_own_policies_do() -> None:
         if each.testable
     ]
     assert len(tested) == 16 and set(tested) == {0, -1}
+
+
+@pytest.mark.parametrize(("version", "reserve"), [("2.1.20", 45_000), ("2.1.160", 33_000), ("nightly", 33_000)])
+def test_a_preset_takes_the_version_that_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, reserve: int
+) -> None:
+    """In one output the back-test and the replay agree, and the replay says where its settings are from."""
+    made = compacted(100_000, 150_000, tokens=155_000)
+    made.lines = [line.replace(b"2.1.100", version.encode()) for line in made.lines]
+    path = str(made.write(tmp_path))
+    session = ct.open_session(path)
+    assert ct.replay.replay(session, "claude-code-auto").params.trigger_reserve == reserve
+    assert ct.plan(session, "claude-code-auto").params.trigger_reserve == reserve
+    assert ct.plan(session, "claude-code-auto", trigger_reserve=40_000).params.trigger_reserve == 40_000
+    assert main(["replay", path, "-P", "claude-code-auto"]) == 0
+    output = capsys.readouterr().out
+    told = f"trigger_reserve=45000 keep_messages=0: as in version {version}, which recorded this session"
+    assert (told in output) == (reserve == 45_000) == ("it fires there" in output)

@@ -25,6 +25,7 @@ from context_tui.policies.parameters import format_assignments
 from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import find_policy
 from context_tui.policies.trigger_points import find_first_firing
+from context_tui.policies.versions import find_recorded_params, format_recorded_params
 from context_tui.session.session import Session
 from context_tui.tokens.context_size import SizeSource
 from context_tui.tokens.measures import build_calibrated_table
@@ -74,7 +75,7 @@ def plan_from_options(session: Session, options: argparse.Namespace) -> Plan:
     return build_plan(
         session,
         policy,
-        build_params(policy, values, _OPTION_NAMES),
+        build_params(policy, {**find_recorded_params(policy.name, session.facts), **values}, _OPTION_NAMES),
         at=options.at,
         idle_seconds=options.idle,
         force=options.ignore_trigger,
@@ -169,6 +170,8 @@ def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
         name: value for name, value in plan.params.model_dump(mode="json").items() if value not in (None, {}, [])
     }
     print_line("   ".join([f"{plan.policy} {point}", *format_assignments(settings)]))
+    if versions_text := format_recorded_params(plan.policy, plan.params, session.facts):
+        print_line(versions_text)
     print_line(f"{'would fire' if plan.trigger.fires else 'would not fire'}: {plan.trigger.reason}")
     policy = find_policy(plan.policy)
     if policy.phases and not plan.trigger.fires:

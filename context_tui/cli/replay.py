@@ -50,6 +50,7 @@ from context_tui.lab.replay.result import (
 )
 from context_tui.lab.study import Lab, Study, StudySettings
 from context_tui.policies.parameter_space import build_params
+from context_tui.policies.versions import find_recorded_params, format_recorded_params
 from context_tui.text.numbers import format_cost, format_count, format_saving
 from context_tui.text.sanitize import make_visible
 
@@ -74,10 +75,15 @@ def run(arguments: Sequence[str]) -> int:
     add_policy_file_option(parser)
     options = parse_arguments(parser, arguments)
     requests = [resolve_policy(name, texts) for name, texts in list_policies(options)]
-    policies = [(policy, build_params(policy, values)) for policy, values in requests]
-    if not policies:
+    for policy, values in requests:
+        build_params(policy, values)  # an unknown name is an error before the session is read
+    if not requests:
         parser.error("no policy is named; give one with -P")
     lab = Lab(open_named_session(options.session, options.window))
+    policies = [
+        (policy, build_params(policy, {**find_recorded_params(policy.name, lab.session.facts), **values}))
+        for policy, values in requests
+    ]
     settings = StudySettings(
         options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache
     )
@@ -213,6 +219,9 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
         print_line(line)
     for backtest in backtests:
         _print_backtest(backtest)
+    for study in studies:
+        if text := format_recorded_params(study.replay.policy, study.replay.params, session.facts):
+            print_line(text)
     unit = studies[0].price.rate_table.unit
     token_heads = ("first before message", "peak", "tokens sent", "change in tokens", "calls over window")
     print_table(

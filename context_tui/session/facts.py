@@ -304,6 +304,7 @@ class Facts:
         self.tools_bytes = 0
         self.prompts: list[Prompt] = []  # one for each change; the newest has these bytes
         self.has_side_requests = False  # whether requests of other conversations may stand among those of this one
+        self.agent_version: tuple[int, ...] = ()  # of the newest record that states one
         self.holds_requests = False  # whether the file contains whole requests
         self.system_records = 0  # number of records among the messages that hold the system prompt
         self.size_basis: SizeBasis | None = None  # copies only

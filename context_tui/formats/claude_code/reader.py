@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from context_tui.text.sanitize import truncate_name
 
 MAIN_CHAIN = ""
 UNNAMED_SIDECHAIN = "sidechain"
+VERSION_RECORDS, MAX_VERSION_RECORD_BYTES = 20, 100_000
+"""Number of the newest records in which the version is looked up, and their maximum size."""
 """Id of a sidechain whose records name no agent."""
 
 
@@ -93,7 +96,19 @@ class ClaudeCodeScanner:
         if self._chain != MAIN_CHAIN and not len(self.facts):
             raise UnreadableSession(f"{self._file.path}: unknown session {self._chain!r}")
         facts = self._live_branch.select_facts()
+        facts.agent_version = self._find_version()
         return Session(facts, ClaudeCodeContent(self._file, facts), self._info, len(facts))
+
+    def _find_version(self) -> tuple[int, ...]:
+        """Return the version of the client in the newest records, if they state one."""
+        lengths = self.facts.record_length
+        for row in reversed(range(max(len(lengths) - VERSION_RECORDS, 0), len(lengths))):
+            if self.facts.record_kind[row] != RecordKind.PROBLEM and lengths[row] <= MAX_VERSION_RECORD_BYTES:
+                with suppress(ValueError):
+                    line = ClaudeCodeContent(self._file, self.facts).read_line(row)
+                    if version := parse_version(parsing.parse_line(line).version):
+                        return version
+        return ()
 
     # -- lines
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from context_tui.compaction.plan import Trigger
 from context_tui.lab.replay.recording import Recording
@@ -17,6 +17,8 @@ from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state, format_comparison
 from context_tui.policies.trigger_points import iterate_runtime_states
+from context_tui.policies.versions import FORMER_POLICIES as FORMER_POLICIES
+from context_tui.policies.versions import find_policy_of_version
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, epoch_at, find_last_rewrite
 
@@ -191,28 +193,6 @@ OWN_POLICIES = {
 """Policies of the agents themselves, by format and kind of compaction."""
 
 
-class FormerPolicy(NamedTuple):
-    """Policy and parameters of an agent from version ``since`` up to, but not including, version ``before``."""
-
-    since: tuple[int, ...]
-    before: tuple[int, ...]
-    policy: str
-    params: Mapping[str, Any]
-
-
-FORMER_POLICIES = {
-    # The reserve was 32,000 tokens for the reply and 13,000 more, until "auto-compact triggering too early on models
-    # with large output token limits" was fixed (changelog of Claude Code, 2.1.21). The last reply is kept from 2.1.153
-    # on (2.1.152 and 2.1.153 were driven).
-    "claude-code-auto": (
-        FormerPolicy((2, 0), (2, 1, 21), "claude-code-auto", {"trigger_reserve": 45_000, "keep_messages": 0}),
-        FormerPolicy((2, 1, 21), (2, 1, 153), "claude-code-auto", {"keep_messages": 0}),
-    ),
-    "claude-code-micro": (FormerPolicy((2, 1), (2, 1, 21), "claude-code-micro-by-size", {}),),
-}
-"""Policies of former versions, by the current policy."""
-
-
 class PolicyBacktest(NamedTuple):
     """Policy of an agent, compared with the recorded compactions of one kind.
 
@@ -246,7 +226,7 @@ def run_backtests(recording: Recording, checkpoint: Callable[[], object] = lambd
         cases: dict[str, list[BacktestCase]] = {}
         for compaction in recording.session.facts.compactions:
             if compaction.kind == kind:
-                policy_name, params = _find_policy_of_version(name, compaction)
+                policy_name, params = find_policy_of_version(name, compaction.version)
                 case = BacktestCase(compaction, POLICIES[policy_name].Params(**params))
                 cases.setdefault(policy_name, []).append(case)
         for policy_name, policy_cases in cases.items():
@@ -256,11 +236,3 @@ def run_backtests(recording: Recording, checkpoint: Callable[[], object] = lambd
             fitted = backtest_policy(recording, policy, policy_cases, threshold.most, checkpoint) if threshold else []
             backtests.append(PolicyBacktest(policy_name, policy_cases, results, threshold, fitted))
     return backtests
-
-
-def _find_policy_of_version(name: str, compaction: Compaction) -> tuple[str, Mapping[str, Any]]:
-    """Return the policy and parameters of the agent's version at a compaction, else the current policy."""
-    for former in FORMER_POLICIES.get(name, ()):
-        if former.since <= compaction.version < former.before:
-            return former.policy, former.params
-    return name, {}

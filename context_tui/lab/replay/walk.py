@@ -42,6 +42,7 @@ from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import find_policy
 from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.versions import find_recorded_params
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 
@@ -73,7 +74,7 @@ def replay(
     found_policy = find_policy(policy)
     if isinstance(session, Session):
         session = Recording(session.with_window(window) if window is not None else session)
-    policy_params = build_params(found_policy, params)
+    policy_params = build_params(found_policy, {**find_recorded_params(policy, session.facts), **params})
     return replay_recording(
         session, found_policy, policy_params, recorded=recorded, summary_tokens=summary_tokens, delay=delay
     )

@@ -1,0 +1,55 @@
+"""Policies of an agent's former versions, and the parameters that a policy had when a session was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from context_tui.policies.parameters import format_assignments
+from context_tui.session.facts import Facts
+
+
+class FormerPolicy(NamedTuple):
+    """Policy and parameters of an agent from version ``since`` up to, but not including, version ``before``."""
+
+    since: tuple[int, ...]
+    before: tuple[int, ...]
+    policy: str
+    params: Mapping[str, Any]
+
+
+FORMER_POLICIES = {
+    # The reserve was 32,000 tokens for the reply and 13,000 more, until "auto-compact triggering too early on models
+    # with large output token limits" was fixed (changelog of Claude Code, 2.1.21). The last reply is kept from 2.1.153
+    # on (2.1.152 and 2.1.153 were driven).
+    "claude-code-auto": (
+        FormerPolicy((2, 0), (2, 1, 21), "claude-code-auto", {"trigger_reserve": 45_000, "keep_messages": 0}),
+        FormerPolicy((2, 1, 21), (2, 1, 153), "claude-code-auto", {"keep_messages": 0}),
+    ),
+    "claude-code-micro": (FormerPolicy((2, 1), (2, 1, 21), "claude-code-micro-by-size", {}),),
+}
+"""Policies of former versions, by the current policy."""
+
+
+def find_policy_of_version(name: str, version: tuple[int, ...]) -> tuple[str, Mapping[str, Any]]:
+    """Return the policy and parameters of a version of its agent, else the current policy."""
+    for former in FORMER_POLICIES.get(name, ()):
+        if former.since <= version < former.before:
+            return former.policy, former.params
+    return name, {}
+
+
+def find_recorded_params(name: str, facts: Facts) -> Mapping[str, Any]:
+    """Return the parameters of a policy in the version that recorded a session, where they differ from its defaults."""
+    policy, params = find_policy_of_version(name, facts.agent_version)
+    return params if policy == name else {}
+
+
+def format_recorded_params(policy: str, params: BaseModel, facts: Facts) -> str:
+    """Format which parameters of a policy are those of the version that recorded a session; empty if none is."""
+    recorded = find_recorded_params(policy, facts)
+    texts = format_assignments({name: value for name, value in recorded.items() if getattr(params, name) == value})
+    version = ".".join(map(str, facts.agent_version))
+    return f"{policy} {' '.join(texts)}: as in version {version}, which recorded this session" if texts else ""

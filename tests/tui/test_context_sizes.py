@@ -84,7 +84,7 @@ def test_what_the_estimate_is_off_by_fits_the_line(width: int) -> None:
     words = format_estimate_check(OFF, width)
     assert "19 % below the 515,912 recorded: tokenizer +123,682" in words
     assert len(words) <= max(width, 78)
-    assert words.endswith({40: "+123,682", 158: "images −14,000"}.get(width, ", …"))
+    assert words.endswith({40: "+123,682", 158: "unattributed +2,447"}.get(width, ", …"))
     assert ("thinking −31,908" in words) == (width >= 118)
 
 

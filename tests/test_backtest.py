@@ -281,9 +281,10 @@ def test_a_preset_takes_the_version_that_recorded(
     made.lines = [line.replace(b"2.1.100", version.encode()) for line in made.lines]
     path = str(made.write(tmp_path))
     session = ct.open_session(path)
-    assert ct.replay.replay(session, "claude-code-auto").params.trigger_reserve == reserve
-    assert ct.plan(session, "claude-code-auto").params.trigger_reserve == reserve
-    assert ct.plan(session, "claude-code-auto", trigger_reserve=40_000).params.trigger_reserve == 40_000
+    run, plan = ct.replay.replay(session, "claude-code-auto"), ct.plan(session, "claude-code-auto")
+    assert run.params.model_dump()["trigger_reserve"] == plan.params.model_dump()["trigger_reserve"] == reserve
+    other = ct.plan(session, "claude-code-auto", trigger_reserve=40_000)
+    assert other.params.model_dump()["trigger_reserve"] == 40_000
     assert main(["replay", path, "-P", "claude-code-auto"]) == 0
     output = capsys.readouterr().out
     told = f"trigger_reserve=45000 keep_messages=0: as in version {version}, which recorded this session"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_tui.errors import Error
 from context_tui.text.private_files import write_atomically
+from context_tui.text.regular_files import read_settings_file
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -52,7 +53,7 @@ def read_tables(path: Path) -> dict[str, Any]:
         ConfigError: the file cannot be read, or is not TOML.
     """
     try:
-        text = path.read_bytes()
+        text = read_settings_file(path)
     except FileNotFoundError:
         return {}
     except OSError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from context_tui.text.private_files import write_atomically
+from context_tui.text.regular_files import read_settings_file
 
 
 class InspectorState(NamedTuple):
@@ -36,7 +37,7 @@ def state_path(environ: Mapping[str, str] | None = None) -> Path | None:
 def read_state(path: Path | None) -> InspectorState:
     """Read the saved state; empty if it is missing or invalid."""
     try:
-        document = json.loads(path.read_bytes()) if path else {}
+        document = json.loads(read_settings_file(path)) if path else {}
     except (OSError, ValueError, RecursionError):
         return EMPTY_STATE
     if not isinstance(document, dict) or not isinstance(policy := document.get("policy"), str):

@@ -18,6 +18,7 @@ from context_tui.errors import Error
 from context_tui.lab.sweep.rows import SweepRow, build_row_report, flatten_row, parse_row_report
 from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.text.private_files import private_folder
+from context_tui.text.regular_files import open_regular_file
 
 SCHEMA = "context-tui.sweep/1"
 
@@ -60,7 +61,7 @@ class SweepJournal:
     def _read_rows(self) -> int:
         """Read the rows of the file; return the offset after its last complete line."""
         end = 0
-        with self.path.open("rb") as file:
+        with open_regular_file(self.path) as file:
             for number, line in enumerate(file):
                 if not line.endswith(b"\n"):
                     break  # incomplete line of a killed sweep

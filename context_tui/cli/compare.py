@@ -41,6 +41,7 @@ from context_tui.summarizer.comparison import (
     parse_contender,
 )
 from context_tui.text.numbers import format_count
+from context_tui.text.regular_files import read_settings_file
 
 MAX_FACTS_SHOWN = 40
 """Maximum number of lost facts in the text; JSON lists all facts."""
@@ -147,8 +148,7 @@ def _parse_contender_option(text: str) -> Contender:
 def _read_prompt(path: str) -> str:
     """Read a prompt file."""
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_PROMPT_BYTES + 1)
+        data = read_settings_file(Path(path))
         text = data.decode()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"

@@ -16,6 +16,7 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Policy, get_bounds
 from context_tui.policies.parts.rules import PolicySpec
 from context_tui.policies.rule_policy import PolicyLookup, build_rule_policy
+from context_tui.text.regular_files import open_regular_file
 from context_tui.text.sanitize import sanitize_line, truncate_name
 
 MAX_POLICY_BYTES = 1_000_000
@@ -46,7 +47,7 @@ def read_policy(path: Path, find_policy: PolicyLookup) -> Policy:
         PlanError: the file cannot be read, is not TOML, or describes no policy.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular_file(path) as file:
             data = file.read(MAX_POLICY_BYTES + 1)
     except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error.strerror}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import zlib
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -32,6 +33,7 @@ _DNS_ERRORS = ("Name or service", "name resolution", "nodename", "getaddrinfo", 
 _TLS_ERRORS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "record layer failure", "PACKET_LENGTH_TOO_LONG")
 
 MAX_ERROR_BYTES = 64 * 1024
+_PIECE_BYTES = 64 * 1024
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 """Limit on an endless reply: more than any summary needs, keep-alives and envelopes included."""
 
@@ -65,6 +67,7 @@ async def stream_events(
                 client.stream("POST", endpoint.url, content=payload) as response,
             ):
                 has_response = True
+                _bound_decompression(response)
                 if response.status_code == 200:
                     async with aclosing(_decode_events(response, decoder)) as events:
                         async for event in events:
@@ -169,6 +172,44 @@ async def _decode_events(response: httpx.Response, decoder: Decoder) -> AsyncGen
         yield event
 
 
+class _DecompressedStream(httpx.AsyncByteStream):
+    """Decompressed body, in small pieces: a reply of a few bytes can neither fill the memory nor block the loop."""
+
+    def __init__(self, stream: httpx.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, by the header
+        async for data in self._stream:
+            try:
+                while piece := decompressor.decompress(data, _PIECE_BYTES):
+                    data = decompressor.unconsumed_tail
+                    yield piece
+                    await asyncio.sleep(0)  # lets the time limit act
+            except zlib.error as error:
+                raise httpx.DecodingError(str(error)) from None
+            if decompressor.eof:
+                return
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _bound_decompression(response: httpx.Response) -> None:
+    """Have the body decompressed in small pieces, and from one layer only.
+
+    Raises:
+        httpx.DecodingError: it is compressed several times.
+    """
+    codings = [name.lower() for name in response.headers.get_list("content-encoding", split_commas=True)]
+    layers = [name for name in codings if name in ("gzip", "x-gzip", "deflate")]
+    if len(layers) > 1:
+        raise httpx.DecodingError("compressed several times")
+    if layers and isinstance(response.stream, httpx.AsyncByteStream) and not response.is_stream_consumed:
+        del response.headers["content-encoding"]
+        response.stream = _DecompressedStream(response.stream)
+
+
 async def _read_error_body(response: httpx.Response) -> bytes:
     body = b""
     async for chunk in response.aiter_bytes():
@@ -199,7 +240,12 @@ class _KeyAuth(httpx.Auth):
 
 def open_client(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
     """Create a client for one call. Redirects are not followed: they could lead to a host that nobody named."""
-    headers = {"content-type": "application/json", "user-agent": "context-tui", **endpoint.api.headers}
+    headers = {
+        "content-type": "application/json",
+        "accept-encoding": "gzip",
+        "user-agent": "context-tui",
+        **endpoint.api.headers,
+    }
     try:
         return httpx.AsyncClient(
             auth=_KeyAuth(endpoint.key, endpoint.key_header) if endpoint.key else None,

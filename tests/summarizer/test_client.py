@@ -9,6 +9,8 @@ import logging
 import os
 import re
 import time
+import tracemalloc
+import zlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any, cast
@@ -392,6 +394,44 @@ def test_a_web_page_is_no_reply() -> None:
 
 def test_bad_compression() -> None:
     assert fails(status(200, b"not gzip", **{"content-encoding": "gzip"})).kind == "malformed"
+
+
+def compressed(body: bytes, coding: str, code: int = 200) -> Respond:
+    """A reply whose body arrives in pieces, as from a socket."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 100):
+            yield body[start : start + 100]
+
+    return lambda request: httpx.Response(code, content=pieces(), headers={"content-encoding": coding})
+
+
+@pytest.mark.parametrize(("coding", "compress"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+def test_compressed_replies_are_read(coding: str, compress: Callable[[bytes], bytes]) -> None:
+    text = "".join(f"{n:x}" for n in range(50_000))  # more than one piece
+    assert call(compressed(compress(anthropic_reply(text)), coding)).text == text
+    body = compress(json.dumps({"error": {"message": "Invalid model name"}}).encode())
+    assert "400: Invalid model name" in str(fails(compressed(body, coding, 400)))
+    assert call(compressed(anthropic_reply("plain"), "identity")).text == "plain"
+    assert fails(compressed(b"not compressed", coding)).kind == "malformed"
+
+
+@pytest.mark.parametrize("code", [200, 400])
+def test_a_small_reply_cannot_fill_the_memory(code: int) -> None:
+    once = gzip.compress(b"\n" * 200_000_000, 1)
+    tracemalloc.start()
+    try:
+        failed = fails(compressed(gzip.compress(once), "gzip, gzip", code))
+        assert failed.kind == "malformed" and "cannot be decompressed" in str(failed)
+        fails(compressed(once, "gzip", code))
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_time_limit_holds_while_a_reply_is_decompressed() -> None:
+    once = gzip.compress(b"\n" * 60_000_000, 1)
+    assert fails(compressed(once, "gzip"), replace(ANTHROPIC, total_timeout=0.01)).kind == "timeout"
 
 
 def test_a_broken_connection_keeps_the_draft() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES
 from context_tui.session.jsontext import BOM, loads, loads_all
+from context_tui.text.regular_files import open_regular_file
 
 
 class FileChanged(UnreadableSession):
@@ -21,23 +22,19 @@ class FileChanged(UnreadableSession):
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading.
-
-    It is opened without blocking and checked afterwards: opening a pipe would wait for its writer.
+    """Open a regular file for reading, without waiting for a pipe.
 
     Raises:
         UnreadableSession: it is missing, may not be read, or is a folder, a pipe or a device.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return open_regular_file(path)
     except FileNotFoundError:
         raise UnreadableSession(f"{path}: no such file") from None
     except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) in (errno.EINVAL, errno.EISDIR):  # as raised by open_regular_file
+            raise UnreadableSession(f"{path}: is not a regular file; copy its content to one") from None
         raise make_unreadable_error(path, error) from None
-    if stat.S_ISREG(os.fstat(handle).st_mode):
-        return open(handle, "rb")
-    os.close(handle)
-    raise UnreadableSession(f"{path}: is not a regular file; copy its content to one")
 
 
 def read_whole_file(path: str | Path) -> bytes:

@@ -1,0 +1,45 @@
+"""Open files that a user names, without waiting for a pipe or reading a device."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+MAX_SETTINGS_BYTES = 4 << 20
+"""Limit of a file that a person writes: a configuration, a policy, a gate."""
+
+
+def open_regular_file(path: str | Path) -> BinaryIO:
+    """Open a regular file for reading.
+
+    It is opened without blocking and checked afterwards: opening a pipe would wait for its writer.
+
+    Raises:
+        OSError: it is missing, may not be read, or is a folder, a pipe or a device.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return open(handle, "rb")
+    os.close(handle)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def read_settings_file(path: Path) -> bytes:
+    """Return the bytes of a regular file of at most ``MAX_SETTINGS_BYTES``; none of ``/dev/null``.
+
+    Raises:
+        OSError: it cannot be read, is not a regular file, or is larger.
+    """
+    if str(path) == os.devnull:  # the usual way to say: no file
+        return b""
+    with open_regular_file(path) as file:
+        data = file.read(MAX_SETTINGS_BYTES + 1)
+    if len(data) > MAX_SETTINGS_BYTES:
+        raise OSError(errno.EFBIG, f"larger than {MAX_SETTINGS_BYTES >> 20} MB", str(path))
+    return data

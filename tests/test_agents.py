@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from scripts.agents import drive
+from scripts.agents.agent import Typing
 from scripts.agents.drive import Recorded
 from scripts.agents.drivers import AGENTS
 from scripts.agents.judge import Share, judge_session
@@ -106,6 +108,14 @@ def test_the_judge_finds_what_a_session_lacks(tmp_path: Path) -> None:
     assert judgement.texts == Share(3, 4)
     assert dict(judgement.missing_parts) == {"system reminder": 1}
     assert judgement.sizes == Share(1, 2)
+
+
+def test_lines_are_typed_into_a_program_in_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drive, "REST_SECONDS", 0.3)
+    script = "test -t 0 && echo ready; read a; read b; echo got $b, then $a"
+    setup, output = drive.prepare_setup(tmp_path, "", None, {}), tmp_path / "output.txt"
+    drive.type_lines(Typing(["sh", "-c", script], ("one", "two")), setup, {}, output)
+    assert output.read_text().split("ready")[1].endswith("got two, then one\n")
 
 
 def test_a_goal_that_was_met_is_not_lost_silently() -> None:

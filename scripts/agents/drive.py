@@ -215,18 +215,18 @@ def type_lines(typing: Typing, setup: Setup, variables: Mapping[str, str], outpu
     os.close(inner)
     try:
         with output.open("wb") as file:
-            _read_until_rest(terminal, file)
+            _read_until_rest(terminal, file, REST_SECONDS)
             for line in typing.lines:
                 os.write(terminal, line.encode())
                 _read_until_rest(terminal, file, 0.5)
                 os.write(terminal, b"\r")
-                _read_until_rest(terminal, file)
+                _read_until_rest(terminal, file, REST_SECONDS)
     finally:
         _stop_group(process)
         os.close(terminal)
 
 
-def _read_until_rest(terminal: int, file: BinaryIO, seconds: float = REST_SECONDS) -> None:
+def _read_until_rest(terminal: int, file: BinaryIO, seconds: float) -> None:
     """Copy what a program draws, once it draws something, until it draws nothing for some seconds.
 
     Raises:

@@ -34,6 +34,7 @@ _TEXT_KINDS: Sequence[tuple[str, str]] = (
     (r"^\s*<(user_instructions|permissions instructions|skills_instructions|collaboration_mode)", "instructions"),
     (r"AGENTS\.md|CLAUDE\.md|GEMINI\.md", "instructions"),
     (r"^\s*<task-notification>", "task notification"),
+    (r"^\s*<local-command-", "output of a command"),
     (rf"{SUMMARY_MARK}|<summary>|<state_snapshot>", "summary"),
     (rf"{PROMPT_MARK}|{SUBTASK_MARK}", "prompt"),
     (r"^Reply \w+\d{4}:", "reply"),
@@ -68,7 +69,7 @@ class Firing:
     Attributes:
         scenario: where it happened.
         earlier: calls by which the preset fires earlier (negative), 0: at the same call, None: not at all.
-        before: tokens that the runtime believed its context to have.
+        before: tokens of the last request before, as returned.
         results: whether the results that the preset leaves are those that were sent next.
         after_recorded: tokens of the next request, as returned.
         after_predicted: tokens that a replay predicts for it; None where it predicts none.
@@ -76,7 +77,7 @@ class Firing:
 
     scenario: str
     earlier: int | None
-    before: int | None
+    before: int
     results: bool | None
     after_recorded: int | None
     after_predicted: int | None
@@ -304,7 +305,8 @@ def judge_preset(agent: Agent, recorded: Recorded, spec: str, scenario: Scenario
     built = build_params(policy, dict(params))
     compactions = [each for each in session.facts.compactions if each.kind == "full" and each.trigger != "manual"]
     cases = [BacktestCase(compaction, built) for compaction in compactions]
-    requests = {entry["reply"]: entry for entry in recorded.requests}
+    main_requests = [entry for entry in recorded.requests if entry["kind"] == "main"]
+    numbers = {entry["reply"]: number for number, entry in enumerate(main_requests)}
     recording = Recording(session)
     calls = [call.message for call in recording.calls]
     replies = [_find_reply(session.message(message)) for message in range(len(session))]
@@ -314,10 +316,11 @@ def judge_preset(agent: Agent, recorded: Recorded, spec: str, scenario: Scenario
         earlier = calls[index + (result.off_by or 0) : index]
         main = [each for each in earlier if replies[each]]  # not the request for the summary
         new_replies = (reply for reply in replies[result.message :] if firsts.get(reply, -1) >= result.message)
-        entry = requests.get(next(new_replies, ""))
+        number = numbers.get(next(new_replies, ""), len(main_requests))
+        last, *following = main_requests[number - 1 : number + 1]
         has_same_results = None
-        if entry:
-            sent = parse_sent(agent, recorded.read_body(entry))
+        if following:
+            sent = parse_sent(agent, recorded.read_body(following[0]))
             plan = ct.plan(session, agent.preset, at=result.message, **params)
             after = ct.apply(session, plan, summary="(a summary)") if plan.has_changes else session
             planned = parse_prompt("anthropic", {"messages": after.to_messages()})
@@ -332,9 +335,9 @@ def judge_preset(agent: Agent, recorded: Recorded, spec: str, scenario: Scenario
             Firing(
                 scenario.name,
                 None if result.off_by is None else -len(main),
-                result.recorded,
+                last["prompt_tokens"],
                 has_same_results,
-                entry["prompt_tokens"] if entry else None,
+                following[0]["prompt_tokens"] if following else None,
                 getattr(result, "after_predicted", None),
             )
         )

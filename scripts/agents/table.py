@@ -25,8 +25,8 @@ Figures only: nothing that an agent sends or writes is part of this project.
 """
 
 FIRINGS_HEAD = """\
-No preset was fitted to these runs. Before: tokens that the agent believed its context to have. Next request: the tokens
-of the next request, as the server counted them; predicted: those that a replay with the preset predicts.
+No preset was fitted to these runs. Last and next request: the tokens of the requests before and after the compaction,
+as the server counted them; predicted: those that a replay with the preset predicts for the next one.
 """
 
 
@@ -152,7 +152,7 @@ def _format_firings(results: Sequence[AgentResult]) -> Iterator[str]:
         ]
         for label, firing in firings
     ]
-    columns = ["agent", "scenario", "before", "preset fires at call", "results left", "next request", "predicted"]
+    columns = ["agent", "scenario", "last request", "preset fires at call", "results left", "next request", "predicted"]
     yield from _format_table(columns, rows)
     same = sum(firing.earlier == 0 for _, firing in firings)
     yield f"\nOf {len(firings)} automatic compactions, the preset fires at the same call in {same}."

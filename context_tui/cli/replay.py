@@ -121,6 +121,7 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
         "backtest": [
             {
                 **pick_fields(result, ("message", "kind", "trigger", "recorded", "testable", "off_by", "why")),
+                **pick_fields(result, ("after_recorded", "after_predicted")),
                 "policy": backtest.policy,
                 "params": case.params.model_dump(mode="json"),
                 "off_by_fitted": fitted_result.off_by if fitted_result else None,
@@ -331,10 +332,19 @@ def _build_price_cells(cost: FiringPrice, price: ReplayPrice) -> tuple[object, .
 
 def _print_backtest(backtest: PolicyBacktest) -> None:
     rows = [
-        (each.message, each.kind, each.trigger or "", each.recorded, _format_calls_off(each), each.why)
+        (
+            each.message,
+            each.kind,
+            each.trigger or "",
+            each.recorded,
+            _format_calls_off(each),
+            each.why,
+            each.after_recorded,
+            each.after_predicted,
+        )
         for each in backtest.results
     ]
-    heads = ("message", "kind", "trigger", "size in the agent", "off by calls", "why")
+    heads = ("message", "kind", "trigger", "size in the agent", "off by calls", "why", "next request", "predicted")
     print_table(f"back-test: {backtest.policy} against the recorded compactions", heads, rows)
     if former_settings := backtest.former_settings:
         print_line(f"  settings of the agent version named in the file: {', '.join(former_settings)}")

@@ -7,19 +7,23 @@ recorded size (:class:`context_tui.session.facts.Drop`), from which the cleared 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import Literal
 
+from context_tui.compaction.restored_files import estimate_restored_tokens
+from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import CLEARED_BODIES, Context, context_at
 from context_tui.session.facts import Compaction, Drop, Facts, epoch_at, find_last_rewrite
 from context_tui.session.session import Session
-from context_tui.session.values import Explanation, MessageFlag, Role
+from context_tui.session.values import BlockFlag, Explanation, MessageFlag, Role
 from context_tui.tokens.accounting import find_request_before
 from context_tui.tokens.breakdown import CATEGORIES, categorize_block
+from context_tui.tokens.context_size import ContextSize, measure_context
 from context_tui.tokens.estimators import count_block_tokens
+from context_tui.tokens.measures import TokenTable
 from context_tui.tokens.running_sizes import RunningSizes
 
 CompactionKind = Literal["full", "micro", "silent"]
@@ -95,6 +99,36 @@ class RecordedCompaction:
     def count_block_tokens(self, row: int) -> int:
         """Estimate the tokens (``bytes/4``) of a block before the compaction."""
         return count_block_tokens(self.context_before, row)
+
+
+def predict_size_after(compaction: RecordedCompaction, table: TokenTable, summary_tokens: int) -> ContextSize | None:
+    """Predict the size of the first request after a full compaction, from the context before and the messages after it.
+
+    None for other kinds, and if no size was recorded earlier in the same context.
+
+    Args:
+        table: the token measure of the session.
+        summary_tokens: estimated tokens (``bytes/4``) of a summary whose text is not in the file.
+    """
+    before, after = (measure_context(each, table) for each in (compaction.context_before, compaction.context_after))
+    if compaction.kind != "full" or before.recorded is None:
+        return None
+    summary = compaction.summary_message
+    is_hidden = summary is None or not table.messages[summary]
+    hidden_tokens = table.count_text("x" * BYTES_PER_TOKEN * summary_tokens) if is_hidden else 0
+    facts, context = compaction.session.facts, compaction.context_before
+    if not any(facts.block_flags[row] & BlockFlag.INJECTED for row in _iterate_inserted_rows(compaction)):
+        hidden_tokens += estimate_restored_tokens(context, list(context.order), table)
+    removed_requests = max(before.requests - after.requests, 0)
+    return before.resize(before.content - after.content - hidden_tokens, removed_requests)
+
+
+def _iterate_inserted_rows(compaction: RecordedCompaction) -> Iterator[int]:
+    """Iterate over the blocks that a compaction inserted besides its summary."""
+    facts = compaction.session.facts
+    for message in compaction.added_messages:
+        if message != compaction.summary_message:
+            yield from facts.blocks_of(message)
 
 
 def count_tokens_by_category(context: Context) -> dict[str, int]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from context_tui.errors import PlanError
 from context_tui.session.blocks import replace_texts
@@ -40,6 +40,23 @@ class Content(Protocol):
         Raises:
             Error: the file was deleted, or is no longer readable.
         """
+
+
+class FileState(NamedTuple):
+    """Whole file as an agent's program last knew it: its bytes and lines, and the message that read or wrote it."""
+
+    size: int
+    lines: int
+    message: int
+    is_written: bool
+
+
+@runtime_checkable
+class FileStates(Protocol):
+    """Content that records the files that an agent read or wrote as a whole."""
+
+    def read_file_states(self, messages: Iterable[int]) -> dict[str, FileState]:
+        """Return the last state of each file, by path, as the results in *messages* record it."""
 
 
 class ContentOverlay:

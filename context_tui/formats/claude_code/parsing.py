@@ -23,7 +23,8 @@ from context_tui.formats.kit.values import (
     parse_version,
 )
 from context_tui.session.facts import Usage
-from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
+from context_tui.session.jsontext import compact_json, is_nested_deeper, loads, utf8_len
+from context_tui.session.session import FileState
 from context_tui.session.validation import MAX_DEPTH, MAX_TOKENS
 from context_tui.text.sanitize import MAX_NAME_LENGTH, truncate_name
 
@@ -374,3 +375,27 @@ def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usa
         hour_tokens = written
     trusted = finished or parse_version(version) >= _OUTPUT_ON_EVERY_LINE_SINCE
     return Usage(fresh, read, written - hour_tokens, hour_tokens, usage.output_tokens or 0, trusted)
+
+
+def parse_file_state(line: bytes, message: int) -> tuple[str, FileState] | None:
+    """Parse the path and the state of a file from the ``toolUseResult`` of a Read, Edit or Write; else None.
+
+    A Read of a part names the number of all lines, by which the size of the whole is estimated.
+    """
+    try:
+        result = as_object(as_object(loads(line)).get("toolUseResult"))
+    except ValueError:
+        return None
+    file = as_object(result.get("file"))
+    path, content = file.get("filePath"), str(file.get("content") or "")
+    if path:
+        lines, total = file.get("numLines"), file.get("totalLines")
+        if type(lines) is not int or type(total) is not int or not 0 < lines <= total:
+            lines = total = content.count("\n") + 1
+        return str(path), FileState(utf8_len(content) * total // lines, total, message, False)
+    path, old, new = result.get("filePath"), str(result.get("oldString") or ""), str(result.get("newString") or "")
+    content = str(result.get("originalFile") or result.get("content") or "")
+    if not path or not content:
+        return None
+    size = max(utf8_len(content) - utf8_len(old) + utf8_len(new), 0)
+    return str(path), FileState(size, content.count("\n") + 1, message, True)

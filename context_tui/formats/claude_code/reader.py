@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from context_tui.formats.kit.values import extract_text, parse_blocks, parse_tim
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.facts import Compaction, Facts, Usage
 from context_tui.session.jsontext import is_nested_deeper
-from context_tui.session.session import Session, SessionInfo
+from context_tui.session.session import FileState, Session, SessionInfo
 from context_tui.session.values import NO_MESSAGES, MessageFlag, RecordKind, Role, Spans
 from context_tui.text.sanitize import truncate_name
 
@@ -464,6 +464,19 @@ class ClaudeCodeContent:
 
     def raw(self, record: int) -> str:
         return self.file.format_line(self.facts.record_place[record], self.facts.record_length[record])
+
+    def read_file_states(self, messages: Iterable[int]) -> dict[str, FileState]:
+        states: dict[str, FileState] = {}
+        for message in messages:
+            for row in self.facts.records_of(message):
+                line = self.read_line(row)
+                if b'"toolUseResult"' in line and (found := parsing.parse_file_state(line, message)):
+                    path, state = found
+                    earlier = states.get(path)
+                    if earlier and earlier.is_written and not state.is_written:
+                        state = state._replace(is_written=True, message=earlier.message)
+                    states[path] = state
+        return states
 
     def system(self) -> str:
         return "\n\n".join(part.text for part in get_prompt(self.facts).system)

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from context_tui.compaction.plan import Trigger
+from context_tui.compaction.recorded_compactions import find_recorded_compactions, predict_size_after
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import find_changed_params
 from context_tui.policies.base import Params, Policy
@@ -21,6 +22,7 @@ from context_tui.policies.versions import FORMER_POLICIES as FORMER_POLICIES
 from context_tui.policies.versions import find_policy_of_version
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, epoch_at, find_last_rewrite
+from context_tui.tokens.measures import build_calibrated_table
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class BacktestResult:
         testable: whether the compaction can be compared; ``why`` is the result or the reason why not.
         off_by: number of calls by which the policy fires earlier, as a negative number; None if it does not fire.
         above: largest size at an earlier checkpoint without a compaction, a lower bound of the threshold.
+        after_recorded: recorded size of the first request after a full compaction, in tokens; None without one.
+        after_predicted: the size predicted for that request; None if no size was recorded before in its context.
     """
 
     message: int
@@ -44,6 +48,8 @@ class BacktestResult:
     off_by: int | None
     why: str
     above: int | None = None
+    after_recorded: int | None = None
+    after_predicted: int | None = None
 
     @property
     def is_hit(self) -> bool:
@@ -127,7 +133,8 @@ def _backtest_compaction(
     def build_result(
         why: str, *, testable: bool = False, off_by: int | None = None, above: int | None = None
     ) -> BacktestResult:
-        return BacktestResult(at, compaction.kind, compaction.trigger, recorded, testable, off_by, why, above)
+        after = _predict_sizes_after(recording).get(at, (None, None)) if compaction.kind == "full" else (None, None)
+        return BacktestResult(at, compaction.kind, compaction.trigger, recorded, testable, off_by, why, above, *after)
 
     start, micro = epoch_at(facts, at).start, compaction.kind == "micro"
     if micro:
@@ -161,6 +168,20 @@ def _backtest_compaction(
         return build_result("it fires there", testable=True, off_by=0, above=above)
     file_text = f"the file says {recorded:,}; " if is_in_file and recorded != trigger_now.value else ""
     return build_result(f"it does not fire there: {file_text}{trigger_now.reason}", testable=True, above=above)
+
+
+def _predict_sizes_after(recording: Recording) -> dict[int, tuple[int | None, int | None]]:
+    """Return, by message of a full compaction, the recorded and the predicted size of the first request after it."""
+    if _predict_sizes_after not in recording.memo:
+        session, table = recording.session, build_calibrated_table(recording.session.facts)
+        sizes: dict[int, tuple[int | None, int | None]] = {}
+        for compaction in find_recorded_compactions(session):
+            if compaction.kind == "full":
+                predicted = predict_size_after(compaction, table, recording.summary_tokens)
+                sizes[compaction.message] = compaction.recorded_tokens_after, predicted.tokens if predicted else None
+        recording.memo[_predict_sizes_after] = sizes
+    result: dict[int, tuple[int | None, int | None]] = recording.memo[_predict_sizes_after]
+    return result
 
 
 def find_explaining_threshold(results: Sequence[BacktestResult]) -> ThresholdInterval | None:

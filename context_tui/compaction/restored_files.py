@@ -1,0 +1,54 @@
+"""Files that Claude Code puts back into the context after a full compaction, which older session files do not record.
+
+Of the files that were read or written since the last compaction, the last five come back from disk as results of Read,
+written ones first; a file of more than 5,000 tokens comes back as a reference. Source: the programs of versions 2.1.120
+to 2.1.330, driven with files of 400 to 60,000 characters (docs/agents.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from context_tui.session.blocks import BYTES_PER_TOKEN
+from context_tui.session.context import Context
+from context_tui.session.session import FileStates
+from context_tui.tokens.measures import TokenTable
+
+MAX_FILES = 5
+MAX_FILE_TOKENS = 5_000
+"""Tokens of a file up to which it is put back as a whole."""
+CALL_TOKENS = 55
+"""Tokens of the reminder that names the call of a file that is put back."""
+REFERENCE_TOKENS = 62
+"""Tokens of the reminder that refers to a larger file."""
+LINE_NUMBER_BYTES = 6
+"""Bytes that the number of a line takes in a result of Read."""
+_MEMORY_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md")
+
+
+def estimate_restored_tokens(context: Context, messages: Sequence[int], table: TokenTable) -> int:
+    """Estimate the tokens of the files that are put back after a compaction of *context*.
+
+    0 if the session's format does not record what was read and written.
+
+    Args:
+        messages: the messages since the last compaction.
+        table: the token measure of the session.
+    """
+    if not isinstance(context.content, FileStates):
+        return 0
+    states = context.content.read_file_states(messages)
+    candidates = [(path, state) for path, state in states.items() if PurePath(path).name not in _MEMORY_FILES]
+    candidates.sort(key=lambda item: (item[1].is_written, item[1].message), reverse=True)
+    total = 0
+    for _, state in candidates[:MAX_FILES]:
+        if _count_bytes(state.size, table) > MAX_FILE_TOKENS:
+            total += REFERENCE_TOKENS
+        else:
+            total += _count_bytes(state.size + LINE_NUMBER_BYTES * state.lines, table) + CALL_TOKENS
+    return total
+
+
+def _count_bytes(size: int, table: TokenTable) -> int:
+    return table.count_text("x" * (size // BYTES_PER_TOKEN * BYTES_PER_TOKEN))

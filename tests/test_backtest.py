@@ -28,6 +28,7 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
+from context_tui.tokens.accounting import find_standing_blocks
 from context_tui.tokens.estimators import count_result_by_characters
 from tests.formats import recordings
 from tests.formats.recordings import call, result, text, usage
@@ -270,6 +271,14 @@ def test_agents_compact_where_their_own_policies_do() -> None:
         if each.testable
     ]
     assert len(tested) == 16 and set(tested) == {0, -1}
+    errors = sorted(
+        abs(each.after_predicted / each.after_recorded - 1)
+        for session in compacting
+        for back in run_backtests(Recording(session))
+        for each in back.results
+        if each.after_recorded and each.after_predicted
+    )
+    assert len(errors) == 13 and errors[6] < 0.07 and errors[11] < 0.15 and errors[12] < 0.2
 
 
 @pytest.mark.parametrize(("version", "reserve"), [("2.1.20", 45_000), ("2.1.160", 33_000), ("nightly", 33_000)])
@@ -289,3 +298,73 @@ def test_a_preset_takes_the_version_that_recorded(
     output = capsys.readouterr().out
     told = f"trigger_reserve=45000 keep_messages=0: as in version {version}, which recorded this session"
     assert (told in output) == (reserve == 45_000) == ("it fires there" in output)
+
+
+def long_run(files: dict[str, str]) -> recordings.Recording:
+    """A run that begins with 20,000 tokens that are not in the file, reads files, and grows by 400 a call."""
+    made = recordings.Recording()
+    made.user("go on")
+    size = 20_000
+    for number in range(14):
+        made.assistant(text("x" * 400), call(f"c{number}"), use=usage(size, output=0))
+        made.results(result(f"c{number}", "y" * 1_200))
+        size += 400
+    for number, (path, content) in enumerate(files.items()):
+        made.assistant(call(f"r{number}", "Read", file_path=path), use=usage(size, output=0))
+        lines = content.count("\n") + 1
+        file = {"filePath": path, "content": content, "numLines": lines, "startLine": 1, "totalLines": lines}
+        made.results(result(f"r{number}", content), toolUseResult={"type": "text", "file": file})
+        size += len(content) // 4
+    made.assistant(text("so."), use=usage(size, output=0))
+    made.boundary(size, "auto")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("files", "restored"),
+    [
+        ({}, 0),
+        ({"/a.py": "z" * 8_000}, 2_000 + 55),
+        ({"/a.py": "z" * 80_000}, 62),
+        ({"/CLAUDE.md": "z" * 8_000}, 0),
+        ({f"/{name}.py": "z" * 4_000 for name in "abcdefg"}, 5 * (1_000 + 55)),
+    ],
+)
+def test_the_size_after_a_compaction_is_predicted(tmp_path: Path, files: dict[str, str], restored: int) -> None:
+    made = long_run(files)
+    made.summary("s" * 4_000)
+    made.assistant(text("going on"), use=usage(21_000 + restored))
+    (found,) = held(made.open(tmp_path), At(1))
+    assert found.after_recorded == 21_000 + restored
+    assert found.after_predicted == pytest.approx(found.after_recorded, rel=0.06)
+
+
+def test_a_summary_without_text_counts_as_one_of_usual_size(tmp_path: Path) -> None:
+    made = long_run({})
+    made.summary("")
+    made.assistant(text("going on"), use=usage(22_000))
+    (found,) = held(made.open(tmp_path), At(1))
+    assert found.after_predicted == pytest.approx(22_000, rel=0.03)
+
+
+def test_what_an_agent_inserts_again_is_not_counted_twice(tmp_path: Path) -> None:
+    """Listings stand before the first request and, recorded once more, behind the boundary."""
+    listing = {"attachment": {"type": "date"}, "rendered": [{"role": "user", "content": "l" * 8_000}]}
+    sizes = []
+    for again in (False, True):
+        made = recordings.Recording()
+        made.user("do it")
+        made.add("attachment", **listing)
+        for number in range(14):
+            made.assistant(text("x" * 400), call(f"c{number}"), use=usage(20_000 + 400 * number, output=0))
+            made.results(result(f"c{number}", "y" * 1_200))
+        made.boundary(25_600, "auto")
+        made.summary("s" * 4_000)
+        if again:
+            made.add("attachment", **listing)
+        made.assistant(text("going on"), use=usage(21_000))
+        (tmp_path / str(again)).mkdir()
+        session = made.open(tmp_path / str(again))
+        assert any(session.facts.size[row] >= 8_000 for row in find_standing_blocks(session.facts))
+        sizes.append(held(session, At(1))[0].after_predicted)
+    assert sizes[0] == sizes[1] == pytest.approx(21_000, rel=0.06)

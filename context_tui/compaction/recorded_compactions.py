@@ -7,7 +7,7 @@ recorded size (:class:`context_tui.session.facts.Drop`), from which the cleared 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -25,6 +25,9 @@ from context_tui.tokens.context_size import ContextSize, measure_context
 from context_tui.tokens.estimators import count_block_tokens
 from context_tui.tokens.measures import TokenTable
 from context_tui.tokens.running_sizes import RunningSizes
+
+DEFAULT_SUMMARY_TOKENS = 2_000
+"""Estimated tokens (``bytes/4``) of a summary whose text is not in the file."""
 
 CompactionKind = Literal["full", "micro", "silent"]
 
@@ -101,7 +104,9 @@ class RecordedCompaction:
         return count_block_tokens(self.context_before, row)
 
 
-def predict_size_after(compaction: RecordedCompaction, table: TokenTable, summary_tokens: int) -> ContextSize | None:
+def predict_size_after(
+    compaction: RecordedCompaction, table: TokenTable, summary_tokens: int = DEFAULT_SUMMARY_TOKENS
+) -> ContextSize | None:
     """Predict the size of the first request after a full compaction, from the context before and the messages after it.
 
     None for other kinds, and if no size was recorded earlier in the same context.
@@ -114,21 +119,14 @@ def predict_size_after(compaction: RecordedCompaction, table: TokenTable, summar
     if compaction.kind != "full" or before.recorded is None:
         return None
     summary = compaction.summary_message
-    is_hidden = summary is None or not table.messages[summary]
+    is_hidden = summary is not None and not table.messages[summary]
     hidden_tokens = table.count_text("x" * BYTES_PER_TOKEN * summary_tokens) if is_hidden else 0
     facts, context = compaction.session.facts, compaction.context_before
-    if not any(facts.block_flags[row] & BlockFlag.INJECTED for row in _iterate_inserted_rows(compaction)):
+    inserted_rows = (row for message in compaction.added_messages for row in facts.blocks_of(message))
+    if not any(facts.block_flags[row] & BlockFlag.INJECTED for row in inserted_rows):
         hidden_tokens += estimate_restored_tokens(context, list(context.order), table)
     removed_requests = max(before.requests - after.requests, 0)
     return before.resize(before.content - after.content - hidden_tokens, removed_requests)
-
-
-def _iterate_inserted_rows(compaction: RecordedCompaction) -> Iterator[int]:
-    """Iterate over the blocks that a compaction inserted besides its summary."""
-    facts = compaction.session.facts
-    for message in compaction.added_messages:
-        if message != compaction.summary_message:
-            yield from facts.blocks_of(message)
 
 
 def count_tokens_by_category(context: Context) -> dict[str, int]:

@@ -73,6 +73,25 @@ def find_standing_blocks(facts: Facts) -> list[int]:
     return blocks
 
 
+def find_reinserted_blocks(facts: Facts) -> list[int]:
+    """Return the rows of the blocks that the agent inserted again after compactions.
+
+    They are recorded with each new context, and have the size of a standing block
+    (:func:`find_standing_blocks`).
+    """
+    sizes = {facts.size[row] for row in find_standing_blocks(facts)}
+    if not sizes:
+        return []
+    return [
+        row
+        for epoch in facts.epochs
+        if epoch.cause == "compaction"
+        for message in range(epoch.message, min(epoch.start, len(facts)))
+        for row in facts.blocks_of(message)
+        if facts.block_flags[row] & BlockFlag.INJECTED and facts.size[row] in sizes
+    ]
+
+
 class BelievedSize(NamedTuple):
     """Tokens of a context: the ``recorded`` size of its last request, and the ``estimated`` size of what followed.
 

@@ -17,6 +17,7 @@ from context_tui.session.facts import Facts
 from context_tui.tokens.accounting import (
     BelievedSize,
     estimate_prompt_parts,
+    find_reinserted_blocks,
     find_request_before,
     find_standing_blocks,
 )
@@ -169,13 +170,11 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     is_exact = table is not None and table.measure is TokenMeasure.EXACT
     source = "exact" if is_exact else "calibrated" if measure == "calibrated" else "estimated"
     error = get_error(context, table)
-    not_in_file = None
+    not_in_file, prompt = None, sum(table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at))
     if _has_first_request(context) or basis is not None:
-        prompt = table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at)
         positions = index_context(context).position_of
-        in_file = sum(prompt) + sum(tokens for message, tokens in standing.items() if message in positions)
+        in_file = prompt + sum(tokens for message, tokens in standing.items() if message in positions)
         not_in_file = 0 if facts.holds_requests else max(fixed - in_file, 0)
-    has_prompt = not_in_file is not None or fixed > sum(standing.values())
     return ContextAccount(
         recorded,
         appended,
@@ -188,7 +187,7 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
         source,
         facts.holds_requests,
         not_in_file,
-        has_prompt,
+        not_in_file is not None or prompt > 0,
     )
 
 
@@ -206,7 +205,8 @@ def _measure_fixed(context: Context, table: TokenTable | None) -> int:
         first = context_at(facts, facts.request_message[0])
         return max(facts.requests[0].context - _sum_content(first, table), 0)
     prompt = table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at)
-    return sum(prompt) + sum(find_standing_tokens(context, table).values())
+    standing = find_standing_blocks(facts)
+    return sum(prompt) + sum(table.blocks[row] if table else count_block_tokens(context, row) for row in standing)
 
 
 def _sum_content(context: Context, table: TokenTable | None) -> int:
@@ -242,7 +242,7 @@ def _find_recorded_size(context: Context, table: TokenTable | None) -> tuple[int
 def find_standing_tokens(context: Context, table: TokenTable | None) -> dict[int, int]:
     """Return, by message, the tokens of what the agent inserts anew into every context."""
     tokens: dict[int, int] = {}
-    for row in find_standing_blocks(context.facts):
+    for row in (*find_standing_blocks(context.facts), *find_reinserted_blocks(context.facts)):
         message = context.facts.block_message[row]
         count = table.block_tokens(context, row) if table else count_block_tokens(context, row)
         tokens[message] = tokens.get(message, 0) + count

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import context_tui as ct
-from context_tui.lab.replay.recording import DEFAULT_SUMMARY_TOKENS, Recording
+from context_tui.compaction.recorded_compactions import DEFAULT_SUMMARY_TOKENS
+from context_tui.lab.replay.recording import Recording
 from context_tui.session.facts import Compaction
 from context_tui.session.values import MessageFlag, Spans
 

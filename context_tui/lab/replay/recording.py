@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from context_tui.compaction.plan import Insert
+from context_tui.compaction.recorded_compactions import DEFAULT_SUMMARY_TOKENS
 from context_tui.lab.replay.amounts import (
     REQUESTS,
     TEXT,
@@ -34,12 +35,9 @@ from context_tui.session.facts import Facts, order_at
 from context_tui.session.session import Content, ContentOverlay, Session
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.window import Window
-from context_tui.tokens.accounting import estimate_prompt, find_standing_blocks
+from context_tui.tokens.accounting import estimate_prompt, find_reinserted_blocks, find_standing_blocks
 from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.estimators import bytes4, count_message_tokens
-
-DEFAULT_SUMMARY_TOKENS = 2_000
-"""Assumed tokens (``bytes/4``) of a summary if the recording contains none."""
 
 
 class RecordedEvent(NamedTuple):
@@ -136,7 +134,7 @@ class Recording:
         self.content = _SummaryContent(session.content)
         self._replies = frozenset(facts.request_message)
         self._amounts: dict[int, Amount] = {}
-        standing_blocks = find_standing_blocks(facts)
+        standing_blocks = [*find_standing_blocks(facts), *find_reinserted_blocks(facts)]
         self._standing_bodies = dict.fromkeys(standing_blocks, REMOVED_BODY)
         self._standing_messages = frozenset(facts.block_message[row] for row in standing_blocks)
         self._appended: dict[CompactionHandling, AppendedContent] = {}
@@ -190,7 +188,7 @@ class Recording:
         """
         facts = self.session.facts
         if not facts.requests:
-            standing = sum(bytes_to_tokens(facts.size[row]) for row in self._standing_bodies)
+            standing = sum(bytes_to_tokens(facts.size[row]) for row in find_standing_blocks(facts))
             return convert_to_tokens(build_amount(TEXT, estimate_prompt(facts) + standing), self._default_weights)
         context = self.session.context_at(facts.request_message[0])
         tokens = convert_to_tokens(self.compute_amount(context.order, context.replacements), self.get_weights(0))

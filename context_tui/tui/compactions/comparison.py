@@ -13,6 +13,8 @@ from context_tui.lab.regret.cases import ReusedBlock
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.values import Kind, MessageFlag
+from context_tui.text.numbers import format_percent
+from context_tui.tokens.context_size import ContextSize
 from context_tui.tokens.estimators import bytes4
 from context_tui.tui.jump_points import find_next
 from context_tui.tui.rendering.formatting import format_line, format_row_kind, has_unknown_size, pluralize
@@ -57,11 +59,13 @@ class CompactionComparison:
     """Recorded compaction, the *number*-th of *count* from 0, with a cursor over its messages.
 
     ``reused_blocks`` are the lost blocks that were needed later; they are complete once ``is_reuse_known`` is set.
+    ``predicted_size`` is the size predicted for the first request after it; None if it cannot be predicted.
     """
 
     compaction: RecordedCompaction
     number: int
     count: int
+    predicted_size: ContextSize | None = None
     reused_blocks: Sequence[ReusedBlock] = ()
     is_reuse_known: bool = False
     cursor: int = -1
@@ -163,6 +167,10 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
     if recorded_after is None and not is_recorded:  # an estimate is not comparable with a recorded size
         source = "estimated, as nothing is recorded here"
         after = f"{sum(count_tokens_by_category(context_after).values()):,}"
+    if comparison.predicted_size and recorded_after:
+        error = comparison.predicted_size.tokens / recorded_after - 1
+        side = "above" if error > 0 else "below"
+        after += f", predicted {comparison.predicted_size.tokens:,}: {format_percent(abs(error))} {side}"
     tokens = sum(map(compaction.count_block_tokens, compaction.removed_blocks))
     lost = f"{pluralize(len(compaction.removed_blocks), 'block')}, {tokens:,} est. tokens"
     parts: list[list[Run]] = [

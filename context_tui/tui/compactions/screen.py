@@ -13,10 +13,16 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
-from context_tui.compaction.recorded_compactions import RecordedCompaction, find_recorded_compactions
+from context_tui.compaction.recorded_compactions import (
+    RecordedCompaction,
+    find_recorded_compactions,
+    predict_size_after,
+)
 from context_tui.lab.regret.cases import ReusedBlock, find_reused_blocks
 from context_tui.lab.regret.index import build_use_index
 from context_tui.session.session import Session
+from context_tui.tokens.context_size import ContextSize
+from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.compactions import comparison as texts
 from context_tui.tui.compactions.comparison import CompactionComparison
 from context_tui.tui.controller import Controller
@@ -124,7 +130,9 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
     def on_mount(self) -> None:
         def work(job: ThreadJob) -> None:
             compactions = find_recorded_compactions(self.session)
-            self.call_later(self._show_compactions, compactions)
+            table = build_calibrated_table(self.session.facts, job.checkpoint)
+            sizes = [predict_size_after(compaction, table) for compaction in compactions]
+            self.call_later(self._show_compactions, compactions, sizes)
             uses = build_use_index(self.session, job.checkpoint)
             self.call_later(self._show_reused, [find_reused_blocks(compaction, uses) for compaction in compactions])
 
@@ -135,9 +143,11 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         self._shown_position = None
         self.call_after_refresh(self.draw)
 
-    def _show_compactions(self, compactions: Sequence[RecordedCompaction]) -> None:
-        count = len(compactions)
-        self.comparisons = [CompactionComparison(each, number, count) for number, each in enumerate(compactions)]
+    def _show_compactions(self, compactions: Sequence[RecordedCompaction], sizes: Sequence[ContextSize | None]) -> None:
+        count, pairs = len(compactions), zip(compactions, sizes, strict=True)
+        self.comparisons = [
+            CompactionComparison(each, number, count, size) for number, (each, size) in enumerate(pairs)
+        ]
         selected = self.controller.view.cursor.message
         earlier = (number for number, compaction in enumerate(compactions) if compaction.message <= selected)
         self.current_number = max(earlier, default=0)

@@ -167,10 +167,6 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
     if recorded_after is None and not is_recorded:  # an estimate is not comparable with a recorded size
         source = "estimated, as nothing is recorded here"
         after = f"{sum(count_tokens_by_category(context_after).values()):,}"
-    if comparison.predicted_size and recorded_after:
-        error = comparison.predicted_size.tokens / recorded_after - 1
-        side = "above" if error > 0 else "below"
-        after += f", predicted {comparison.predicted_size.tokens:,}: {format_percent(abs(error))} {side}"
     tokens = sum(map(compaction.count_block_tokens, compaction.removed_blocks))
     lost = f"{pluralize(len(compaction.removed_blocks), 'block')}, {tokens:,} est. tokens"
     parts: list[list[Run]] = [
@@ -178,6 +174,10 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
         [("messages ", MUTED), (f"{len(context_before):,} → {len(context_after):,}", BOLD)],
         [("lost ", MUTED), (lost, BAD if tokens else BOLD)],
     ]
+    if comparison.predicted_size and recorded_after:
+        tokens_after, error = comparison.predicted_size.tokens, comparison.predicted_size.tokens / recorded_after - 1
+        difference = f" ({format_percent(abs(error))} {'above' if error > 0 else 'below'} the recorded size)"
+        parts.insert(1, [("predicted ", MUTED), (f"{tokens_after:,}", BOLD), (difference, MUTED)])
     if isinstance(compaction.event, Compaction) and compaction.event.missing_messages:
         parts.append([(f"{pluralize(compaction.event.missing_messages, 'kept record')} not in the file", WARN)])
     return [*wrap_parts(parts, width), *wrap_parts([_format_reuse(comparison)], width)]

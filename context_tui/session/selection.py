@@ -128,13 +128,14 @@ class Selection:
             len(source.compactions),
             len(source.epochs),
             source.epochs[-1],
+            source.compactions[-1].trigger if source.compactions else None,  # may be recorded later
             end if self._has_pending_events else -1,
         )
         if event_state == self._event_state:
             return
         facts, cleared_at = Facts(), [epoch.message for epoch in source.epochs if epoch.cause == "clear"]
         self._has_pending_events = max([-1, *cleared_at, *(each.message - 1 for each in source.compactions)]) >= end
-        self._event_state = (*event_state[:3], end if self._has_pending_events else -1)
+        self._event_state = (*event_state[:4], end if self._has_pending_events else -1)
         clears = deque(each for each in cleared_at if each < end and ("clear", each) not in self._undone_events)
         for row, compaction in enumerate(source.compactions):
             at, numbers = compaction.message, self._numbers

@@ -621,6 +621,25 @@ def test_compactions_that_were_typed(tmp_path: Path, form: str, trigger: str | N
     assert [each.testable for each in backtest.results] == [trigger is None]
 
 
+def test_a_trigger_that_is_recorded_after_a_rollback_reaches_the_session(tmp_path: Path) -> None:
+    rollout = begun()
+    for text in ("Look.", "A mistake."):
+        rollout.typed(text)
+        rollout.items(said("assistant", "Yes."))
+        rollout.count(50_000)
+    rollout.line("event_msg", {"type": "thread_rolled_back", "num_turns": 1})
+    rollout.line("event_msg", {"type": "task_started", "model_context_window": 258_400})
+    rollout.compacted(said("user", "Look."), said("user", SUMMARY))
+    path = rollout.write(tmp_path / "rollout.jsonl")
+    growing = make_scanner(choose_session(path))
+    growing.advance()
+    assert [each.trigger for each in growing.session().facts.compactions] == [None]
+    rollout.line("event_msg", {"type": "task_complete"})
+    rollout.write(path)
+    growing.advance()
+    assert [each.trigger for each in growing.session().facts.compactions] == ["manual"]
+
+
 def test_one_call_of_another_conversation_is_no_drop(tmp_path: Path) -> None:
     rollout = begun()
     rollout.typed("Look.")

@@ -148,6 +148,12 @@ def look(session: Session, dice: random.Random) -> None:
         for measure in (TokenMeasure.CALIBRATED, TokenMeasure.EXACT):
             if ruled := attempt(inspecting.build_report, session, at, timeline=True, measure=measure):
                 json.dumps(ruled, allow_nan=False)
+    run = attempt(ct.replay.replay, session, "none")
+    sizes = [usage.context for usage in session.facts.requests]
+    if run and sizes and (len(run.calls), report["requests"]) != (len(sizes), len(sizes)):
+        raise Broken("a replay and the report count other calls than are recorded")
+    if run and all(sizes) and sizes and list(run.sizes) != sizes:
+        raise Broken("a replay without a policy is not the recording")
     session.to_messages(at)
     rows, reader = TimelineRows(), MessageReader(session)
     rows.grow(session)

@@ -1,6 +1,7 @@
 """Detection of secrets in recorded text, by well-known shapes, by the names they are assigned to, or by context.
 
 JSON escapes (``\\n`` in a private key, ``\\"`` around a password) are resolved first, however often they were escaped.
+Text with escape sequences of a terminal is also searched without them, since they may precede or divide a secret.
 The search takes linear time: repetitions are bounded, no match begins inside a word, and the pieces searched by
 several patterns do not overlap.
 """
@@ -30,8 +31,14 @@ class Secret(NamedTuple):
 def find_secrets(text: str) -> list[Secret]:
     """Find the suspected secrets in *text*, in order; overlapping ones are merged. Of an assignment, only the value."""
     plain, place = _resolve_escapes(text)
+    matches = [*_find_matches(plain)]
+    if _TERMINAL_SEQUENCE.search(plain):
+        fillers = (lambda _: "", lambda _: " ")  # a sequence may divide a secret, or end the word before it
+        for replace in fillers:
+            bare, plain_place = _replace_matches(_TERMINAL_SEQUENCE, replace, plain)
+            matches += [(kind, plain_place(start), plain_place(end)) for kind, start, end in _find_matches(bare)]
     secrets: list[Secret] = []
-    for kind, start, end in sorted(_find_matches(plain), key=lambda match: (match[1], -match[2])):
+    for kind, start, end in sorted(matches, key=lambda match: (match[1], -match[2])):
         if not secrets or start >= secrets[-1].end:
             secrets.append(Secret(kind, start, end))
         elif end > secrets[-1].end:
@@ -99,27 +106,38 @@ def _find_positions(word: str, text: str) -> Iterator[int]:
 
 _ESCAPE = re.compile(r"(?<!\\)\\++(?:u00([0-7][0-9a-fA-F])|([nrt\"'/]))")
 _ESCAPED_CHARS = {"n": "\n", "r": "\r", "t": "\t"}
+# Control sequences (colours), also as programs and `cat -v` spell them, and other escapes.
+_TERMINAL_SEQUENCE = re.compile(
+    r"(?:(?:\x1b|\\++(?:x1[bB]|0?33|e)|\^\[)\[|\x9b)[0-?]{0,200}+[ -/]{0,20}+[@-~]?|\x1b[ -/]{0,20}+[0-~]?"
+)
 
 
 def _resolve_escapes(text: str) -> tuple[str, Callable[[int], int]]:
     """Resolve escapes; return the text and a function that maps its positions to the original."""
-    if "\\" not in text:
-        return text, int
+    return _replace_matches(_ESCAPE, _resolve_escape, text) if "\\" in text else (text, int)
+
+
+def _resolve_escape(match: re.Match[str]) -> str:
+    code, letter = match.groups()
+    return _ESCAPED_CHARS.get(letter, letter) if letter else chr(int(code, 16))
+
+
+def _replace_matches(
+    pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str
+) -> tuple[str, Callable[[int], int]]:
+    """Replace all matches; return the text and a function that maps its positions to the original."""
     parts: list[str] = []
-    resolved_ends: list[int] = [0]  # positions in the new text after each resolved escape
+    replaced_ends: list[int] = [0]  # positions in the new text after each replacement
     shifts: list[int] = [0]
     end = length = 0
-    for match in _ESCAPE.finditer(text):
-        start = match.start()
-        code, letter = match.groups()
-        parts.append(text[end:start])
-        parts.append(_ESCAPED_CHARS.get(letter, letter) if letter else chr(int(code, 16)))
-        length += start - end + 1
+    for match in pattern.finditer(text):
+        parts += [text[end : match.start()], replace(match)]
+        length += match.start() - end + len(parts[-1])
         end = match.end()
-        resolved_ends.append(length)
+        replaced_ends.append(length)
         shifts.append(end - length)
     parts.append(text[end:])
-    return "".join(parts), lambda place: place + shifts[bisect_right(resolved_ends, place) - 1]
+    return "".join(parts), lambda place: place + shifts[bisect_right(replaced_ends, place) - 1]
 
 
 # -- Assignments

@@ -45,6 +45,18 @@ def test_shapes(kind: str) -> None:
         assert masked(text) == around.format(f"[masked {kind}]")
 
 
+@pytest.mark.parametrize("colour", ["\x1b[01;31m\x1b[K", "\\u001b[1m", "\\x1b[31m", "\\033[0;31m", "^[[32m", "\x1b(B"])
+def test_escape_sequences_are_boundaries(colour: str) -> None:
+    for kind in ("GitHub token", "Stripe key", "AWS key id"):
+        secret = SECRETS[kind]
+        divided = f"{secret[:9]}{colour}{secret[9:]}"
+        for text in (f"{colour}{secret}{colour}", f"error{colour}{secret}", f"x: {colour}{divided}{colour} y", divided):
+            assert f"[masked {kind}]" in masked(text)
+            assert secret not in masked(text) and secret[9:] not in masked(text)
+    assert "hunter2" not in masked(f"{colour}password{colour}={colour}hunter2{colour}")
+    assert masked(f"{colour}plain{colour} text") == f"{colour}plain{colour} text"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -77,16 +77,35 @@ def test_another_program_reads_anew(tmp_path: Path, file: Path, monkeypatch: pyt
     assert store.get(str(file), "", "title") is None
 
 
-@pytest.mark.parametrize(
-    "data", [b"no database at all, but long enough to be taken for one" * 40, b"SQLite format 3\0" * 99]
-)
-def test_a_corrupt_cache_is_nothing_and_made_anew(tmp_path: Path, file: Path, data: bytes) -> None:
+def test_a_damaged_cache_is_nothing_and_made_anew(tmp_path: Path, file: Path) -> None:
     cache = tmp_path / "cache.db"
-    cache.write_bytes(data)
-    cache.chmod(0o600)
-    assert SessionCache(cache).get(str(file), "", "title") is None
-    assert kept(cache, file).get(str(file), "", "title") in ("told", None)
-    assert kept(cache, file).get(str(file), "", "title") == "told"
+    kept(cache, file)
+    data = cache.read_bytes()
+    for damaged in (data[:100] + b"\xff" * 20 + data[120:], data[:4096] + b"\xff" * (len(data) - 4096)):
+        cache.write_bytes(damaged)
+        assert SessionCache(cache).get(str(file), "", "title") is None
+        assert kept(cache, file).get(str(file), "", "title") in ("told", None)
+        assert kept(cache, file).get(str(file), "", "title") == "told"
+
+
+@pytest.mark.parametrize("content", ["text", "signature", "database"])
+def test_a_file_of_something_else_is_left_as_it_is(
+    tmp_path: Path, file: Path, content: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = tmp_path / "notes.txt"
+    cache.write_bytes(b"SQLite format 3\0" * 99 if content == "signature" else b"my notes\n" * 99)
+    if content == "database":
+        cache.unlink()
+        with sqlite3.connect(cache) as database:
+            database.execute("CREATE TABLE notes (text)")
+    cache.chmod(0o644)
+    before = cache.read_bytes()
+    assert kept(cache, file).get(str(file), "", "title") is None
+    assert cache.read_bytes() == before and stat.S_IMODE(cache.stat().st_mode) == 0o644
+    assert {record.getMessage() for record in caplog.records} == {
+        f"{cache}: is not a cache of context-tui, so it is left as it is and nothing is cached;"
+        " name another file in CONTEXT_TUI_CACHE"
+    }
 
 
 def test_entries_of_another_kind_are_nothing(tmp_path: Path, file: Path) -> None:

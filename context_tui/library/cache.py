@@ -2,7 +2,8 @@
 
 It is a database in the cache folder of the system (on Linux ``~/.cache/context-tui``), or the file named by
 ``$CONTEXT_TUI_CACHE``. If that variable is empty, nothing is cached. An entry is valid only while every file from which
-it was read is unchanged. Failures to read or write the cache are ignored.
+it was read is unchanged. Failures to read or write the cache are ignored. A file that is not a cache by its content is
+neither changed nor removed.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import pairwise
+from logging import getLogger
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from context_tui import __version__
+from context_tui.text.sanitize import make_visible
 
 MAX_ENTRIES = 50_000
 """Limit of the number of entries. The oldest are removed first."""
@@ -29,7 +32,9 @@ MAX_FOLDER_FILES = 500
 """Limit of the files in a folder whose data is cached."""
 SETTLE_SECONDS = 2.0
 """Minimum age of a file whose data is cached: two changes within one clock tick have the same time."""
-_CREATE_TABLE = "CREATE TABLE IF NOT EXISTS details (key BLOB UNIQUE NOT NULL, told TEXT NOT NULL)"
+_TABLE = "details (key BLOB UNIQUE NOT NULL, told TEXT NOT NULL)"
+_PAGE_BYTES = 65_536
+"""Largest page of a database, in bytes. The first one holds the definition of the table."""
 _ENTRY_VERSION = 2
 """Version of the entries; other versions are ignored."""
 
@@ -114,7 +119,7 @@ class SessionCache:
                 return
             try:
                 with database:
-                    database.execute(_CREATE_TABLE)
+                    database.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE}")
                     database.executemany("INSERT OR REPLACE INTO details VALUES (?, ?)", pending.items())
                     last_expired = "SELECT max(rowid) - ? FROM details"
                     database.execute(f"DELETE FROM details WHERE rowid <= ({last_expired})", (MAX_ENTRIES,))
@@ -151,6 +156,13 @@ class SessionCache:
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
                 self._path = None
                 return None
+            if not _is_cache(self._path):
+                problem = "is not a cache of context-tui, so it is left as it is and nothing is cached"
+                getLogger(__name__).warning(
+                    "%s: %s; name another file in CONTEXT_TUI_CACHE", make_visible(self._path), problem
+                )
+                self._path = None
+                return None
             if status.st_mode & 0o077:
                 os.chmod(self._path, 0o600)
             if not status.st_size and not create:
@@ -164,14 +176,22 @@ class SessionCache:
         return database
 
     def _handle_failure(self, error: sqlite3.Error) -> None:
-        """Continue without the cache: a locked database is retried later, a file that is not a database is removed."""
+        """Continue without the cache: a locked database is retried later, a damaged cache is removed."""
         if self._database:
             self._database.close()
             self._database = None
         if not isinstance(error, sqlite3.OperationalError) and self._path:
             with suppress(OSError):
-                self._path.unlink()
+                if _is_cache(self._path):
+                    self._path.unlink()
             self._path = None
+
+
+def _is_cache(path: Path) -> bool:
+    """Return whether a regular file is empty, or a database with the table of the cache."""
+    with path.open("rb") as file:
+        head = file.read(_PAGE_BYTES)
+    return not head or (head.startswith(b"SQLite format 3\0") and f"CREATE TABLE {_TABLE}".encode() in head)
 
 
 def _list_stamped_files(stamp: FileStamps) -> list[str]:

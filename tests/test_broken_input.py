@@ -134,6 +134,26 @@ def test_records_of_any_shape(tmp_path: Path, records: list[Any]) -> None:
     survives(path, COMMANDS[1])
 
 
+@pytest.mark.parametrize("to", ["claude-code", "anthropic", "markdown"])
+def test_unreadable_records_are_losses_of_a_plan_and_an_export(
+    tmp_path: Path, to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = SAMPLES[0].with_name("broken-on-purpose.jsonl")
+    count = json.loads(_run(capsys, "inspect", source, "--json"))["records"]["problems"]
+    loss = f"unreadable records of the session left out: {count}"
+    options = ("-P", "manual", "-p", "clear=2:0")
+    assert count > 0 and json.loads(_run(capsys, "plan", source, *options, "--json"))["losses"] == [loss]
+    assert f"note: {loss}\n" in _run(capsys, "plan", source, *options)
+    apply = ("apply", source, *options, "--to", to)
+    assert loss in json.loads(_run(capsys, *apply, "--dry-run", "--json"))["losses"]
+    assert f"note: {loss}\n" in _run(capsys, *apply, "-o", tmp_path / "out")
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main([str(each) for each in arguments]) == 0
+    return capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_hundred_megabytes_on_a_line(tmp_path: Path) -> None:
     recording = Recording()

@@ -26,6 +26,7 @@ from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import find_policy
 from context_tui.policies.trigger_points import find_first_firing
 from context_tui.policies.versions import find_recorded_params, format_recorded_params
+from context_tui.session.losses import list_unreadable
 from context_tui.session.session import Session
 from context_tui.tokens.context_size import SizeSource
 from context_tui.tokens.measures import build_calibrated_table
@@ -97,6 +98,7 @@ def build_report(plan: Plan, request: NextRequest) -> dict[str, Any]:
         **build_request_report(request),
         "report": dict(plan.report) if plan.report is not None else None,
         "boundary": plan.boundary,
+        "losses": list_unreadable(plan.context.facts),
         "inserts": [
             {
                 "role": each.role,
@@ -177,6 +179,8 @@ def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
     if policy.phases and not plan.trigger.fires:
         message = find_first_firing(session, policy, plan.params)  # type: ignore[arg-type]
         print_line("never fires in this session" if message is None else f"first fires before message {message:,}")
+    for loss in list_unreadable(session.facts):
+        print_line(f"note: {loss}")
     if not plan.has_changes:
         return
     waiting_policies = [step.policy for step in plan.steps or (plan,) if not step.trigger.fires]

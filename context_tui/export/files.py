@@ -19,7 +19,7 @@ from context_tui.formats.registry import FORMATS, get_format
 from context_tui.session.context import restore_inferred
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import utf8_len
-from context_tui.session.losses import Losses, weigh_context
+from context_tui.session.losses import Losses, list_unreadable, weigh_context
 from context_tui.session.memory import build_facts, collect_usage, find_recording
 from context_tui.session.session import Message, Session
 from context_tui.session.values import Kind
@@ -186,6 +186,7 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
     losses += _compare_contexts(form, session, exportable.session, written, losses_total.removed, bool(losses))
     if (lost_count := len(collect_usage(session)) - len(written.facts.requests)) > 0:
         losses.append(f"recorded usage left out: {lost_count:,} requests")
+    losses += list_unreadable(find_recording(session).facts)
     check = check_pairs(session, written.to_messages(), exportable.renamed_ids)
     _refuse_unpaired(check, form.name)
     return ExportResult(out, form.name, losses, form.build_resume_command(session, temporary, out), check)
@@ -196,8 +197,8 @@ def _write_markdown(session: Session, temporary: Path, out: Path) -> ExportResul
     messages = _read_messages(session)
     if not any(message["content"] for message in messages):
         raise _build_empty_error(Losses())
-    losses = write_page(session, messages, temporary)
-    return ExportResult(out, MARKDOWN, losses.lines, check=check_pairs(session, messages, {}))
+    losses = write_page(session, messages, temporary).lines + list_unreadable(find_recording(session).facts)
+    return ExportResult(out, MARKDOWN, losses, check=check_pairs(session, messages, {}))
 
 
 def _refuse_unpaired(check: PairCheck, name: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts
-from context_tui.session.values import Kind, Role
+from context_tui.session.values import Kind, RecordKind, Role
 
 UnsupportedReason = Callable[[str, dict[str, Any]], str]
 """Function that returns why a message of a role cannot contain a block, as a loss; empty if it can."""
@@ -19,6 +19,12 @@ _COUNTED_KINDS = (Kind.IMAGE, Kind.OTHER)
 def format_losses(counts: Counter[str]) -> list[str]:
     """Format losses with their counts."""
     return [f"{loss}: {number:,}" for loss, number in counts.items()]
+
+
+def list_unreadable(facts: Facts) -> list[str]:
+    """List the loss of the records that could not be read: no plan and no written context includes them."""
+    count = facts.record_kind.count(RecordKind.PROBLEM)
+    return format_losses(Counter({"unreadable records of the session left out": count})) if count else []
 
 
 class Losses:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from context_tui.cli import main
 from context_tui.policies.parameter_space import build_params, find_changed_values
 from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
+from context_tui.text import private_files
 
 WRITTEN = """\
 # my settings
@@ -113,6 +115,26 @@ def test_a_folder_that_cannot_be_written_is_named_without_our_temporary_file(pat
     with pytest.raises(ConfigError) as error:
         save_theme("x")
     assert str(path) in str(error.value) and ".tmp" not in str(error.value)
+
+
+def test_two_that_save_at_once_lose_nothing(path: Path) -> None:
+    def save(first: int) -> None:
+        for number in range(first, first + 10):
+            save_settings(f"s{number}", SavedSettings("chain", ()))
+
+    threads = [Thread(target=save, args=(first,)) for first in (0, 10, 20, 30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(read_config().settings) == {f"s{number}" for number in range(40)}
+    assert [each.name for each in path.parent.iterdir()] == [path.name], "nothing is left beside it"
+
+
+def test_a_folder_that_stays_locked_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private_files, "LOCK_SECONDS", 0.05)
+    with private_files.lock_folder(path.parent), pytest.raises(ConfigError, match="another program has locked it"):
+        save_theme("x")
 
 
 def test_a_link_is_followed(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_tui.errors import Error
-from context_tui.text.private_files import write_atomically
+from context_tui.text.private_files import lock_folder, write_atomically
 from context_tui.text.regular_files import read_settings_file
 
 if TYPE_CHECKING:
@@ -164,15 +164,16 @@ def _edit_file(path: Path, edit: Callable[[TOMLDocument], None]) -> Path:
     import tomlkit  # preserves comments and order
     from tomlkit.exceptions import TOMLKitError
 
-    read_config(path)  # refuse to overwrite an invalid file
     try:
         path = path.resolve()
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        document = tomlkit.parse(text)
-        edit(document)
-        text_after = tomlkit.dumps(document)
-        tomllib.loads(text_after)
-        write_atomically(path, text_after)
+        with lock_folder(path.parent):
+            read_config(path)  # refuse to overwrite an invalid file
+            text = path.read_text(encoding="utf-8") if path.exists() else ""
+            document = tomlkit.parse(text)
+            edit(document)
+            text_after = tomlkit.dumps(document)
+            tomllib.loads(text_after)
+            write_atomically(path, text_after)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}; check its permissions") from None
     except (TOMLKitError, tomllib.TOMLDecodeError, TypeError, AttributeError) as error:

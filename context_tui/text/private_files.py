@@ -9,6 +9,7 @@ import re
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import EEXIST
@@ -21,6 +22,8 @@ _MARKER_TEXT = (
 )
 _NAME = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 _NAME_BYTES = 80
+LOCK_SECONDS = 5.0
+"""Seconds to wait for a program that has locked a folder."""
 
 _open_folders: set[Path] = set()
 
@@ -64,6 +67,34 @@ def write_atomically(path: Path, text: str) -> None:
         if path.exists():
             new.chmod(path.stat().st_mode & 0o777)
         new.replace(path)
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder, which is created if needed, so that several programs change its files one after the other.
+
+    On a file system without locks, nothing is locked.
+
+    Raises:
+        OSError: the folder cannot be created or opened, or another program locks it for ``LOCK_SECONDS``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise OSError(error.errno, "another program has locked it", str(folder)) from None
+                time.sleep(0.01)
+            except OSError:
+                break
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def move_to_free_name(source: Path, target: Path) -> Path:

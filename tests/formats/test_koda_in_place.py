@@ -238,6 +238,27 @@ def test_other_formats_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "is not changed in place (only koda); write a new file with -o OUT" in capsys.readouterr().err
 
 
+def test_what_a_kill_left_half_done_is_told_until_koda_undoes_it(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode = DELETE")
+    before = dump(path)
+    Path(f"{path}.backup").write_bytes(path.read_bytes())
+    change = (
+        f"import os, sqlite3\ndatabase = sqlite3.connect({str(path)!r})\ndatabase.execute('PRAGMA cache_size = 1')\n"
+    )
+    change += "database.execute(\"UPDATE messages SET content = 'half'\")\nos.kill(os.getpid(), 9)"
+    assert subprocess.run([sys.executable, "-c", change], check=False).returncode == -9
+    for command in (["inspect", str(path)], ["sessions", str(path)], ["inspect", f"{path}#s"]):
+        assert main(command) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"context-tui: {path}: a program was ended while it changed this database")
+        assert f"the backup from before the change is {path}.backup; " in error and "koda" in error
+    assert dump(path) == before, "SQLite undoes it for koda"
+    assert main(["inspect", f"{path}#s"]) == 0
+
+
 STOPS = """
 import sys, time
 from context_tui import cli

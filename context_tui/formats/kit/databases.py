@@ -15,6 +15,7 @@ import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ QUERY_TIMEOUT_S = 20.0
 MAX_VALUE_BYTES = 1_000_000_000
 """Bytes of the longest value that SQLite can read."""
 
+BACKUP_SUFFIX = ".backup"
+"""Suffix of the backup of a database, before the number of a further one."""
+
 SQLITE_MAGIC = b"SQLite format 3\0"
 
 
@@ -36,6 +40,10 @@ class ValueTooLarge(UnreadableSession):
 
 class DatabaseLocked(UnreadableSession):
     """Another program has locked a database."""
+
+
+class UnfinishedChange(UnreadableSession):
+    """A program was ended while it changed a database, and nothing has undone the change yet."""
 
 
 class Database:
@@ -58,6 +66,7 @@ class Database:
         Raises:
             ValueTooLarge: a value is longer than *max_value_bytes*.
             DatabaseLocked: another program has locked the database.
+            UnfinishedChange: the database holds half of a change.
             UnreadableSession: the database cannot be read.
         """
         with self._lock:
@@ -74,7 +83,18 @@ class Database:
                     raise DatabaseLocked(
                         f"{self.path}: is locked by another program; try again when that has finished writing"
                     ) from None
+                if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_ROLLBACK:
+                    raise UnfinishedChange(self._describe_unfinished_change()) from None
                 raise UnreadableSession(f"{self.path}: cannot be read as a database: {error}") from None
+
+    def _describe_unfinished_change(self) -> str:
+        backups = self.path.parent.glob(f"{escape(self.path.name)}{BACKUP_SUFFIX}*")
+        newest = max(backups, key=lambda path: path.stat().st_mtime_ns, default=None)
+        backup = f"; the backup from before the change is {newest}" if newest else ""
+        return (
+            f"{self.path}: a program was ended while it changed this database{backup}; open it with the agent that it"
+            " belongs to (such as koda), which undoes the change"
+        )
 
     def list_columns(self, table: str) -> frozenset[str]:
         """Return the columns of a table (not of a view); none if there is no such table."""
@@ -209,11 +229,12 @@ def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:
 
     Raises:
         DatabaseLocked: another program has locked the database.
+        UnfinishedChange: the database holds half of a change.
     """
     with closing(Database(path)) as database:
         try:
             return [database.list_columns(table) for table in tables]
-        except DatabaseLocked:
+        except (DatabaseLocked, UnfinishedChange):
             raise
         except UnreadableSession:
             return [frozenset() for _ in tables]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from context_tui.errors import Error
 from context_tui.formats.base import SessionCheck, scan
-from context_tui.formats.kit.databases import LockedDatabase, compute_checksum, decode_text
+from context_tui.formats.kit.databases import BACKUP_SUFFIX, LockedDatabase, compute_checksum, decode_text
 from context_tui.formats.kit.row_scanner import OversizedRow, RowContent, RowCursor, RowScanner
 from context_tui.formats.koda.reader import KodaRow, KodaShape
 from context_tui.session.markers import RESULT_STUB
@@ -83,7 +83,7 @@ def _compute_expected_state(rows: RowCursor[KodaRow], database: LockedDatabase, 
 
 
 def _back_up(database: LockedDatabase, path: Path) -> Path:
-    name = f"{path.name}.backup"
+    name = path.name + BACKUP_SUFFIX
     with private_folder(path.parent, name) as folder:
         backup = folder / name
         os.close(os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

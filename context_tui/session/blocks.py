@@ -114,7 +114,7 @@ def measure_raw_body(raw: bytes) -> BodySize:
     if raw.isascii():
         return size, size, len(raw), 0, 0, "", 0
     try:
-        wide = _count_wide_bytes(str(raw, "utf-8"))  # msgspec does not validate undecoded bytes
+        wide = len(raw) - _count_utf16_units(str(raw, "utf-8"))  # msgspec does not validate undecoded bytes
     except UnicodeDecodeError:
         return measure_body(loads(raw))
     return size, size, len(raw), compute_boundary_shifts(raw), 0, "", wide
@@ -128,7 +128,7 @@ def measure_body(content: object) -> BodySize:
     if isinstance(content, str):
         encoded = compact_json(content)
         size = text = len(content) if content.isascii() else utf8_len(content)
-        wide = _count_wide_bytes(content)
+        wide = size - _count_utf16_units(content)
         start = get_bracket_start(content)
     else:
         encoded = compact_json(content, sort_keys=True)
@@ -136,7 +136,8 @@ def measure_body(content: object) -> BodySize:
             flags |= BlockFlag.BODY_LIST
             texts = [str(part.get("text") or "") for part in content if part["type"] == "text"]
             images = [count_image_bytes(part) for part in content if part["type"] == "image"]
-            text, wide = sum(map(utf8_len, texts)), sum(map(_count_wide_bytes, texts))
+            text = sum(map(utf8_len, texts))
+            wide = text - sum(map(_count_utf16_units, texts))
             size = text + sum(images)
             if images:
                 flags |= BlockFlag.HAS_IMAGE | BlockFlag.UNKNOWN_SIZE
@@ -149,9 +150,9 @@ def measure_body(content: object) -> BodySize:
     return size, text, len(encoded), shifts, flags, start, wide
 
 
-def _count_wide_bytes(text: str) -> int:
-    """Count the UTF-8 bytes of a text beyond one per UTF-16 unit, which is a character of JavaScript."""
-    return 0 if text.isascii() else utf8_len(text) - len(text.encode("utf-16-le", "surrogatepass")) // 2
+def _count_utf16_units(text: str) -> int:
+    """Count the UTF-16 units of a text, which are the characters of JavaScript."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def get_bracket_start(text: str) -> str:

@@ -78,7 +78,7 @@ def test_too_few_requests_say_so_and_what_is_used_instead(tmp_path: Path) -> Non
     made.steps(MIN_REQUESTS - 1)
     (found,) = calibrate(made.recording.open(tmp_path).facts)
     assert not found.usable and found.error is None and found.fallback == "factors of few requests"
-    assert found.reason == "only 11 of its requests recorded a size; 12 are needed"
+    assert found.reason == "only 11 of the model's requests recorded a size; 12 are needed"
     assert found.factors.result == pytest.approx(1.4 * RATES["tool_result"], rel=0.05), "nearer than what is typical"
     made = Provider()
     made.user("do it")
@@ -114,7 +114,7 @@ def test_it_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     first, second = build_report(session)["calibration"]
     assert set(first["factors"]) == {"text", "thinking", "signature", "call", "result", "each", "image", "unrecorded"}
     assert first["usable"] and first["error"]["median"] <= first["error"]["p95"] < 0.02
-    assert second["why"] == "only 1 of its requests recorded a size; 12 are needed" and second["error"] is None
+    assert second["why"] == "only 1 of the model's requests recorded a size; 12 are needed" and second["error"] is None
     assert main(["inspect", session.info.path]) == 0
     told = capsys.readouterr().out
     assert "results             1.30" in told and "error of bytes / 4" in told

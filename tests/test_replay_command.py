@@ -78,7 +78,7 @@ def test_the_text_tells_policies_firings_and_limits(capsys: pytest.CaptureFixtur
     assert "16 calls, 16 with a recorded size" in out
     assert "defect-microcompact keep_recent_turns=1" in out
     assert "4 cleared" in out and "summarised" in out
-    assert "recorded compactions kept (0 in the file)" in out
+    assert "no recorded compactions" in out
     assert "lower bound" in out
 
 

@@ -124,9 +124,9 @@ def test_without_recorded_sizes_typical_factors_are_used_and_it_says_so() -> Non
 
 def test_too_few_requests_name_the_reason(tmp_path: Path) -> None:
     sizes = build_calibrated_table(recording(tmp_path, steps=5).facts)
-    assert sizes.note == "factors of few requests: only 5 of its requests recorded a size; 12 are needed"
+    assert sizes.note == "factors of few requests: only 5 of the model's requests recorded a size; 12 are needed"
     sizes = build_calibrated_table(recording(tmp_path, steps=3).facts)
-    assert sizes.note == "typical factors: only 3 of its requests recorded a size; 12 are needed"
+    assert sizes.note == "typical factors: only 3 of the model's requests recorded a size; 12 are needed"
 
 
 def test_what_was_cleared_before_takes_what_stands_in_its_place(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_inspect_by_a_ruler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert calibration["not_in_file"]["tokens"] == pytest.approx(20_000, abs=300)
     assert main(["inspect", "--ruler", "calibrated", "--messages", session.info.path]) == 0
     told = capsys.readouterr().out
-    assert "sizes by calibrated: ±0." in told and "calibrated tokens" in told and "est. tokens" not in told
+    assert "token measure: calibrated (±0." in told and "calibrated tokens" in told and "est. tokens" not in told
     assert main(["inspect", "--ruler", "exactly", session.info.path]) == ExitCode.USAGE
     assert main(["inspect", "--json", session.info.path]) == 0
     capsys.readouterr()

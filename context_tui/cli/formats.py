@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     else:
         print_table(
             "formats",
-            ("format", "can be written", "checked with", "description"),
+            ("format", "can be written", "checked with version", "description"),
             [
                 (f.name, "yes" if f.writable else "no", f.checked_with, f"{f.about}{_format_unseen(f.from_source)}")
                 for f in formats

@@ -422,7 +422,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     measure = report["ruler"]
     label, unit = ("estimated", "est.") if measure["kind"] == TokenMeasure.OWN else (measure["name"],) * 2
     if measure["kind"] != TokenMeasure.OWN:
-        print_line(f"sizes by {measure['name']}" + (f": {measure['note']}" if measure["note"] else ""))
+        print_line(f"token measure: {measure['name']}" + (f" ({measure['note']})" if measure["note"] else ""))
     print_table("size", ("tokens", "size", "source"), _build_size_rows(report, label))
     total = max(1, sum(report["by_category"].values()))
     fitted = report["by_category_recorded"]
@@ -432,7 +432,9 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
         if tokens or (fitted and fitted[name])
     ]
     columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if fitted else []))
-    print_table(f"by category ({label})", columns, categories)
+    print_table(f"by category ({label}, {total:,} tokens in all)", columns, categories)
+    if window["recorded_tokens"] is not None:
+        print_line("  the sum differs from the next request, which starts from a recorded size")
     if fitted:
         print_line("  fitted: not in the file is the size as the agent counts it - the fitted sizes of the content")
     else:
@@ -446,7 +448,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     print_table(f"lines read more than once ({label})", ("path", "reads", "tokens", "tokens read again"), reads, 20)
     size_cells = itemgetter("tokens_before", "tokens_before_in_file", "tokens_after")
     compactions = [(c["message"], c["kind"], c["trigger"] or "", *size_cells(c)) for c in report["compactions"]]
-    heads = ("message", "kind", "trigger", "before, as the agent counts", "before, in the file", "after, recorded")
+    heads = ("message", "kind", "trigger", "before, recorded + estimate", "before, by the agent", "after, recorded")
     print_table("recorded compactions (sizes in tokens)", heads, compactions)
     _print_sides([*report["compactions"], *report["drops"]])
     for c in report["compactions"]:
@@ -556,18 +558,33 @@ def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, .
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
         (window["estimated_tokens"], label, content),
         (window["not_in_file_tokens"], "not in the file", f"recorded − {label} at the first request"),
-        (window["believed_tokens"], "as the agent counts it", "last recorded + estimate of everything after it"),
-        (window["next_request_tokens"], "next request", _format_next_request_source(window)),
+        (window["believed_tokens"], "as the agent counts it", _format_believed_source(window)),
+        (
+            window["next_request_tokens"],
+            "next request",
+            _format_next_request_source(window, "bytes / 4" if is_own else label),
+        ),
         (about["context_window"], "window", _format_window_source(about)),
     ]
     if fit and fit["cause"]:
         error = (fit["expected"] - fit["recorded"]) / fit["recorded"]
-        rows.append((fit["expected"], f"expected, {error:+.0%} off", fit["cause"]))
+        direction = "more" if error > 0 else "less"
+        rows.append(
+            (fit["expected"], "expected", f"{abs(error):.0%} {direction} than recorded; corrections: {fit['cause']}")
+        )
     return rows
 
 
-def _format_next_request_source(window: dict[str, Any]) -> str:
-    if window["next_request_source"] != SizeSource.ESTIMATED:
+def _format_believed_source(window: dict[str, Any]) -> str:
+    basis = "bytes / 4" if window["recorded_tokens"] is None else "last recorded + bytes / 4 of everything after it"
+    return f"{basis}; each policy has its own rule"
+
+
+def _format_next_request_source(window: dict[str, Any], label: str) -> str:
+    """Format the source of the next request's size; *label* names the measure of what was not recorded."""
+    if window["next_request_source"] == SizeSource.PARTLY:
+        return f"last recorded + everything after it, {label}"
+    if window["next_request_source"] == SizeSource.RECORDED:
         return str(window["next_request_source"])
     return "estimate, including content not in the file" if window["not_in_file_tokens"] else "estimate"
 

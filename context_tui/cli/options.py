@@ -59,7 +59,12 @@ def add_policy_options(parser: argparse.ArgumentParser) -> None:
     add("-P", "--policy", type=parse_name, metavar="POLICY", help=policy_help)
     add_policy_file_option(parser)
     add("-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated")
-    add("--idle", type=parse_seconds, metavar="SECONDS", help="idle time for koda (default: as recorded)")
+    add(
+        "--idle",
+        type=parse_seconds,
+        metavar="SECONDS",
+        help="idle time, for policies that act after a pause (default: as recorded)",
+    )
     add("--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire")
     add("--firing-only", action="store_true", help="in a chain, run only the policies that fire, if any does")
 

@@ -150,7 +150,7 @@ def format_request(request: NextRequest) -> str:
         parts += f" - ~{-request.account.appended:,} cleared since" if request.account.appended < 0 else ""
     parts += f" - ~{request.removed_tokens:,} removed"
     parts += f" + ~{request.inserted_tokens:,} inserted" if request.inserted_tokens else ""
-    parts += f"; {request.account.measure}, {request.after.low:,} to {request.after.high:,}"
+    parts += f"; {request.account.measure}: between {request.after.low:,} and {request.after.high:,}"
     return f"{sizes}{', plus a summary' if request.summary_pending else ''} ({parts})"
 
 
@@ -189,7 +189,7 @@ def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
     if plan.trigger.fires and waiting_policies:
         print_line(f"here {', '.join(waiting_policies)} would not fire; --firing-only leaves out those policies")
     share = f", {_format_percent((before - after) / before)} less" if before else ""
-    print_line(f"estimated tokens: {before:,} -> {after:,}{share}{', plus a summary' if plan.needs_summary else ''}")
+    print_line(f"content by bytes/4: {before:,} -> {after:,}{share}{', plus a summary' if plan.needs_summary else ''}")
     if plan.report:
         print_line("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in plan.report.items()))
     if plan.boundary is not None:
@@ -208,7 +208,7 @@ def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
     heads = ("message", "block", "change", "tool", "before", "after")
     columns = [column for column in range(len(heads)) if any(row[column] not in ("", None) for row in rows)]
     print_table(
-        "changes (estimated tokens)",
+        "changes (tokens by bytes/4)",
         [heads[column] for column in columns],
         [[row[column] for column in columns] for row in rows],
         MAX_EDITS_SHOWN,

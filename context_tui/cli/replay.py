@@ -210,12 +210,13 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
     print_line(
         f"{make_visible(name)}   {format_count(len(recording.calls), 'call')}, {recorded_count:,} with a recorded size"
     )
-    compactions = "kept" if studies[0].replay.recorded == "keep" else "undone"
-    print_line(
-        f"window {window.tokens:,} ({window.source})   "
-        f"recorded compactions {compactions} ({len(session.facts.compactions):,} in the file)"
-    )
+    count, handling = len(session.facts.compactions), "kept" if studies[0].replay.recorded == "keep" else "undone"
+    compactions = f"{format_count(count, 'recorded compaction')} {handling}" if count else "no recorded compactions"
+    print_line(f"window {window.tokens:,} ({window.source})   {compactions}")
     print_line(_format_measure(recording))
+    print_line(
+        "a trigger compares the policy's own count of tokens with its limit; this count may differ from the sizes"
+    )
     for line in _format_price_lines(lab, studies):
         print_line(line)
     for backtest in backtests:
@@ -234,7 +235,7 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
         "regret: dropped blocks that the recorded session needed later (tokens by bytes/4)",
         (
             *("policy", "blocks dropped", "of these needed later", "by re-fetch", "by edit", "by reference"),
-            *("tokens dropped", "tokens needed later", "wasted tokens (all calls)", "share removed"),
+            *("tokens dropped", "tokens needed later", "wasted tokens (all calls)", "of these avoided"),
         ),
         [_build_regret_row(each) for each in studies],
     )
@@ -253,7 +254,7 @@ def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
     if model.error is None:
         return [f"costs are in {note}; no prompt cache reads are recorded", assumed]
     reads = f"predicted {model.read_predicted:,} tokens, recorded {model.read_recorded:,}"
-    errors = f"{model.error:.1%} off in total, {model.off or 0:.1%} with each call's error counted"
+    errors = f"{model.error:.1%} off in total, {model.off or 0:.1%} if the errors of the calls are added up"
     if model.unexplained:
         errors += f"; {format_count(len(model.unexplained), 'call')} unexplained, listed by --json"
     return [f"costs are in {note}", f"prompt cache reads without a policy: {reads}: {errors}", assumed]
@@ -344,7 +345,7 @@ def _print_backtest(backtest: PolicyBacktest) -> None:
         )
         for each in backtest.results
     ]
-    heads = ("message", "kind", "trigger", "size in the agent", "off by calls", "why", "next request", "predicted")
+    heads = ("message", "kind", "trigger", "size by the agent", "off by calls", "why", "next request", "predicted")
     print_table(f"back-test: {backtest.policy} against the recorded compactions", heads, rows)
     if former_settings := backtest.former_settings:
         print_line(f"  settings of the agent version named in the file: {', '.join(former_settings)}")
@@ -360,4 +361,4 @@ def _print_backtest(backtest: PolicyBacktest) -> None:
 def _format_calls_off(result: BacktestResult) -> str:
     if not result.testable:
         return "not testable"
-    return "not found" if result.off_by is None else f"{result.off_by:,}"
+    return "does not fire" if result.off_by is None else f"{result.off_by:,}"

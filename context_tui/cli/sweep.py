@@ -379,9 +379,11 @@ def print_report(sweep: Sweep) -> None:
     if len(names) > MAX_ROWS_SHOWN:
         print_line(f"  {len(names) - MAX_ROWS_SHOWN:,} more; --json lists all")
     if has_price:
-        print_line(
-            f"costs are at cache prices, of the {format_count(priced_count, 'session')} priced in {sweep.cost_unit}"
+        unpriced_count = len(sweep.rows_by_session) - priced_count
+        unpriced = (
+            f"; {unpriced_count:,} without a price in {sweep.cost_unit} are not counted" if unpriced_count else ""
         )
+        print_line(f"costs are at cache prices, of {format_count(priced_count, 'session')}{unpriced}")
     for line in _format_standing(sweep):
         print_line(line)
     if sum(each.best is not None for each in sweep.dominance_by_project.values()) > 1:

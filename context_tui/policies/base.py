@@ -65,7 +65,7 @@ class Policy(Protocol):
         phases: when the runtime checks the trigger (before_call, after_tools, user_turn); empty if applied by hand.
         flat_curves: parameters that do not change the tokens after a plan, but only the trigger or the summary request.
         needs_trigger: whether the plan is empty unless the trigger fires.
-        replan_on: flag (``MessageFlag``) of the messages after which an empty plan is made again; 0 for any message.
+        replan_on: flag (``MessageFlag``) of the messages after which a plan without changes is computed again; 0: any.
     """
 
     name: ClassVar[str]

@@ -53,8 +53,8 @@ class FileShare:
 class DuplicateRead:
     """Path that was read more than once.
 
-    ``wasted`` estimates the tokens of the lines that an earlier read returned, too. It is at most floor(tokens / count)
-    x (count - 1), and 0 for ranges that do not overlap.
+    ``wasted`` estimates the tokens of lines that an earlier read had already returned. It is at most
+    floor(tokens / count) x (count - 1), and 0 for ranges that do not overlap.
     """
 
     path: str

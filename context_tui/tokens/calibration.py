@@ -74,7 +74,7 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Call
     error, plain_error = _compute_errors(facts, rows[half:], half_factors, checkpoint) if half_factors else (None, None)
     reason = ""
     if len(rows) < MIN_REQUESTS:
-        reason = f"only {len(rows)} of its requests recorded a size; {MIN_REQUESTS} are needed"
+        reason = f"only {len(rows)} of the model's requests recorded a size; {MIN_REQUESTS} are needed"
     elif factors is None or error is None:
         reason = "the recorded sizes do not grow steadily with what is in the file"
     elif error.median > MAX_USABLE_ERROR:

@@ -80,7 +80,7 @@ def build_recording_index(recording: Recording, checkpoint: Callable[[], object]
 
 
 def add_study(result: LaneResult, index: RecordingIndex, settings: StudySettings) -> LaneResult:
-    """Return a result with its price and regret."""
+    """Return *result* with the price and the regret of its replay."""
     replay = result.replay
     priced = price_replay(replay, recorded=index.calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse)
     regret, bound = compute_regret(replay, index.uses), compute_regret_bound(replay, index.uses)

@@ -251,7 +251,7 @@ async def test_words_are_wrapped_and_not_cut(width: int) -> None:
     async with app.run_test(size=(width, 40)) as pilot:
         await pilot.pause()
         told = " ".join(row.text for row in app.view.rows if row.tokens is None and not row.note)
-        assert "less its content by recorded sizes: the same parts" in told
+        assert "to the next request by recorded sizes: the same parts" in told
         for line, row in enumerate(app.view.rows):
             assert row.tokens is not None or row.note or row.text in app.view.render_line(line).text
 

@@ -61,7 +61,7 @@ def test_both_sides_are_one_list(tmp_path: Path) -> None:
         told([format_header(full, 90)])[0].endswith("2 of 2")
         and "full compaction (auto)" in told([format_header(full, 90)])[0]
     )
-    assert "2 blocks of it needed later" in " ".join(told(format_summary(full, 60)))
+    assert "2 of these blocks needed later" in " ".join(told(format_summary(full, 60)))
     assert any(line.startswith("tool result") for line in told(format_categories(full, 56)))
 
 

@@ -468,13 +468,13 @@ async def test_what_was_believed_is_counted_once_while_the_cursor_moves(monkeypa
         for message in (43, 45, 3):
             screen.query_one(Timeline).select_location(Location(message))
             await until(pilot, partial(shows, message))
-            assert "context size that each runtime assumes here" not in detail.wrapped_text
+            assert "context size before this message" not in detail.wrapped_text
         go.set()
-        await until(pilot, lambda: "context size that each runtime assumes here" in detail.wrapped_text)
+        await until(pilot, lambda: "context size before this message" in detail.wrapped_text)
         assert begun == [screen.view.session]
         screen.query_one(Timeline).select_location(Location(5))
         await until(pilot, partial(shows, 5))
-        assert "context size that each runtime assumes here" in detail.wrapped_text
+        assert "context size before this message" in detail.wrapped_text
     assert len(begun) == 1
 
 

@@ -117,7 +117,7 @@ def test_the_parts_are_by_the_ruler(tmp_path: Path) -> None:
     parts = compute_context_sizes(controller.view, token_table=sizes)
     rows = build_breakdown_rows(controller.view.context, parts)
     assert {row.note for row in rows if row.note} == {"cal. tokens", "cal. repeated"}
-    assert any(row.text == f"sizes by {sizes.description}; R changes the token measure" for row in rows)
+    assert any(row.text == f"token measure: {sizes.description}; R changes it" for row in rows)
     largest = [row.tokens for _, row in build_largest_block_rows(controller.view.context, token_table=sizes)]
     assert largest == sorted((s for s in sizes.blocks), reverse=True)[: len(largest)]
 

@@ -153,7 +153,7 @@ class GeminiDocumentShape(DocumentShape):
 
 
 def find_message_lists(values: list[Element]) -> list[Run]:
-    """Return the message list of a document, given the values of a file."""
+    """Return the list of messages of the first JSON value of a file; empty if it is not a session."""
     runs = []
     for value in values[:1]:
         members = decode_members(value) or {}

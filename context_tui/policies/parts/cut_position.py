@@ -49,8 +49,10 @@ class Head(Part):
 
     prefix: ClassVar[str] = "head"
 
-    share: float = param(0.5, "share of the messages that go", "of messages", 0.01, 1.0)
-    step: float | None = param(None, "how much more goes while too much is left", "of messages", 0.01, 1.0)
+    share: float = param(0.5, "share of the messages that are removed", "of messages", 0.01, 1.0)
+    step: float | None = param(
+        None, "additional share that is removed while too much is left", "of messages", 0.01, 1.0
+    )
     until: float | None = param(None, "share of the window that may be left", "of window", 0.01, 1.0)
     even: bool = Field(default=False)
 

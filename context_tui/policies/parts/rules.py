@@ -68,9 +68,10 @@ class Drop(Part):
 
 
 class Summarise(Part):
-    """Replace the messages by a summary, or add it at the end, as a message of ``role`` with a prefix and a suffix.
+    """Replace the messages by a summary, a message of ``role``.
 
-    With ``background`` the agent continues while the summary is written.
+    The summary stands in their place (``at`` is ``head``) or at the end of the context. ``before`` and ``after`` are
+    the texts around it. With ``background`` the agent continues while the summary is written.
     """
 
     prefix: ClassVar[str] = "summary"
@@ -94,13 +95,13 @@ class OnlyIf(Part):
     """
 
     clear_at_least: int | None = param(
-        None, "do nothing unless so much would be cleared", "tokens", 0, 10_000_000, of_window=True
+        None, "do nothing unless at least this much would be cleared", "tokens", 0, 10_000_000, of_window=True
     )
     clear_more_than: int | None = param(
         None, "do nothing unless more than this would be cleared", "tokens", 0, 10_000_000, of_window=True
     )
     messages: int | None = Field(default=None, ge=0, le=100_000)
-    progress: float | None = param(None, "do nothing unless this share of messages goes", "of messages", 0.0, 1.0)
+    progress: float | None = param(None, "do nothing unless this share of messages is removed", "of messages", 0.0, 1.0)
     no_open_call: bool = False
 
 

@@ -50,11 +50,13 @@ class Select(Part):
     except_tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
         (), "tools whose results are never cleared (case-sensitive)", "tools", refers_to="tools"
     )
-    larger_than: int | None = param(None, "only what is larger than this", "tokens", 0, 1_000_000)
-    at_least: int | None = param(None, "only what is at least as large as this", "tokens", 0, 1_000_000)
-    longer_than: int | None = param(None, "only what is longer than this", "bytes", 0, 10_000_000)
-    older_than: int | None = param(None, "only what is older than this", "seconds", 0, 604_800)
-    until: int | None = param(None, "stop when so much is freed; 0: clear all", "tokens", 0, 10_000_000, of_window=True)
+    larger_than: int | None = param(None, "only content larger than this", "tokens", 0, 1_000_000)
+    at_least: int | None = param(None, "only content at least as large as this", "tokens", 0, 1_000_000)
+    longer_than: int | None = param(None, "only content longer than this", "bytes", 0, 10_000_000)
+    older_than: int | None = param(None, "only content older than this", "seconds", 0, 604_800)
+    until: int | None = param(
+        None, "stop when this much is cleared; 0: clear all", "tokens", 0, 10_000_000, of_window=True
+    )
     stop_at: tuple[Literal["summary", "cleared"], ...] = ()
     paired: bool = False
 

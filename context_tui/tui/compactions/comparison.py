@@ -19,6 +19,7 @@ from context_tui.tokens.estimators import bytes4
 from context_tui.tui.jump_points import find_next
 from context_tui.tui.rendering.formatting import format_line, format_row_kind, has_unknown_size, pluralize
 from context_tui.tui.terminal.cells import shorten
+from context_tui.tui.widgets.gauge import CATEGORY_STYLES
 from context_tui.tui.widgets.styled_text import (
     BAD,
     BOLD,
@@ -200,10 +201,10 @@ def _format_reuse(comparison: CompactionComparison) -> list[Run]:
     if not comparison.compaction.removed_blocks:
         return [("nothing that is in the file was lost", MUTED)]
     if not comparison.reused_blocks:
-        return [("none of it was needed later, as far as the recording shows", GOOD)]
+        return [("none of these was needed later, as far as the recording shows", GOOD)]
     copy_count = sum(bool(block.row_copies) for block in comparison.reused_blocks)
-    copies = f"; {copy_count:,} still in the context" if copy_count else ""
-    return [(f"{pluralize(len(comparison.reused_blocks), 'block')} of it needed later", WARN), (copies, MUTED)]
+    copies = f"; the content of {copy_count:,} is still in the context" if copy_count else ""
+    return [(f"{len(comparison.reused_blocks):,} of these blocks needed later", WARN), (copies, MUTED)]
 
 
 def format_categories(comparison: CompactionComparison, width: int) -> list[list[Run]]:
@@ -215,7 +216,7 @@ def format_categories(comparison: CompactionComparison, width: int) -> list[list
     heads = f"{'est. tokens':<12}{'before':>{TOKENS_WIDTH}}{'':{bar_width + 1}} {'after':>{TOKENS_WIDTH}}"
     lines: list[list[Run]] = [[(shorten(heads, width), MUTED)]]
     for name in sorted({**before, **after}, key=lambda name: -before.get(name, 0)):
-        runs: list[Run] = [(f"{name.replace('_', ' '):<12}", "")]
+        runs: list[Run] = [(f"{CATEGORY_STYLES[name].name:<12}", "")]
         for tokens, style in ((before.get(name, 0), BAD), (after.get(name, 0), GOOD)):
             bar = "▇" * -(-tokens * bar_width // max_tokens)
             runs += [(f"{tokens:>{TOKENS_WIDTH},} ", ""), (bar.ljust(bar_width), style)]
@@ -226,9 +227,9 @@ def format_categories(comparison: CompactionComparison, width: int) -> list[list
 def format_column_heads(width: int) -> list[Run]:
     """Format the column headings."""
     right = f"{'before':>{TOKENS_WIDTH}}{'after':>{TOKENS_WIDTH}}  {'needed later':<{USE_WIDTH}}"
-    return pad_runs(
-        [("      # who     what", MUTED), (" " * max(width - 20 - len(right), 0), ""), (right, MUTED)], width
-    )
+    gap = max(width - 20 - len(right), 0)
+    unit = "est. tokens" if gap > len("est. tokens") else ""
+    return pad_runs([("      # who     what", MUTED), (unit.rjust(gap), MUTED), (right, MUTED)], width)
 
 
 def describe_message(facts: Facts, message: int, preview: Callable[[int, int], str]) -> tuple[str, str]:

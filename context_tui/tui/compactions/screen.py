@@ -46,8 +46,8 @@ MAX_SHOWN_CHARS = 20_000
 HELP_NOTES = (
     "Before is the context of the last request before the compaction, after is that of the first request after it; one "
     "list shows both, in the order of the session.",
-    "Used later: the first message that fetches again, edits or names what was lost. It is muted if the context still "
-    "held the content, for example in the summary. Sizes are estimates (bytes / 4) unless marked as recorded.",
+    "Needed later: the first message that fetches again, edits or names what was lost. It is muted if the context "
+    "still held the content, for example in the summary. Sizes are estimates (bytes / 4) unless marked as recorded.",
 )
 
 

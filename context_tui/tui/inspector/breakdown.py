@@ -56,7 +56,7 @@ SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
 """Short names of categories that differ from those in the bar, which has less room."""
 NOT_IN_FILE_NOTE = (
     "not in the file: system prompt and tool definitions that the session file does not hold; the recorded size of the"
-    " first request, less its content"
+    " first request, less its content. The header calls it system+tools, and scales all parts to the next request"
 )
 REQUESTS_NOTE = "J: where the whole requests are, or how to get them"
 RECORDED_SIZES_NOTE = "by recorded sizes: the same parts, by the sizes that the requests recorded"
@@ -114,7 +114,7 @@ def build_breakdown_rows(
     if parts.by_category.get("not_in_file"):
         rows.append(BreakdownRow(NOT_IN_FILE_NOTE))
     if sizes.token_table:
-        rows.append(BreakdownRow(f"sizes by {sizes.token_table.description}; R changes the token measure"))
+        rows.append(BreakdownRow(f"token measure: {sizes.token_table.description}; R changes it"))
     if recorded_sizes:
         rows.append(BreakdownRow(RECORDED_SIZES_NOTE))
     if total and sizes.suggested_sizes and sizes.suggested_sizes.reason:
@@ -122,7 +122,7 @@ def build_breakdown_rows(
     if parts.by_category.get("not_in_file") and sizes.lacks_requests:
         rows.append(BreakdownRow(REQUESTS_NOTE))
     if parts.diagnosis:
-        rows.append(BreakdownRow(f"koda's diagnosis: {parts.diagnosis}"))
+        rows.append(BreakdownRow(f"koda's diagnosis (bytes / 3.5): {parts.diagnosis}"))
     rows += _build_cause_rows(sizes.estimate_check) if sizes.estimate_check else []
     rows += build_section(_build_tool_rows(facts, parts), "results by tool", "calls", "no tool calls")
     rows += build_section(_build_file_rows(facts, parts), "results by file", "reads", "no file was read")

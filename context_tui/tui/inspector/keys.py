@@ -69,8 +69,8 @@ HELP_NOTES = (
     "Line of recorded sizes: │ a new context begins, ▾ the recorded context shrank, ◆ the planned point.",
     "Parts of the context: system+tools is the part of the first request that is not in the file, unknown is what was "
     "recorded beyond all estimates, overestimated is the excess of the estimates.",
-    "Sizes are estimates (bytes / 4) unless marked as recorded. R changes the token measure: calibrated by recorded "
-    "sizes (cal.), or counted by a tokenizer (o200k).",
+    "Sizes are estimates unless marked as recorded. R changes the token measure: calibrated by recorded sizes (cal.), "
+    "bytes / 4 (est.), or counted by a tokenizer (o200k).",
     "Drag over a message to select text, ctrl+c copies it; with shift held, the terminal selects.",
 )
 
@@ -118,13 +118,21 @@ _FIRST_BINDINGS = [
     ),
 ]
 _OTHER_BINDINGS = [
-    bind("left", "value(-1)", "value", "value-less", "Lower the selected parameter by a step", "←→"),
-    bind("right", "value(1)", "Raise value", "value-more", "Raise the selected parameter by a step"),
+    bind("left", "change_value(-1)", "value", "value-less", "Lower the selected parameter by a step", "←→"),
+    bind("right", "change_value(1)", "Raise value", "value-more", "Raise the selected parameter by a step"),
     bind(
-        "shift+left", "value(-10)", "Lower value by ten", "value-ten-less", "Lower the selected parameter by ten steps"
+        "shift+left",
+        "change_value(-10)",
+        "Lower value by ten",
+        "value-ten-less",
+        "Lower the selected parameter by ten steps",
     ),
     bind(
-        "shift+right", "value(10)", "Raise value by ten", "value-ten-more", "Raise the selected parameter by ten steps"
+        "shift+right",
+        "change_value(10)",
+        "Raise value by ten",
+        "value-ten-more",
+        "Raise the selected parameter by ten steps",
     ),
     bind("=", "type", "Type a value", "type", "Type a value for the selected parameter"),
     bind(".", "run('toggle_point')", "Here", "as-of", "Plan before the selected message, or at the end again"),

@@ -135,5 +135,5 @@ def _choose_notice(
 
 
 def _format_next_keys(progress: float) -> str:
-    """Format the keys for a compacted copy; it cannot be exported unless the session was read to its end."""
+    """Format the keys that undo and export a compacted copy; only a session read to its end can be exported."""
     return f"u undoes it   {'e exports it' if progress >= 1 else f'of {format_percent(progress)} of the session'}"

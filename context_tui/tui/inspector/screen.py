@@ -346,7 +346,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     def _handle_setting_selected(self) -> None:
         self.panes.request_curve()
 
-    def action_value(self, step: int) -> None:
+    def action_change_value(self, step: int) -> None:
         if self._require_visible_settings():
             self.query_one(ParameterPanel).rows.action_step(step)
 

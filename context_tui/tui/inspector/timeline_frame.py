@@ -103,7 +103,7 @@ def format_listed_variants(count: int, total: int, focused: bool) -> tuple[str, 
 
 
 class Legend(Widget):
-    """Line below the timeline: totals of the marks in the context, and the visible signs."""
+    """Line below the timeline: totals of the marks in the context, and the meanings of the visible signs."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in ("about", *VERDICT_LABELS, "head", "bar")}

@@ -63,8 +63,8 @@ _FOOTER_BINDINGS = [
     _build_binding(
         "escape", "back", "back", "back", "Back to the inspector, with the selected policy and its settings", "esc"
     ),
-    _build_binding("minus", "value(-1)", "value", "value-less", "Lower the selected parameter by a step", "−+"),
-    _build_binding("plus", "value(1)", "Raise value", "value-more", "Raise the selected parameter by a step"),
+    _build_binding("minus", "change_value(-1)", "value", "value-less", "Lower the selected parameter by a step", "−+"),
+    _build_binding("plus", "change_value(1)", "Raise value", "value-more", "Raise the selected parameter by a step"),
     _build_binding(
         "a", "add", "add", "add", "Compare another policy; a policy added again starts with its settings", "a"
     ),

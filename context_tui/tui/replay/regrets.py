@@ -269,7 +269,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         for detail in self.query(Detail):
             detail.toggle_raw()
 
-    def action_value(self, step: int) -> None:
+    def action_change_value(self, step: int) -> None:
         self.action_side(step)
 
     @on(Detail.Closed)

@@ -462,7 +462,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self._draw_settings()
         self._start_next_task()  # the results are drawn when they are ready
 
-    def action_value(self, step: int) -> None:
+    def action_change_value(self, step: int) -> None:
         self.query_one(SettingRows).action_step(step)
 
     def action_type(self) -> None:

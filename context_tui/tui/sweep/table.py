@@ -139,7 +139,7 @@ def compute_layout(board: SweepBoard, width: int) -> TableLayout:
 
 
 def _measure_names(board: SweepBoard) -> tuple[int, int]:
-    """Return the minimum width of the settings, and the width of their full names."""
+    """Return the minimum width of the setting column, and the width at which all names fit in full."""
     if board.parameter_columns:
         sizes = _measure_values(board)
         return sum(value_cells + 2 for _, value_cells, _ in sizes), sum(full_cells + 2 for _, _, full_cells in sizes)
@@ -148,7 +148,7 @@ def _measure_names(board: SweepBoard) -> tuple[int, int]:
 
 
 def _measure_values(board: SweepBoard) -> list[tuple[str, int, int]]:
-    """Return the parameters with a column, each with the width of its values, and that of values and name."""
+    """Return each parameter that has a column, the width of its values, and the width of its values and heading."""
     sizes = []
     for name, longest in board.parameter_columns.items():
         value_cells = min(max(MIN_VALUE_CELLS, longest), MAX_VALUE_CELLS)
@@ -157,7 +157,7 @@ def _measure_values(board: SweepBoard) -> list[tuple[str, int, int]]:
 
 
 def _fit_value_columns(board: SweepBoard, room: int) -> list[tuple[str, int]]:
-    """Return the parameters with a column, and its width: as wide as the name if there is room."""
+    """Return each parameter that has a column, and the width of the column: as wide as the name if there is room."""
     sizes, max_cells = _measure_values(board), MAX_VALUE_CELLS
     while (
         max_cells > MIN_VALUE_CELLS
@@ -211,7 +211,7 @@ def _truncate_start(name: str, width: int) -> str:
 
 
 def format_setting_line(board: SweepBoard, layout: TableLayout, name: str, width: int) -> list[Run]:
-    """Format the line of a setting."""
+    """Format the values and totals of a setting in *width* cells; the setting under the cursor is highlighted."""
     totals, is_selected = board.totals[name], name == board.cursor
     is_best, is_current = name in board.findings.best, name == board.sweep.current
     dominator = board.dominance.dominated_by.get(name)

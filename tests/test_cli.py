@@ -236,7 +236,10 @@ def test_a_plan_says_what_the_next_request_would_be(run: Run, tmp_path: Path) ->
     assert f"; typical factors: between {sizes['after']['low']:,} and {sizes['after']['high']:,})\n" in text
     text = run("plan", path, "-P", "defect-compact", "-p", "threshold=500000", "-p", "compact_soft_ratio=1")[1]
     assert f"next request, if forced: ~{request['before']:,} -> " in text and ", plus a summary (" in text
-    assert re.search(rf"{request['before']:,}  next request +last recorded \+ everything after it, calibrated\n", run("inspect", path)[1])
+    assert re.search(
+        rf"{request['before']:,}  next request +last recorded \+ everything after it, calibrated\n",
+        run("inspect", path)[1],
+    )
     window = document(run("inspect", path, "--json")[1])["window"]
     assert (window["next_request_tokens"], window["next_request_source"]) == (request["before"], "recorded + estimate")
 

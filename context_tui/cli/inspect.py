@@ -433,7 +433,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     ]
     columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if fitted else []))
     print_table(f"by category ({label}, {total:,} tokens in all)", columns, categories)
-    if window["recorded_tokens"] is not None:
+    if window["recorded_tokens"] is not None and window["next_request_tokens"] != total:
         print_line("  the sum differs from the next request, which starts from a recorded size")
     if fitted:
         print_line("  fitted: not in the file is the size as the agent counts it - the fitted sizes of the content")

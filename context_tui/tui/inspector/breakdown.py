@@ -56,7 +56,7 @@ SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
 """Short names of categories that differ from those in the bar, which has less room."""
 NOT_IN_FILE_NOTE = (
     "not in the file: system prompt and tool definitions that the session file does not hold; the recorded size of the"
-    " first request, less its content. The header calls it system+tools, and scales all parts to the next request"
+    " first request, less its content. In the header, it is system+tools, and the parts add up to the next request"
 )
 REQUESTS_NOTE = "J: where the whole requests are, or how to get them"
 RECORDED_SIZES_NOTE = "by recorded sizes: the same parts, by the sizes that the requests recorded"

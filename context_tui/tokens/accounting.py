@@ -79,7 +79,8 @@ def find_reinserted_blocks(facts: Facts) -> list[int]:
     They are recorded with each new context, and have the size of a standing block
     (:func:`find_standing_blocks`).
     """
-    sizes = {facts.size[row] for row in find_standing_blocks(facts)}
+    standing = find_standing_blocks(facts)
+    sizes = {facts.size[row] for row in standing}
     if not sizes:
         return []
     return [
@@ -88,7 +89,7 @@ def find_reinserted_blocks(facts: Facts) -> list[int]:
         if epoch.cause == "compaction"
         for message in range(epoch.message, min(epoch.start, len(facts)))
         for row in facts.blocks_of(message)
-        if facts.block_flags[row] & BlockFlag.INJECTED and facts.size[row] in sizes
+        if facts.block_flags[row] & BlockFlag.INJECTED and facts.size[row] in sizes and row not in standing
     ]
 
 

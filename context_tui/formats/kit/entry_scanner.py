@@ -235,8 +235,7 @@ class EntryScanner:
         facts = BranchFacts(builder.facts, tree, info).select_facts()
         if session_id:
             facts.branches = [
-                replace(branch, id=f"{session_id}/{branch.id.rpartition('/')[2]}")
-                for branch in facts.branches
+                replace(branch, id=f"{session_id}/{branch.id.rpartition('/')[2]}") for branch in facts.branches
             ]
         return Session(facts, EntryContent(self._pass, facts), self._info, len(facts))
 

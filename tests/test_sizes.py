@@ -1,0 +1,104 @@
+"""One size for one context: in a plan, in the copy that it makes, in the file that is written, and in a replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import context_tui as ct
+from context_tui.compaction.next_request import compute_next_request
+from context_tui.errors import Error, PlanError
+from context_tui.export.files import export
+from context_tui.formats.registry import get_format
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.walk import replay_recording
+from context_tui.policies.registry import POLICIES
+from context_tui.session.session import Session
+from context_tui.session.values import Kind
+from context_tui.tokens.context_size import measure_context
+from context_tui.tokens.measures import build_calibrated_table
+
+SAMPLES = sorted(path for path in (Path(__file__).parents[1] / "sample_sessions").iterdir() if path.is_file())
+CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
+REPLAYED = sorted(name for name, policy in POLICIES.items() if policy.phases and name != "chain")
+"""All but a chain, of whose policies a replay runs those that fire."""
+
+
+def open_sessions(paths: list[Path]) -> list[Session]:
+    sessions = list[Session]()
+    for path in paths:
+        try:
+            sessions.append(ct.open_session(path))
+        except Error:
+            continue  # several sessions in one file, or what is no session
+    return [session for session in sessions if len(session)]
+
+
+def check_replay(session: Session, name: str) -> int:
+    """Hold the first firing of a policy to its plan at that place; return the number of firings that were held."""
+    recording, table = Recording(session), build_calibrated_table(session.facts)
+    try:
+        replay = replay_recording(recording, POLICIES[name], POLICIES[name].Params())
+    except PlanError:
+        return 0
+    floor = min([recording.tokens_outside_file, *replay.baseline])
+    assert min(replay.sizes, default=floor) >= floor, "what no policy removes stays in every call"
+    for firing in replay.firings[:1]:
+        plan = ct.plan(session, name, at=firing.decided, force=True)
+        shape = len(plan.changes), plan.messages_dropped, len(plan.inserts)
+        if firing.decided != firing.message or shape != (
+            len(firing.plan.changes),
+            firing.plan.messages_dropped,
+            len(firing.plan.inserts),
+        ):
+            continue  # a plan by force may do more, and a summary in the background comes later
+        account = measure_context(plan.context, table)
+        call = measure_context(session.context_at(recording.calls[firing.call].message), table)
+        if abs(account.tokens + call.content - account.content - firing.before) > 0.05 * firing.before:
+            continue  # the recorded request is not what its content foretold
+        summary = table.count_text("x" * 4 * recording.summary_tokens) if plan.needs_summary else 0
+        size = compute_next_request(plan, None, table).after
+        shift = call.content - account.content + summary
+        slack = 0.06 * firing.before
+        assert size.low + shift - slack <= firing.after <= size.high + shift + slack, (session.info.path, name)
+        return 1
+    return 0
+
+
+@pytest.mark.parametrize("name", REPLAYED)
+def test_a_replay_and_a_plan_agree(name: str) -> None:
+    for session in open_sessions(SAMPLES):
+        check_replay(session, name)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
+def test_a_replay_and_a_plan_agree_on_real_sessions() -> None:
+    sessions = open_sessions(sorted(path for path in CORPUS.rglob("*") if path.is_file()))
+    assert sum(check_replay(session, name) for session in sessions for name in REPLAYED) > 200
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.name) for path in SAMPLES])
+@pytest.mark.parametrize("mark", ["clear", "cut"])
+def test_a_plan_its_copy_and_its_file_agree(path: Path, mark: str, tmp_path: Path) -> None:
+    for session in open_sessions([path]):
+        table, facts = build_calibrated_table(session.facts), session.facts
+        order = session.context_at().order
+        rows = [(message, row) for message in order for row in facts.blocks_of(message)]
+        results = [message for message, row in rows if facts.kind[row] == Kind.TOOL_RESULT]
+        if mark == "clear" and not results:
+            continue
+        params: dict[str, Any] = {"clear": f"{results[0]}:0"} if mark == "clear" else {"cut": len(session) - 1}
+        plan = ct.plan(session, "manual", **params)
+        summary = "What was done. " * 40 if plan.needs_summary else None
+        size = compute_next_request(plan, summary, table).after
+        copy = ct.apply(session, plan, summary)
+        measured = measure_context(copy.context_at(), build_calibrated_table(copy.facts))
+        assert size.low <= measured.tokens <= size.high
+        if get_format(session.info.format).writable:
+            export(copy, tmp_path / "out", session.info.format)
+            written = ct.open_session(tmp_path / "out")
+            again = measure_context(written.context_at(), build_calibrated_table(written.facts)).size
+            assert again.low <= size.high and size.low <= again.high

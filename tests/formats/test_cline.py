@@ -199,6 +199,24 @@ def test_the_fall_of_a_condense_that_is_recorded_before_what_it_kept(tmp_path: P
     assert (found.message, found.recorded_tokens_after) == (3, 20_000)
 
 
+@pytest.mark.parametrize(("after", "condensed"), [(20_000, True), (96_000, False)])
+def test_a_condense_that_only_its_parents_tell(tmp_path: Path, after: int, condensed: bool) -> None:
+    """Its summary is not in the file: the messages name it, and were sent no more where the recorded size falls."""
+    messages = [
+        message("user", 10, "<task>\nFix.\n</task>"),
+        message("assistant", 20, "One", condenseParent="gone"),
+        message("user", 30, "Two", condenseParent="gone"),
+        message("assistant", 40, "Three", condenseParent="gone"),
+        message("user", 50, "Later"),
+        message("assistant", 60, "Now."),
+    ]
+    shown = [request(15, 90_000), request(35, 95_000), request(55, after)]
+    session = opened(CLINE, task(tmp_path, messages, shown))
+    assert [(each.message, each.trigger) for each in session.facts.compactions] == [(4, "condense")] * condensed
+    assert not session.drops and len(session.facts.requests) == 3
+    assert texts(session)[1:3] == (["Later", "Now."] if condensed else ["One", "Two"])
+
+
 def test_a_history_that_starts_over(tmp_path: Path) -> None:
     messages = [message("assistant", 39, "What was done.", isSummary=True), message("user", 40, "Go on.")]
     session = opened(CLINE, task(tmp_path, messages))

@@ -30,6 +30,8 @@ NEVER_DELETED = 2
 
 Source: Cline, ContextManager.applyContextHistoryUpdates.
 """
+CONDENSED_SHARE = 0.75
+"""Largest share of the size before a condense that is left after one."""
 _MODEL_TAG = re.compile(r"<model>([^<\n]{1,200})</model>")
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
@@ -48,6 +50,7 @@ class ClineShape(DocumentShape):
         self._usage_by_reply: dict[int, Usage] = {}
         # element at which messages are deleted, to the remaining elements
         self._context_after_deletion: dict[int, tuple[str | int, ...]] = {}
+        self._condenses = set[int]()  # elements from which condensed ones are not sent, though no summary is there
         self._clears_by_element: dict[int, tuple[tuple[str, int], ...]] = {}
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
@@ -58,6 +61,7 @@ class ClineShape(DocumentShape):
         self._replaced_by = _find_replacements(elements)
         self._usage_by_reply = _match_usage(elements, self._related)
         self._find_deletions(elements)
+        self._find_condenses(elements)
         self._find_rewrites(elements)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
@@ -84,6 +88,9 @@ class ClineShape(DocumentShape):
         if place in self._context_after_deletion:
             context = self._context_after_deletion[place]
             record = replace(record, compaction=FullCompactionRecord("truncation", context=context, has_summary=False))
+        if place in self._condenses:
+            condense = FullCompactionRecord("condense", context=self._find_remaining(place), has_summary=False)
+            record = replace(record, compaction=condense)
         if self._replaced_by.get(place, place + 1) <= place:  # replaced by an earlier element
             record = replace(record, flags=MessageFlag.NOT_SENT)
         if role == Role.ASSISTANT:
@@ -108,6 +115,22 @@ class ClineShape(DocumentShape):
             if NEVER_DELETED <= start < len(elements):
                 remaining = (*range(min(NEVER_DELETED, start)), *range(deletion.last + 1, start))
                 self._context_after_deletion[start] = (*map(format_element_key, remaining), 0)
+
+    def _find_condenses(self, elements: list[dict[str, Any]]) -> None:
+        """Find the condenses without a summary: elements name it as their parent, and the recorded size falls there."""
+        summaries = {value.get("condenseId") for value in elements if value.get("isSummary")}
+        places: dict[str, list[int]] = {}
+        for place, value in enumerate(elements):
+            if isinstance(parent := value.get("condenseParent"), str) and parent not in summaries:
+                places.setdefault(parent, []).append(place)
+        sizes = sorted((place, usage.context) for place, usage in self._usage_by_reply.items())
+        for condensed in places.values():
+            start = condensed[-1] + 1
+            before = [size for place, size in sizes if place < start]
+            after = [size for place, size in sizes if place >= start]
+            if before and after and after[0] < CONDENSED_SHARE * before[-1]:
+                self._replaced_by |= dict.fromkeys(condensed, start)
+                self._condenses.add(start)
 
     def _find_rewrites(self, elements: list[dict[str, Any]]) -> None:
         """Find blocks that were sent in a much shorter form. Other rewrites are ignored."""

@@ -338,7 +338,7 @@ def judge_preset(agent: Agent, recorded: Recorded, spec: str, scenario: Scenario
                 last["prompt_tokens"],
                 has_same_results,
                 following[0]["prompt_tokens"] if following else None,
-                getattr(result, "after_predicted", None),
+                result.after_predicted,
             )
         )
         judgement.details.append(f"preset {agent.preset} at #{result.message}: off by {result.off_by}; {result.why}")

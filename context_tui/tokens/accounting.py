@@ -9,6 +9,7 @@ from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Usage, prompt_row_at
 from context_tui.session.memory import build_facts
+from context_tui.session.token_factors import is_other_conversation
 from context_tui.session.values import BlockFlag, MessageFlag, Role
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import Estimator, bytes4, count_message_tokens
@@ -25,9 +26,14 @@ def find_last_request(context: Context) -> int:
 def find_request_before(facts: Facts, at: int, floor: int) -> int:
     """Return the row of the last request before message *at* whose reply was sent; -1 if that is before *floor*."""
     row = bisect_left(facts.request_message, at) - 1
-    while row >= 0 and facts.flags[facts.request_message[row]] & MessageFlag.NOT_SENT:
+    while row >= 0 and not has_valid_size(facts, row):
         row -= 1  # runtimes forget the size of a reply that they leave out
     return row if row >= 0 and facts.request_message[row] >= floor else -1
+
+
+def has_valid_size(facts: Facts, row: int) -> bool:
+    """Return whether request *row* tells the size of the context: its reply is sent, and it is no side request."""
+    return not (facts.flags[facts.request_message[row]] & MessageFlag.NOT_SENT or is_other_conversation(facts, row))
 
 
 def find_last_usage(context: Context) -> Usage | None:

@@ -658,3 +658,5 @@ def test_one_call_of_another_conversation_is_no_drop(tmp_path: Path) -> None:
     growing.advance()
     assert growing.session().drops == ct.open_session(path).drops
     assert [drop.tokens for drop in growing.session().drops] == [34_000]
+    after_side_request = growing.session().facts.request_message[3]
+    assert build_report(growing.session(), after_side_request)["window"]["recorded_tokens"] == 50_086

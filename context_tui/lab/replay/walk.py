@@ -45,6 +45,7 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.versions import find_recorded_params
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
+from context_tui.tokens.accounting import has_valid_size
 
 DEFAULT_SUMMARY_DELAY = 2
 """Default number of calls made while a summary is written in the background."""
@@ -359,7 +360,7 @@ class Walk:
         self.unchanged_prefixes.append(self._compute_unchanged_prefix(size, weights))
         self.sizes.append(size)
         history.changed_from = None
-        if recording.recorded_sizes[self.call] is not None and recording.is_sent[call.message]:
+        if recording.recorded_sizes[self.call] is not None and has_valid_size(recording.facts, call.request):
             usage = recording.facts.requests[call.request]
             fresh = min(usage.fresh, size)
             usage_reported = Usage(fresh, size - fresh, output=usage.output, output_trusted=usage.output_trusted)

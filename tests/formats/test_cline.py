@@ -382,6 +382,12 @@ def test_the_newest_compaction_of_the_sdk_is_in_a_file_beside_it(tmp_path: Path)
     assert texts(session)[:2] == ["Context summary:\n\nAll.", texts(session, 3)[1]]
     compaction.write_text("[")
     assert not opened(SDK, path).facts.compactions
+    scanner = SDK.make_scanner(path, SDK.list_sessions(path)[0])
+    while not scanner.advance().end:
+        pass
+    compaction.write_text(json.dumps(state))
+    session_file(path, *SPOKEN, {"role": "user", "content": [{"type": "text", "text": "Go on."}]})
+    assert scanner.advance().end and len(scanner.session().context_at()) == 5
 
 
 def test_recordings(shared: Path, tmp_path: Path) -> None:

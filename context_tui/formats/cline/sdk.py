@@ -11,11 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Scanner, SessionFile
+from context_tui.formats.base import Claim, SessionFile
 from context_tui.formats.cline.paths import find_sdk_sessions
 from context_tui.formats.kit.document_scanner import (
     DocumentFormat,
-    DocumentScanner,
     DocumentShape,
     copy_document,
     read_document_title,
@@ -146,10 +145,6 @@ class ClineSdkFormat(DocumentFormat):
                 elements = [*elements[:count], {**summary, "metadata": metadata}, *elements[count:]]
                 return [replace(runs[0], elements=elements)]
         return runs
-
-    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        related_files = (_get_compaction_file(path),)
-        return DocumentScanner(path, info, self.shape, read_runs=self.read_runs, related_files=related_files)
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         descriptions = map(read_json, _list_description_files(path))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from os.path import commonprefix
 from typing import Any, NoReturn
 from urllib.parse import urlsplit, urlunsplit
 
@@ -107,8 +109,19 @@ class Endpoint:
         return BEARER_HEADER if self.bearer else [*self.api.key_headers.values()][-1]
 
     def redact(self, text: str) -> str:
-        """Replace the key in *text*: some servers repeat it in their errors."""
-        return text.replace(self.key.reveal(), "[key]") if self.key else text
+        """Replace the key, its base64 and their first characters: some servers repeat them in their errors."""
+        if not self.key:
+            return text
+        key = self.key.reveal()
+        for form in (
+            key,
+            *(base64.b64encode(plain.encode("utf-8", "replace")).decode() for plain in (key, f"Bearer {key}")),
+        ):
+            head = form[:8] if len(form) >= 16 else form  # of a short key, the beginning may be any word
+            first, *tails = text.split(head)
+            repeated = [len(commonprefix([tail, form[len(head) :]])) for tail in tails]  # noqa: RUF071 - characters
+            text = first + "".join("[key]" + tail[length:] for tail, length in zip(tails, repeated, strict=True))
+        return text
 
 
 BEARER_HEADER = "Authorization"

@@ -95,6 +95,7 @@ _PREFIX_SHAPES = (
     # Messages and mail
     ("Brevo key", "xkeysib- xsmtpsib-", _HEX + "{64}-" + _ALNUM + "{16}"),
     ("Mailgun key", "key-", _HEX + "{32}" + _END),
+    ("Resend key", "re_", "(?=[A-Za-z]{0,7}[0-9]|[0-9])" + _ALNUM + "{8}_" + _ALNUM + "{24}" + _END),
     ("SendGrid key", "SG.", _WORD_CHAR + r"{16,32}\." + _WORD_CHAR + "{30,64}"),
     (
         "Slack token",
@@ -171,6 +172,8 @@ _PATTERN_SHAPES = (
     ("Asana token", "/", r"(?<![\w/.])[12]/\d{13,19}(?:/\d{13,19})?:[0-9a-f]{32}" + _END),
     ("Azure secret", "Q~", r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34}(?![\w~-])"),
     ("Azure signature", "sig=", r"(?<![A-Za-z0-9_])sig=([A-Za-z0-9+/%_-]{32,100}={0,2})"),
+    ("Cloudflare token", "cf", r"cf(?<![\w-]cf)(?:ut|at|k)_[A-Za-z0-9_-]{36,80}"),
+    ("Vercel token", "vc", r"vc(?<![\w-]vc)[aikpr]_[A-Za-z0-9]{40,70}" + _END),
     (
         "Discord token",
         ".",

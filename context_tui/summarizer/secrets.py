@@ -72,17 +72,26 @@ def classify_named_value(name: str, value: str) -> str:
 
 
 _SecretMatch = tuple[str, int, int]  # kind, start and end
+# End of a line, with what stands before the next one in listings: a file, a number, the sign of a diff.
+_LINE_BREAK = r"[ \t]{0,4}\n(?:[\w./-]{1,80}[:-])?[ \t]{0,8}(?:\d{1,6}[:|→\t-]|[+>-])?[ \t]{0,40}"
+_RUN_SHAPES = tuple(shape for shape in SECRET_SHAPES if " " not in shape.fixed)
+_TEXT_SHAPES = tuple(shape for shape in SECRET_SHAPES if " " in shape.fixed)
 _TOKEN_RUN = re.compile(r"[^\s\"'`,;<>(){}\[\]]{15,}")
 
 
 def _find_matches(text: str) -> Iterator[_SecretMatch]:
     lower = _lowercase(text)
-    runs = "\n".join(_TOKEN_RUN.findall(text))  # usually a small part of the text; most shapes occur only there
-    for shape in SECRET_SHAPES:
-        if shape.fixed in (text if " " in shape.fixed else runs):
-            for match in shape.pattern.finditer(text):
-                yield shape.kind, *match.span(match.lastindex or 0)
+    runs = "\n".join(
+        dict.fromkeys(_TOKEN_RUN.findall(text))
+    )  # usually a small part of the text; most shapes occur only there
+    for part, shapes in ((runs, _RUN_SHAPES), (text, _TEXT_SHAPES)):
+        for kind, fixed, pattern in shapes:
+            if fixed in part:
+                for match in pattern.finditer(text):
+                    yield kind, *match.span(match.lastindex or 0)
     yield from _find_assigned(text, lower)
+    if "Secret" in text:
+        yield from _find_in_manifests(text)
     yield from _find_in_urls(text)
     yield from _find_in_headers(text, lower)
     yield from _find_in_cookies(text, lower)
@@ -143,25 +152,40 @@ def _replace_matches(
 # -- Assignments
 
 # Matched in lower case; each name contains one of the words.
-_NAME_WORDS = ("pass", "pwd", "psk", "secret", "token", "credential", "key")
+_NAME_WORDS = ("pass", "pwd", "psk", "secret", "token", "credential", "key", "_pat", "kennwort", "schlüssel")
 _NAME = (
-    "(?:(?P<password>passwords?|passwd|passphrase|pwd|(?<=[_-])pass|(?<![a-z])psk)"
-    "|secrets?(?:[_-]?(?:access[_-]?)?keys?)?|tokens?|credentials?"
-    "|(?:(?<=[_-])|(?<=api)|(?<=access)|(?<=auth)|(?<=private)|(?<=encryption)|(?<=signing)|(?<=account)|(?<=master)|(?<=shared)|(?<=primary)"
+    "(?:(?P<password>passwords?|passwd|passphrase|passworts?|kennworts?|pwd|(?<=[_-])pass|(?<![a-z])psk)"
+    "|secrets?(?:[_ -]?(?:access[_ -]?)?keys?)?(?:_base)?|tokens?|credentials?|_pat|(?<=[_-])schlüssel"
+    "|(?:(?<=[_-])|(?<=api)|(?<=access)|(?<=api )|(?<=access )|(?<=auth)|(?<=private)"
+    "|(?<=encryption)|(?<=signing)|(?<=account)|(?<=master)|(?<=shared)|(?<=primary)"
     "|(?<=secondary)|(?<=subscription)|(?<=secret))keys?"
-    ")(?![a-z0-9])"
+    "|(?<=secret_)key_base)(?![a-z0-9])"
 )
 _NAMED = re.compile(_NAME)
 _NAME_END = re.compile(rf"{_NAME}\Z")
 _NAME_LENGTH = 40
 _ASSIGNMENT_SIGN = re.compile(r"[\"']?\]?[ \t]{0,8}(?::=|=>|={1,3}|:)[ \t]{0,8}")
-_QUOTED_VALUE = re.compile(r"[\"']([^\s\"'\\]{4,500})(?=[\"'])")
+_VALUE_FIELD = re.compile(rf"[\"']?,?(?:{_LINE_BREAK}|[ \t]{{1,4}})[\"']?[vV]alue[\"']?[ \t]{{0,4}}[:=][ \t]{{0,4}}")
+_NEXT_ARGUMENT = re.compile(r"[\"'][ \t]{0,4},[ \t]{0,4}(?=[\"'])")
+_NEXT_WORD = re.compile(r"[ \t]{1,4}(?=\S)")
+_DEFINITION = re.compile(
+    r"(?:define|[gs]et_?env|environ\.get|setdefault|putenv)\([ \t]?[\"'][\w.-]{0,60}\Z", re.IGNORECASE
+)
+_SETTING_COMMAND = re.compile(r"\b(?:ENV|setenv|setx|SetEnv|config(?:ure)? set)[ \t]{1,4}[\w./:-]{0,90}\Z")
+# ``is`` after a name, in prose; up to five words may stand between them.
+_COPULA = re.compile(r"(?:[ \t](?!is\b|ist\b)[^\s.:;,]{1,30}){0,5}[ \t](?:is|ist|lautet|was|war|=)\b[ \t:]{1,3}")
+_QUOTED_VALUE = re.compile(r"[\"'`]([^\s\"'`\\]{4,4000})(?=[\"'`])")
 # Unquoted. The character set of secrets is smaller than that of passwords, so that values in a run do not overlap.
 _BARE_PASSWORD = re.compile(r"([^\s\"'\\,;<>(){}\[\]]{4,200})")
-_BARE_SECRET = re.compile(r"([^\s\"'\\,;<>(){}\[\]&=:]{4,500}(?::[^\s\"'\\,;<>(){}\[\]&=:]{4,500})?={0,2})")
+_BARE_SECRET = re.compile(r"([^\s\"'\\,;<>(){}\[\]&=:]{4,4000}(?::[^\s\"'\\,;<>(){}\[\]&=:]{4,500})?={0,2})")
 _NEXT_PARAMETER = re.compile(r"&[A-Za-z_]\w{0,30}=")
 _XML_VALUE = re.compile(r">([^<>\s]{4,500})</")
 _SQL_VALUE = re.compile(r"\s{1,3}'([^'\s]{3,200})'")
+_SECRET_MANIFEST = re.compile(r"kind[\"']?: ?[\"']?Secret\b")
+_MANIFEST_DATA = re.compile(r"\b(?:data|stringData)[\"']?:[ \t]?\{?")
+_MANIFEST_ENTRY = re.compile(
+    rf"(?:{_LINE_BREAK}|,?[ \t]?(?=\"))[\"']?[\w.-]{{1,80}}[\"']?:[ \t]{{1,4}}[\"']?([^\s\"'#,}}|>]{{4,4000}})[\"']?,?"
+)
 
 
 def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
@@ -171,11 +195,19 @@ def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
         if place < end or not (name := _NAMED.match(lower, place)):
             continue
         kind = _classify_match(name)
-        if sign := _ASSIGNMENT_SIGN.match(text, name.end()):
+        sign = _ASSIGNMENT_SIGN.match(text, name.end()) or _VALUE_FIELD.match(text, name.end())
+        if not sign and (argument := _NEXT_ARGUMENT.match(text, name.end())):
+            sign = argument if _DEFINITION.search(text[max(0, place - 80) : place]) else None
+        elif not sign and (word := _NEXT_WORD.match(text, name.end())):
+            if copula := _COPULA.match(text, name.end()):
+                yield from _find_said(kind, text, copula.end())
+                continue
+            sign = word if _SETTING_COMMAND.search(text[max(0, place - 80) : place]) else None
+        if sign:
             bare = _BARE_PASSWORD if kind == "password" else _BARE_SECRET
             quoted = _QUOTED_VALUE.match(text, sign.end())
             value = quoted or bare.match(text, sign.end())
-            is_literal = sign[0] == "=" and (
+            is_literal = (sign[0] == "=" or sign[0][-1:] in " \t") and (
                 text[name.start() : name.end()].isupper() or text[place - 2 : place] == "--"
             )
             is_value = (bool(quoted) or is_literal) and name[0] != "pwd"  # more often a directory
@@ -187,6 +219,8 @@ def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
         if not value:
             continue
         start, stop = value.span(1)
+        if name[0] == "_pat" and not value[1].isalnum():  # a regular expression
+            continue
         if "&" in value[1] and (after := _NEXT_PARAMETER.search(text, start, stop)):  # the next field of a form
             stop = after.start()
         if _is_plausible(kind, text[start:stop], sure=is_value):
@@ -195,6 +229,31 @@ def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
     for place in _find_positions("identified by", lower):
         if (value := _SQL_VALUE.match(text, place + 13)) and not _HARMLESS_VALUE.fullmatch(value[1]):
             yield "password", *value.span(1)
+
+
+def _find_said(kind: str, text: str, place: int) -> Iterator[_SecretMatch]:
+    """Find the value in a sentence such as ``The password is …``: with a digit or a sign, unless it is quoted."""
+    quoted = _QUOTED_VALUE.match(text, place)
+    value = quoted or (_BARE_PASSWORD if kind == "password" else _BARE_SECRET).match(text, place)
+    is_word = kind == "password" and not quoted and value and _SAID_WORD.fullmatch(value[1])
+    if value and not is_word and _is_plausible(kind, value[1], sure=False):
+        yield kind, *value.span(1)
+
+
+def _find_in_manifests(text: str) -> Iterator[_SecretMatch]:
+    """Find the values in the data of Kubernetes Secrets, whatever their names."""
+    place = 0  # nothing is searched twice
+    for manifest in _SECRET_MANIFEST.finditer(text):
+        start = max(text.rfind("---", place, manifest.start()), manifest.start() - 4000, place)
+        next_document = text.find("\n---", manifest.end(), manifest.end() + 4000)
+        end = next_document if next_document >= 0 else manifest.end() + 4000
+        for block in _MANIFEST_DATA.finditer(text, start, end):
+            place = max(place, block.end())
+            while entry := _MANIFEST_ENTRY.match(text, place):
+                place = entry.end()
+                if not _HARMLESS_VALUE.fullmatch(entry[1]):
+                    yield "secret", *entry.span(1)
+        place = max(place, min(end, len(text)))
 
 
 # -- Addresses, headers and commands
@@ -219,10 +278,19 @@ _SECRET_OPTION = re.compile(
     r"[ \t]{1,4}[\"']?([^\s\"'<>$,;()]{4,200})"
 )
 # Text that occurs in a command, and the pattern of the command, whose only group is the password.
+_SPACE = rf"(?:{_LINE_BREAK}|\s{{1,9}})"
+_ARGUMENTS = r"[ \t](?:[^\n|;&]{0,200}?[ \t])??"
 _COMMAND_SHAPES = (
     (
+        "ConvertTo-SecureString",
+        r"ConvertTo-SecureString(?:[ \t]{1,4}-[A-Za-z]{1,12}){0,3}[ \t]{1,4}[\"']([^\"'\n$]{3,200})[\"']",
+    ),
+    ("openssl ", rf"openssl{_ARGUMENTS}-k[ \t]{{1,4}}[\"']?([^\s\"'$-][^\s\"']{{2,100}})"),
+    ("zip ", rf"(?<![\w-])(?:un)?zip{_ARGUMENTS}-P[ \t]{{0,4}}[\"']?([^\s\"'$]{{3,100}})"),
+    ("7z ", rf"(?<![\w-])7z{_ARGUMENTS}-p[\"']?([^\s\"'$]{{3,100}})"),
+    (
         "machine",
-        r"machine\s{1,9}(?=\S{1,100}\.)\S{1,200}\s{1,9}login\s{1,9}\S{1,100}\s{1,9}password\s{1,9}([^\s\"']{3,200})",
+        rf"machine\s{{1,9}}(?=\S{{1,100}}\.)\S{{1,200}}{_SPACE}login\s{{1,9}}\S{{1,100}}{_SPACE}password\s{{1,9}}([^\s\"']{{3,200}})",
     ),
     ("default", r"default\s{1,9}login\s{1,9}\S{1,100}\s{1,9}password\s{1,9}([^\s\"']{3,200})"),
     ("sshpass", r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{3,100})"),
@@ -317,6 +385,10 @@ def _find_in_commands(text: str, lower: str) -> Iterator[_SecretMatch]:
 
 # -- Plausibility
 
+# What a sentence says of passwords in general: ``base64-encoded``, ``SHA256``, ``config.password``, ``8-character``.
+_SAID_WORD = re.compile(
+    r"[^\d!@#$%^&*~+?]+[.!?]*|[A-Za-z]*\d*(?:-[a-z]+)+[.!?]?|[A-Z]{2,}-?\d+[.!?]?|[\w-]+(?:\.[\w-]+)+|\d+[a-z]*[.!?]?"
+)
 _MIN_SECRET_LENGTH = 16  # characters of a secret identified by its name alone
 
 _HARMLESS_VALUE = re.compile(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import json
 import logging
@@ -550,6 +551,17 @@ def test_all_fail() -> None:
 
 
 # The key -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plain", [SECRET, f"Bearer {SECRET}"])
+def test_no_part_of_the_key_is_shown(plain: str) -> None:
+    encoded = base64.b64encode(plain.encode()).decode()
+    for echo in (SECRET[:18] + "…", SECRET[:14] + "****", encoded, encoded[:24] + "..."):
+        body = json.dumps({"error": {"message": f"Incorrect API key: {echo}"}})
+        failed = str(fails(status(401, body.encode())))
+        assert "[key]" in failed and SECRET[8:14] not in failed and encoded[12:22] not in failed
+    assert ANTHROPIC.redact("keys begin with sk-") == "keys begin with sk-"
+    assert replace(ANTHROPIC, key=ApiKey("local")).redact("a loc, a local model") == "a loc, a [key] model"
 
 
 def test_the_key_is_never_logged(caplog: pytest.LogCaptureFixture) -> None:

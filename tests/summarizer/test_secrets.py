@@ -146,6 +146,16 @@ def test_escapes_hide_nothing() -> None:
         "obj.MyVeryLongIdentifier.method.anotherVeryLongIdentifierOfCode",
         "Authorization: Bearer YOUR_TOKEN_GOES_HERE",
         "<password></password> <token>string</token>",
+        "The password is required and case-sensitive. The password is SHA256. The password is base64-encoded",
+        "the password for the user is 8-character; the token is expired; my api key is invalid",
+        "Das Passwort ist falsch, das Kennwort lautet anders",
+        "ENV PASSWORD\nENV PATH /usr/local/bin:$PATH\nsetenv TOKEN $1",
+        'os.environ.get("DB_PASSWORD", "") or getenv("API_TOKEN", "none")',
+        "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef:\n      name: shop-credentials-1a2b3c",
+        "kind: Secret\nmetadata:\n  name: shop-1a2b3c\n  namespace: default",
+        'HEX_PAT = "[0-9A-Fa-f]{1,4}:(?:[0-9]{1,3})"',
+        "openssl req -x509 -keyout key.pem; zip -r out.zip folder",
+        "ConvertTo-SecureString $plain -AsPlainText -Force",
     ],
 )
 def test_everyday_text(text: str) -> None:

@@ -1,0 +1,364 @@
+"""Kinds of secrets, in the contexts in which sessions hold them, with values that are made up anew for each.
+
+``python -m tests.summarizer.masking_table`` prints the share that is masked for each context, and what is not masked.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from context_tui.summarizer.secrets import mask_text
+
+# One kind a line: its name, and a text with the secret between ⟦ and ⟧; ¶ is a line break. «A40» stands for forty
+# letters and digits; L is lower case and digits, U upper case and digits, H hex, W letters, digits, - and _, B base64,
+# D digits, P a password, G a UUID and E a user and password in base64. Nothing here is a secret.
+KINDS = """
+Anthropic|⟦sk-ant-api03-«W93»AA⟧
+Anthropic OAuth|⟦sk-ant-oat01-«W93»AA⟧
+Anthropic admin|⟦sk-ant-admin01-«W93»AA⟧
+OpenAI old|⟦sk-«A48»⟧
+OpenAI project|⟦sk-proj-«W120»⟧
+OpenAI service|⟦sk-svcacct-«W100»⟧
+OpenRouter|⟦sk-or-v1-«H64»⟧
+Groq|⟦gsk_«A52»⟧
+xAI|⟦xai-«A80»⟧
+Perplexity|⟦pplx-«A48»⟧
+Hugging Face|⟦hf_«A34»⟧
+Replicate|⟦r8_«A37»⟧
+NVIDIA|⟦nvapi-«W64»⟧
+Cerebras|⟦csk-«L48»⟧
+Fireworks|⟦fw_«A22»7⟧
+Together|⟦tgp_v1_«W43»⟧
+ElevenLabs|⟦sk_«H48»⟧
+Tavily|⟦tvly-dev-«A32»⟧
+LangSmith|⟦lsv2_pt_«H32»_«H10»⟧
+Pinecone|⟦pcsk_«A6»_«A60»⟧
+Cohere variable|CO_API_KEY=⟦«A40»⟧
+Mistral variable|export MISTRAL_API_KEY='⟦«A32»⟧'
+DeepSeek|DEEPSEEK_API_KEY=⟦sk-«H32»⟧
+Gemini|⟦AIza«W35»⟧
+AWS key id|⟦AKIA«U16»⟧
+AWS temporary id|⟦ASIA«U16»⟧
+AWS secret|aws_secret_access_key = ⟦«B40»⟧
+AWS secret JSON|"SecretAccessKey": "⟦«B40»⟧"
+AWS session|AWS_SESSION_TOKEN=⟦IQoJb3JpZ2luX2Vj«B700»⟧
+AWS session JSON|"SessionToken": "⟦FwoGZXIvYXdzE«B900»⟧"
+AWS signed URL|https://b.s3.test/x?X-Amz-Date=20261101T000000Z&X-Amz-Signature=⟦«H64»⟧
+AWS configure|aws configure set aws_secret_access_key ⟦«B40»⟧
+Azure storage|DefaultEndpointsProtocol=https;AccountName=shop;AccountKey=⟦«B86»==⟧;EndpointSuffix=core.test
+Azure service bus|Endpoint=sb://x.test/;SharedAccessKeyName=Root;SharedAccessKey=⟦«B43»=⟧
+Azure client secret|⟦«A3»8Q~«A34»⟧
+Azure SAS|https://x.test/c?sv=2024-11-04&sig=⟦«A40»%3D⟧&se=2027
+Azure DevOps|export AZURE_DEVOPS_EXT_PAT=⟦«L52»⟧
+Azure DevOps quoted|AZURE_DEVOPS_EXT_PAT: "⟦«L52»⟧"
+Azure OpenAI|AZURE_OPENAI_API_KEY=⟦«H32»⟧
+Google OAuth secret|⟦GOCSPX-«W28»⟧
+Google access|⟦ya29.a0«W120»⟧
+Google refresh|⟦1//0«W90»⟧
+Google service account|"private_key": "⟦-----BEGIN PRIVATE KEY-----\\n«B64»\\n«B64»\\n-----END PRIVATE KEY-----\\n⟧"
+DigitalOcean|⟦dop_v1_«H64»⟧
+Heroku|HEROKU_API_KEY=⟦«G»⟧
+Heroku new|⟦HRKU-AA«W58»⟧
+Databricks|⟦dapi«H32»⟧
+Vault|⟦hvs.«W95»⟧
+Terraform cloud|⟦«A14».atlasv1.«W67»⟧
+Doppler|⟦dp.st.dev.«A43»⟧
+Cloudflare variable|CLOUDFLARE_API_TOKEN: ⟦«W38»a7⟧
+Cloudflare user token|⟦cfut_«A48»⟧
+Cloudflare account token|⟦cfat_«A48»⟧
+Cloudflare global key|⟦cfk_«A48»⟧
+Cloudflare header|X-Auth-Key: ⟦«H37»⟧
+Datadog|DD_API_KEY=⟦«H32»⟧
+Datadog header|DD-APPLICATION-KEY: ⟦«H40»⟧
+Supabase|⟦sbp_«H40»⟧
+Supabase service|SUPABASE_SERVICE_ROLE_KEY=⟦eyJ«A33».eyJ«A120».«W43»⟧
+Neon|⟦napi_«L64»⟧
+PlanetScale|⟦pscale_tkn_«W43»⟧
+Fly.io|⟦fm2_«A300»⟧
+Netlify|⟦nfp_«A36»⟧
+Vercel variable|VERCEL_TOKEN=⟦«A24»⟧
+Vercel new|⟦vcp_«A56»⟧
+Render|⟦rnd_«A28»⟧
+Railway variable|RAILWAY_TOKEN=⟦«G»⟧
+Pulumi|⟦pul-«H40»⟧
+Tailscale|⟦tskey-auth-«A17»-«A32»⟧
+Alibaba|ALIBABA_ACCESS_KEY_ID=⟦LTAI5t«A18»⟧
+Tencent|⟦AKID«A32»⟧
+GitHub personal|⟦ghp_«A36»⟧
+GitHub OAuth|⟦gho_«A36»⟧
+GitHub server|⟦ghs_«A36»⟧
+GitHub fine-grained|⟦github_pat_«A22»_«A59»⟧
+GitLab|⟦glpat-«W20»⟧
+GitLab routable|⟦glpat-«W27».01.«L9»⟧
+GitLab runner|⟦glrt-«W20»⟧
+GitLab CI|⟦glcbt-64_«W20»⟧
+Bitbucket|⟦ATBB«A32»⟧
+Atlassian|⟦ATATT3xFfGF0«W170»=«U8»⟧
+npm|⟦npm_«A36»⟧
+npmrc|//registry.npmjs.org/:_authToken=⟦«G»⟧
+npm config|npm config set //registry.npmjs.org/:_authToken ⟦«G»⟧
+PyPI|⟦pypi-AgEIcHlwaS5vcmc«W150»⟧
+RubyGems|⟦rubygems_«H48»⟧
+crates.io|⟦cio«A31»7⟧
+Docker Hub|⟦dckr_pat_«W27»⟧
+docker config|{"auths": {"x.test": {"auth": "⟦«E»⟧"}}}
+docker login|docker login -u bob -p ⟦«P»⟧ x.test
+Sonar|⟦squ_«H40»⟧
+CircleCI|⟦CCIPAT_«A22»_«H40»⟧
+Buildkite|⟦bkua_«H40»⟧
+NuGet|⟦oy2«L43»⟧
+Artifactory|⟦AKCp«A69»⟧
+Sourcegraph|⟦sgp_«H16»_«H40»⟧
+Slack bot|⟦xoxb-«D12»-«D13»-«A24»⟧
+Slack user|⟦xoxp-«D12»-«D12»-«D12»-«H32»⟧
+Slack app|⟦xapp-1-A«U10»-«D13»-«H64»⟧
+Slack webhook|⟦https://hooks.slack.com/services/T«U10»/B«U10»/«A24»⟧
+Discord bot|⟦MT«A22»7.«W6».«W38»⟧
+Discord webhook|https://discord.com/api/webhooks/«D18»/⟦«W68»⟧
+Telegram|⟦«D10»:AA«W33»⟧
+Twilio SID key|⟦SK«H32»⟧
+Twilio token|TWILIO_AUTH_TOKEN=⟦«H32»⟧
+SendGrid|⟦SG.«W22».«W43»⟧
+Mailgun|⟦key-«H32»⟧
+Mailgun new|MAILGUN_API_KEY=⟦«H32»-«H8»-«H8»⟧
+Mailchimp|⟦«H32»-us14⟧
+Postmark|X-Postmark-Server-Token: ⟦«G»⟧
+Resend|RESEND_API_KEY=⟦re_«A8»_«A24»⟧
+Resend alone|⟦re_«A8»_«A24»⟧
+Brevo|⟦xkeysib-«H64»-«A16»⟧
+Stripe live|⟦sk_live_«A99»⟧
+Stripe restricted|⟦rk_live_«A99»⟧
+Stripe webhook|⟦whsec_«A32»⟧
+Square|⟦EAAA«W60»⟧
+Shopify|⟦shpat_«H32»⟧
+PayPal|PAYPAL_CLIENT_SECRET=⟦E«W79»⟧
+Braintree|⟦access_token$production$«L16»$«H32»⟧
+Plaid|PLAID_SECRET=⟦«H30»⟧
+Razorpay|⟦rzp_live_«A14»⟧
+Linear|⟦lin_api_«A40»⟧
+Notion|⟦ntn_«D11»«A35»⟧
+Notion old|⟦secret_«A43»⟧
+Figma|⟦figd_«W40»⟧
+Airtable|⟦pat«A14».«H64»⟧
+Postman|⟦PMAK-«H24»-«H34»⟧
+New Relic|⟦NRAK-«U27»⟧
+Grafana|⟦glsa_«A32»_«H8»⟧
+Sentry|⟦sntrys_eyJ«A90»⟧
+Sentry DSN|https://⟦«H32»⟧@o1.ingest.test/2
+PostHog|⟦phx_«A43»⟧
+Algolia|ALGOLIA_ADMIN_KEY=⟦«H32»⟧
+Mapbox|⟦sk.eyJ«A80».«W22»⟧
+Contentful|⟦CFPAT-«W43»⟧
+HubSpot|⟦pat-na1-«G»⟧
+Dropbox|⟦sl.u.«W140»⟧
+Asana|⟦2/«D16»/«D16»:«H32»⟧
+Okta|Authorization: SSWS ⟦00«W40»⟧
+PagerDuty|Authorization: Token token=⟦u+«A18»⟧
+Snyk|SNYK_TOKEN=⟦«G»⟧
+Codecov|CODECOV_TOKEN: ⟦«G»⟧
+1Password|⟦ops_eyJ«A250»⟧
+JWT|⟦eyJhbGciOiJIUzI1NiJ9.eyJ«A60».«W43»⟧
+RSA key|⟦-----BEGIN RSA PRIVATE KEY-----¶«B64»¶«B64»¶-----END RSA PRIVATE KEY-----⟧
+OpenSSH key|⟦-----BEGIN OPENSSH PRIVATE KEY-----¶«B70»¶«B70»¶-----END OPENSSH PRIVATE KEY-----⟧
+age|⟦AGE-SECRET-KEY-1«U58»⟧
+kubeconfig|    client-key-data: ⟦LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQ«B300»⟧
+kubeconfig token|    token: ⟦eyJhbGciOiJSUzI1NiJ9.eyJ«A200».«W86»⟧
+WireGuard|PrivateKey = ⟦«B43»=⟧
+bcrypt|⟦$2b$12$«A53»⟧
+argon2|⟦$argon2id$v=19$m=65536,t=3,p=4$«A22»$«A43»⟧
+variable|DB_PASSWORD=⟦«P»⟧
+exported|export PGPASSWORD="⟦«P»⟧"
+lower variable|db_password = '⟦«P»⟧'
+YAML|  password: ⟦«P»⟧
+YAML quoted|  password: "⟦«P»⟧"
+JSON|{"user": "bob", "password": "⟦«P»⟧"}
+camel|"dbPassword": "⟦«P»⟧",
+properties|spring.datasource.password=⟦«P»⟧
+XML|<password>⟦«P»⟧</password>
+XML attribute|<add key="x" connectionString="Server=db;User Id=sa;Password=⟦«P»⟧;" />
+ini|passwd = ⟦«P»⟧
+PHP define|define('DB_PASSWORD', '⟦«P»⟧');
+PHP define quoted|define( "SMTP_PASSWORD", "⟦«P»⟧" );
+PHP define key|define('AUTH_KEY', '⟦«B64»⟧');
+PHP array|'password' => '⟦«P»⟧',
+Python default|os.environ.get("DB_PASSWORD", "⟦«P»⟧")
+Python keyword|connect(host="db", password="⟦«P»⟧")
+JavaScript|const client = new Client({ user: 'bob', password: '⟦«P»⟧' })
+Dockerfile ENV|ENV DB_PASSWORD ⟦«P»⟧
+Dockerfile ENV sign|ENV DB_PASSWORD=⟦«P»⟧
+Dockerfile ENV token|ENV GITHUB_TOKEN ⟦«A40»⟧
+Dockerfile ARG|ARG NPM_TOKEN=⟦«G»⟧
+csh|setenv DB_PASSWORD ⟦«P»⟧
+setx|setx DB_PASSWORD "⟦«P»⟧"
+Apache|SetEnv DB_PASSWORD ⟦«P»⟧
+Kubernetes env|        - name: DB_PASSWORD¶          value: "⟦«P»⟧"
+Kubernetes env bare|        - name: API_TOKEN¶          value: ⟦«A40»⟧
+Kubernetes env JSON|{"name": "DB_PASSWORD", "value": "⟦«P»⟧"}
+ECS environment|      "name": "DB_PASSWORD",¶      "value": "⟦«P»⟧"
+Kubernetes Secret|apiVersion: v1¶kind: Secret¶metadata:¶  name: shop¶data:¶  username: Ym9i¶  database: ⟦«E»⟧
+Kubernetes Secret first|apiVersion: v1¶data:¶  database: ⟦«E»⟧¶kind: Secret¶metadata:¶  name: shop
+Kubernetes stringData|kind: Secret¶type: Opaque¶stringData:¶  connection: ⟦«P»⟧
+Kubernetes Secret JSON|{"apiVersion": "v1", "kind": "Secret", "data": {"conn": "⟦«E»⟧"}}
+kubectl literal|kubectl create secret generic db --from-literal=password=⟦«P»⟧
+Compose|      POSTGRES_PASSWORD: ⟦«P»⟧
+Compose list|      - MYSQL_ROOT_PASSWORD=⟦«P»⟧
+docker run|docker run -e POSTGRES_PASSWORD=⟦«P»⟧ -d postgres:16
+Helm|helm install db ./db --set auth.postgresPassword=⟦«P»⟧
+Terraform variable|  password = "⟦«P»⟧"
+PowerShell|ConvertTo-SecureString "⟦«P»⟧" -AsPlainText -Force
+PowerShell string|$pw = ConvertTo-SecureString -String '⟦«P»⟧' -AsPlainText -Force
+PowerShell variable|$env:DB_PASSWORD = "⟦«P»⟧"
+openssl -k|openssl enc -aes-256-cbc -in a.txt -out a.enc -k ⟦«P»⟧
+openssl -pass|openssl enc -d -aes-256-cbc -in a.enc -pass pass:⟦«P»⟧
+zip|zip -r -P ⟦«P»⟧ out.zip folder
+unzip|unzip -P ⟦«P»⟧ out.zip
+7z|7z a -p⟦«P»⟧ out.7z folder
+curl user|curl -s -u bob:⟦«P»⟧ https://x.test/api
+curl header|curl -H "Authorization: Bearer ⟦«A40»⟧" https://x.test
+curl key|curl -H 'X-Api-Key: ⟦«A32»⟧' https://x.test
+mysql|mysql -h db -u root -p⟦«P»⟧ shop
+psql URL|psql postgres://bob:⟦«P»⟧@db.test:5432/shop
+MongoDB|mongodb+srv://bob:⟦«P»⟧@cluster0.test/shop
+Redis|redis://:⟦«P»⟧@cache.test:6379/0
+AMQP|amqp://bob:⟦«P»⟧@mq.test/vhost
+git remote|git clone https://bob:⟦«A40»⟧@git.test/a.git
+redis-cli|redis-cli -h cache -a ⟦«P»⟧ ping
+sshpass|sshpass -p '⟦«P»⟧' ssh bob@x.test
+flag|deploy --user bob --password ⟦«P»⟧ --now
+flag token|tool login --token ⟦«A40»⟧
+netrc|machine git.test login bob password ⟦«P»⟧
+netrc lines|machine git.test¶  login bob¶  password ⟦«P»⟧
+pgpass|db.test:5432:shop:bob:⟦«P»⟧
+SQL|CREATE USER bob WITH PASSWORD '⟦«P»⟧';
+SQL identified|CREATE USER 'bob'@'%' IDENTIFIED BY '⟦«P»⟧';
+JDBC|jdbc:postgresql://db.test/shop?user=bob&password=⟦«P»⟧
+ODBC|Driver={x};Server=db;Uid=bob;Pwd=⟦«P»⟧;
+said|The password is ⟦«P»⟧, please use it.
+said for|the password for the staging database is ⟦«P»⟧
+said quoted|The password is "⟦«P»⟧".
+said key|my API key: ⟦«A32»⟧
+said key is|my api key is ⟦«A32»⟧
+said secret key|The secret key is ⟦«A40»⟧
+said German|Das Passwort ist ⟦«P»⟧
+said German lautet|das Passwort lautet: ⟦«P»⟧
+said German colon|Passwort: ⟦«P»⟧
+said German Kennwort|Mein Kennwort ist ⟦«P»⟧.
+said German key|mein API-Schlüssel: ⟦«A32»⟧
+said German key is|Der API-Key lautet ⟦«A32»⟧
+Basic|Authorization: Basic ⟦«E»⟧
+Cookie|Cookie: theme=dark; sessionid=⟦«L32»⟧
+Set-Cookie|Set-Cookie: connect.sid=⟦s%3A«A32».«A43»⟧; Path=/; HttpOnly
+TOTP|otpauth://totp/x?secret=⟦JBSWY3DP«U24»⟧&issuer=y
+Rails|secret_key_base: ⟦«H128»⟧
+Django|SECRET_KEY = 'django-insecure-⟦«A50»⟧'
+Laravel|APP_KEY=base64:⟦«B43»=⟧
+JWT secret|JWT_SECRET=⟦«A48»⟧
+encryption key|ENCRYPTION_KEY=⟦«H64»⟧
+Wi-Fi|    psk="⟦«P»⟧"
+"""
+
+PASSWORDS = ("Tr0ub4dor&3x", "kestrel-Fjord77", "Zw1tscher!maschine", "b7Lantern_oak", "9Mangos4Ilse", "gr8Wall?0fSoup")
+VALUES = 3
+_ALPHABETS = {
+    "A": string.ascii_letters + string.digits,
+    "L": string.ascii_lowercase + string.digits,
+    "U": string.ascii_uppercase + "234567",
+    "H": "0123456789abcdef",
+    "W": string.ascii_letters + string.digits + "-_",
+    "B": string.ascii_letters + string.digits + "+/",
+    "D": string.digits,
+}
+
+
+def _prefix_lines(*prefixes: str) -> Callable[[str], str]:
+    def build(text: str) -> str:
+        lines = ["x = 1", *text.split("\n"), "y = 2"]
+        return "\n".join(prefixes[n % len(prefixes)].format(n=n + 11) + line for n, line in enumerate(lines))
+
+    return build
+
+
+CONTEXTS: dict[str, Callable[[str], str]] = {
+    "alone": lambda text: text,
+    "a message": lambda text: f"I had this in my notes:\n\n{text}\n\nCan you check it?",
+    "Markdown": lambda text: f"Run it as follows:\n\n```\n{text}\n```\n",
+    "JSON": lambda text: json.dumps({"stdout": f"{text}\n", "code": 0}),
+    "JSON in JSON": lambda text: json.dumps({"body": json.dumps({"stdout": text})}),
+    "a diff": _prefix_lines("+"),
+    "numbered lines": _prefix_lines("    {n}→"),
+    "cat -n": _prefix_lines("    {n}\t"),
+    "grep -n": _prefix_lines("conf/app.env:{n}:"),
+}
+
+
+class Case(NamedTuple):
+    """A kind of secret in a context: the whole text and the secret in it."""
+
+    kind: str
+    context: str
+    text: str
+    secret: str
+
+
+def build_cases(seed: int = 0) -> Iterator[Case]:
+    """Yield each kind in each context, with values that no other case has."""
+    for line in KINDS.strip().split("\n"):
+        kind, template = line.split("|", 1)
+        for context, build in CONTEXTS.items():
+            for number in range(VALUES):
+                chance = random.Random(f"{seed} {kind} {context} {number}")
+                text = re.sub("«(.)(\\d*)»", lambda match, chance=chance: _make_value(match, chance), template)  # type: ignore[misc]
+                before, secret, after = re.split("[⟦⟧]", text.replace("¶", "\n"))
+                yield Case(kind, context, build(before + secret + after), secret)
+
+
+def _make_value(match: re.Match[str], chance: random.Random) -> str:
+    letter, length = match.groups()
+    password = chance.choice(PASSWORDS)
+    if letter == "P":
+        return password
+    if letter == "E":
+        return base64.b64encode(f"bob:{password}".encode()).decode()
+    if letter == "G":
+        return re.sub("x", lambda _: chance.choice("0123456789abcdef"), "xxxxxxxx-xxxx-4xxx-axxx-xxxxxxxxxxxx")
+    return "".join(chance.choice(_ALPHABETS[letter]) for _ in range(int(length)))
+
+
+def is_masked(case: Case) -> bool:
+    """Return whether no part of the secret is left: of its lines, not even sixteen characters."""
+    masked = mask_text(case.text)[0].replace("\\", "")
+    pieces = re.findall(r"[^\n\\]{6,}", case.secret)
+    return not any(
+        piece[start : start + 16] in masked
+        for piece in pieces
+        for start in range(0, len(piece), 16)
+        if len(piece) - start >= 6
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    cases = list(build_cases())
+    missed = [case for case in cases if not is_masked(case)]
+    kinds = len({case.kind for case in cases})
+    print(
+        f"{len(cases) - len(missed):,} of {len(cases):,} masked: "
+        f"{kinds} kinds, {len(CONTEXTS)} contexts, {VALUES} values"
+    )
+    by_context = Counter(case.context for case in missed)
+    for context in CONTEXTS:
+        print(f"{context:16}{1 - by_context[context] / (kinds * VALUES):7.1%}")
+    for kind, count in Counter(case.kind for case in missed).most_common():
+        contexts = sorted({case.context for case in missed if case.kind == kind})
+        print(f"{count:4} {kind}: {', '.join(contexts) if len(contexts) < len(CONTEXTS) else 'everywhere'}")
+
+
+if __name__ == "__main__":
+    main()

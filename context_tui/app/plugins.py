@@ -213,7 +213,7 @@ class Guard:
         return error(f"{where}{self._noun} {self._wrapped.name} failed: {reason}{self._advice}")
 
     def check(self, error: type[Error], answer: object, kind: type[R], reason: str, where: str = "") -> R:
-        """Return an answer of the right type.
+        """Return *answer* if it is a *kind*.
 
         Raises:
             Error: the answer has another type, whose name replaces ``{}`` in *reason*.

@@ -94,7 +94,7 @@ def _parse_usage(line: str) -> Usage | None:
 
 
 def _parse_token_count(text: str) -> int:
-    """Parse a rounded number of tokens; 0 for another text."""
+    """Parse a rounded number of tokens, such as ``2.5k``; 0 for any other text."""
     scale = _TOKEN_SCALES.get(text[-1], 1)
     try:
         return round(float(text.rstrip("kM").replace(",", "")) * scale)

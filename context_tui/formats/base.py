@@ -118,7 +118,7 @@ class Format(Protocol):
 
     @property
     def is_request(self) -> bool:
-        """Whether :meth:`unsupported_reason` is defined, since a provider reads the output and needs paired results."""
+        """Whether a provider reads the output and needs paired results: :meth:`unsupported_reason` is defined."""
         return type(self).unsupported_reason is not Format.unsupported_reason
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

@@ -162,7 +162,7 @@ def is_session_bound(policy: Policy) -> bool:
 
 
 def find_nested_field(policy: Policy) -> str:
-    """Return the parameter that holds the parameters of other policies (set by ``POLICY.KEY``), or nothing."""
+    """Return the parameter that holds the parameters of other policies (set by ``POLICY.KEY``); empty without one."""
     return next((name for name, kind in _find_references(policy.Params).items() if kind == "options"), "")
 
 

@@ -222,7 +222,7 @@ def measure_prompt(context: Context, table: TokenTable | None = None) -> PromptS
 
 
 def count_wasted(reads: Sequence[FileRead]) -> int:
-    """Estimate the tokens of lines that an earlier one of these reads of one path returned, too.
+    """Estimate the tokens of the lines that an earlier one of these reads of one path had already returned.
 
     All lines of a read are assumed to be equally long. A read to the end of the file is assumed to contain all lines
     after its first one that other reads returned.

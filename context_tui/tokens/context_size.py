@@ -240,7 +240,7 @@ def _find_recorded_size(context: Context, table: TokenTable | None) -> tuple[int
 
 
 def find_standing_tokens(context: Context, table: TokenTable | None) -> dict[int, int]:
-    """Return, by message, the tokens of what the agent inserts anew into every context."""
+    """Return, by message, the tokens of the content that the agent inserts again into every context."""
     tokens: dict[int, int] = {}
     for row in (*find_standing_blocks(context.facts), *find_reinserted_blocks(context.facts)):
         message = context.facts.block_message[row]
@@ -262,7 +262,7 @@ def count_requests_before(context: Context) -> list[int]:
 
 
 def name_measure(context: Context, table: TokenTable | None) -> str:
-    """Return the name of the measure of a context: ``calibrated``, or what stands in for a calibration."""
+    """Return the name of the measure of a context: ``calibrated``, or the name of the factors used instead."""
     if table is None or table.measure is TokenMeasure.EXACT:
         return table.name if table else "bytes/4"
     calibration = table.calibration_at(context)

@@ -98,7 +98,7 @@ class Drafts:
         return new_draft
 
     def edit(self, plan: str, draft: Draft, text: str) -> Draft:
-        """Store an edited text and return its draft; the text of the summarizer stays a draft, too."""
+        """Store an edited text and return its draft; the summarizer's own text remains a separate draft."""
         drafts = self._by_plan.setdefault(plan, [])
         if draft.is_edited:
             edited_draft = drafts[draft.number - 1] = replace(draft, text=text)

@@ -1,6 +1,6 @@
 """agent-sdk, and the similar output of ``claude -p --output-format stream-json``.
 
-A session is a JSON Lines file with messages, events of the system and results, each with a ``session_id``.
+A session is a JSON Lines file with messages, system events and results, each with a ``session_id``.
 """
 
 from __future__ import annotations

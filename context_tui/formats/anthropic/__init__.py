@@ -74,7 +74,7 @@ class AnthropicFormat(DocumentFormat):
     copy = staticmethod(copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim by tool schemas, a response, block types, a system member or a model; plain texts are ambiguous."""
+        """Claim a file by tools, a response, block types, a system prompt or a model; plain texts are ambiguous."""
         run = read_head_run(head)
         if run is None or not (run.elements or run.members):
             return None

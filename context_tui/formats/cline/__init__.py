@@ -47,7 +47,7 @@ class ClineFormat(Format):
     write = staticmethod(write_conversation)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim by the member ``ts`` of messages, by details of the environment, or by the task's other files."""
+        """Claim a file by the member ``ts`` of its messages, their environment details, or the task's other files."""
         values = parse_first_values(head)
         if len(values) != 1 or not isinstance(values[0], list):
             return None

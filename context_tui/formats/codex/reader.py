@@ -350,7 +350,7 @@ def estimate_reasoning_tokens(item: Record) -> int:
 
 
 def _estimate_missing_reasoning(info: Record, usage: Usage) -> int:
-    """Estimate the same from recorded tokens, for published recordings from which encrypted reasoning was removed."""
+    """Estimate these tokens from recorded usage, for published recordings without the encrypted reasoning."""
     tokens = as_object(info.get("last_token_usage")).get("reasoning_output_tokens")
     return round(tokens * REASONING_ESTIMATE_RATIO) if type(tokens) is int and 0 < tokens <= usage.output else 0
 

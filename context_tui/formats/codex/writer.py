@@ -85,7 +85,7 @@ class _Writer:
             yield self._build_record("event_msg", self._build_token_count((0, 0, 0, 0, self._estimate_context())))
 
     def _count_compacted(self, order: Sequence[int]) -> int:
-        """Count the messages that a compaction records: up to the last summary that parts no call from its result.
+        """Count the messages that a compaction records: up to the last summary that separates no call from its result.
 
         A compaction's summary is a user message, so earlier calls must have their results before it.
         """

@@ -76,7 +76,10 @@ class _RemainingRows:
         self._stops: list[int] = []
 
     def compute_remaining(self, summary: int, archived: Stamp) -> Spans:
-        """Return the messages before *summary* that stay when rows up to the stamp *archived* are; call it in order."""
+        """Return the messages before *summary* that remain once the rows up to the stamp *archived* are archived.
+
+        The summaries must be given in ascending order.
+        """
         for message in range(self._next_message, summary):
             if self._stops and self._stops[-1] == message:
                 self._stops[-1] += 1

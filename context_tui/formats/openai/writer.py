@@ -92,7 +92,7 @@ def _build_user(blocks: list[Block], losses: Losses) -> list[Message]:
 
 
 def _build_tool_message(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
-    """Build a tool message, and return the images that it cannot hold too."""
+    """Build a tool message; return it with the images that it cannot hold."""
     body = result.get("content")
     if result.get("is_error"):
         losses.add("results no longer marked as errors")

@@ -56,7 +56,7 @@ class OpencodeFormat(Format):
     copy = staticmethod(copy_session)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim by the tables of the database or the ids of a session; a lone message or part is unreadable."""
+        """Claim a file by its tables or the ids of a session; a lone message or part is unreadable."""
         if head.startswith(SQLITE_MAGIC):
             messages, parts = read_columns(path, "message", "part")
             is_own = "data" in messages and {"message_id", "data"} <= parts

@@ -200,7 +200,7 @@ class EventView:
     def condense(
         self, key: str, is_forgotten: Callable[[str], bool], summary: str | None, offset: int | None, time: int = -1
     ) -> ParsedRecord:
-        """Return the compaction that a condensation is, as the message of its summary if it has one.
+        """Return the message of a condensation's summary, with its compaction; without a summary, only the compaction.
 
         Args:
             key: The key of the condensation, which becomes that of its summary.

@@ -69,7 +69,7 @@ def reconstruct_recorded_calls(session: Session) -> RecordedCalls:
 
 @dataclass
 class _CachedBeginning:
-    """Tokens at the beginning that are read even if the rest is lost: after the cache expired, and before that."""
+    """Tokens at the start of a prompt that are read even if the rest is not, from an expired and from a live cache."""
 
     cold: int = 0
     warm: int = 0

@@ -146,7 +146,7 @@ class _FirstCallCost(NamedTuple):
 
 
 class _ReplayPricing:
-    """State of one pricing."""
+    """Computation of the price of one replay."""
 
     def __init__(
         self,

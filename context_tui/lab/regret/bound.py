@@ -22,7 +22,7 @@ from context_tui.tokens.estimators import bytes4
 
 @dataclass(frozen=True)
 class BoundShare:
-    """Tokens by call of a set of blocks.
+    """Tokens of a set of blocks, by call.
 
     Attributes:
         droppable: tokens that could be dropped without regret.

@@ -109,7 +109,7 @@ class FetchLog:
         )
 
     def _find_slices(self, new: Fetch, earlier: Sequence[Fetch]) -> dict[int, set[str]]:
-        """Return the slices, by row, of which a read of the file has the lines, if together they are enough of it."""
+        """Return the lines of a read of a file that earlier partial reads returned, by row; empty if these are few."""
         slices: dict[int, set[str]] = {}
         pending = set(new.lines)
         for fetch in earlier:

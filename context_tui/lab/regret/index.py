@@ -208,7 +208,7 @@ class _UseIndexer:
         return self.uses_by_row, fetches.stale
 
     def _find_copies(self, line: str, refetch: Refetch) -> tuple[int, ...]:
-        """Return the other blocks with a line before it was fetched again."""
+        """Return the other blocks that hold a line and precede the call that fetches it again."""
         earlier_rows = takewhile(lambda row: self.owner[row] < refetch.message, self.lines.rows[line])
         return tuple(row for row in earlier_rows if row != refetch.earlier_row)
 

@@ -157,7 +157,7 @@ def fit_scale(calls: Sequence[tuple[int, int, int]]) -> WeightScale:
 
 
 def scale_weights(weights: tuple[float, ...], scale: WeightScale) -> tuple[float, ...]:
-    """Scale the weights of :func:`compute_weights`."""
+    """Multiply weights (:func:`compute_weights`) by a scale, which has a second factor for thinking and signatures."""
     return tuple(
         weight * scale.all * (scale.thinking if index in (THINKING, SIGNATURE) else 1.0)
         for index, weight in enumerate(weights)

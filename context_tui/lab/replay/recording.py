@@ -254,7 +254,7 @@ class Recording:
         return self._weights[request] if 0 <= request < len(self._weights) else self._default_weights
 
     def get_message_amount(self, message: int) -> Amount:
-        """Return the amount of a message as it was recorded; a reply counts its request, too."""
+        """Return the amount of a message as recorded; the amount of a reply includes the overhead of its request."""
         amount = self._amounts.get(message)
         if amount is None:
             amount = self._amounts[message] = self.compute_message_amount(message, {})

@@ -500,13 +500,13 @@ class _OverflowCounter:
                 self.count_pending()
 
     def add_shared(self, chosen: Ints | slice, positions: slice, limit: Ints) -> None:
-        """Count the numbers of one range that are larger than *limit*, for each chosen rule."""
+        """Like :meth:`add`, for one range that all chosen rules share; it is counted at once."""
         numbers = np.sort(self._numbers[positions])
         if numbers[-1] > limit.min():
             self.counts[chosen] += len(numbers) - np.searchsorted(numbers, limit, side="right")
 
     def count_pending(self) -> Ints:
-        """Return the counts so far."""
+        """Count in the ranges that were added, and return all counts."""
         if self._pending:
             chosen, begin, end, limit = (np.concatenate(each) for each in zip(*self._pending, strict=True))
             self._pending, self._pending_size = [], 0

@@ -25,7 +25,7 @@ MIN_TRIES, MIN_HIT_DIVISOR = 12, 4
 
 
 class _Question(NamedTuple):
-    """Question to a policy: with a context for its plan, else whether it fires or summarises in the background."""
+    """Question to a policy: its plan for a context or, without one, whether it fires or runs in the background."""
 
     step_number: int
     is_background: bool
@@ -105,7 +105,7 @@ class _RecordedPolicy:
 
 
 def _describe_plan(plan: Plan) -> Hashable:
-    """Describe the effect of a plan; if text is rendered later, by the parameters, too."""
+    """Describe the effect of a plan; this includes the parameters if its texts are rendered later."""
     changes: Hashable
     if isinstance(plan.changes, UniformChanges):
         change = plan.changes.change

@@ -292,7 +292,7 @@ class DefectCompact(BasePolicy):
         return suggest_for_few_turns(context)
 
     def compute_hard_limit(self, state: RuntimeState, params: DefectCompactParams) -> int:
-        """Tokens at which it must compact."""
+        """Return the tokens at which defect must compact."""
         return (
             params.threshold if params.threshold is not None else int(params.compact_ratio * get_window_tokens(state))
         )

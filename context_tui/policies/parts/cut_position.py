@@ -53,7 +53,7 @@ class Head(Part):
     step: float | None = param(
         None, "additional share that is removed while too much is left", "of messages", 0.01, 1.0
     )
-    until: float | None = param(None, "share of the window that may be left", "of window", 0.01, 1.0)
+    until: float | None = param(None, "share of the window that the context may still fill", "of window", 0.01, 1.0)
     even: bool = Field(default=False)
 
 

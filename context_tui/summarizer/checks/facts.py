@@ -175,7 +175,11 @@ def extract_facts(
 
 @dataclass
 class _Occurrences:
-    """Occurrences of a fact: the first one of the best source and its offset, all sources, all messages."""
+    """Occurrences of a fact.
+
+    ``first`` is the first piece of text of the best source that holds it, at offset ``at``; ``sources`` and
+    ``messages`` are those of all occurrences.
+    """
 
     text: str
     first: TextPiece
@@ -328,7 +332,7 @@ def extract_keywords(text: str) -> tuple[str, ...]:
 
 
 def _stem_word(word: str) -> str:
-    """Strip the ending of a word, so that ``changes`` and ``changing`` match ``change``; four letters remain."""
+    """Strip the ending of a word, so that ``changes`` and ``changing`` match ``change``; keep at least four letters."""
     return next((word[: -len(end)] for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= 4), word)
 
 

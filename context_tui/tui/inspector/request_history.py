@@ -48,7 +48,7 @@ class RequestHistory:
 
 
 class WindowCrossing(NamedTuple):
-    """Message of the first request over a share of the window, and whether all later ones are over it, too."""
+    """First request over a share of the window: its message, and whether all later requests are over that share."""
 
     message: int
     is_lasting: bool

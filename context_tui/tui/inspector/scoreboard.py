@@ -192,11 +192,11 @@ def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: Sco
         runs.append((_format_size_before(row.request).rjust(columns.before), quiet))
     if columns.after:
         arrow = SIZE_ARROW if columns.before and row.changes else " " * len(SIZE_ARROW)
-        runs += [(arrow, ""), (_format_size_after(row).ljust(columns.after - len(SIZE_ARROW)), BOLD)]
-    request = row.request
-    if columns.waits:
         suffix = SUMMARY_SUFFIX if columns.waits > len(SHORT_SUMMARY_SUFFIX) else SHORT_SUMMARY_SUFFIX
-        runs.append(((suffix if request and request.summary_pending else "").ljust(columns.waits), MUTED))
+        summary = suffix if columns.waits and row.request and row.request.summary_pending else ""
+        size_width = columns.after - len(SIZE_ARROW) + columns.waits
+        runs += [(arrow, ""), *pad_runs([(_format_size_after(row), BOLD), (summary, MUTED)], size_width)]
+    request = row.request
     if request is None or not row.changes:
         return pad_runs([*runs, ("–".rjust(SHARE_WIDTH), MUTED)], width)
     runs.append((format_size_change(request).rjust(SHARE_WIDTH), GOOD if request.saved_share else WARN))

@@ -451,7 +451,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.run_and_show(command)
 
     def action_back(self) -> None:
-        """Stop reading; else close, clear or undo the first that applies, one for each press."""
+        """End one thing for each press: reading, the search, an open message, the filter, or the planned point."""
         bar, timeline = self.query_one(SearchBar), self.query_one(Timeline)
         if self.controller.is_reading:
             self.jobs.cancel("read")

@@ -54,7 +54,7 @@ class MeasureComputed(Message):
 
 
 class InspectorWorkers:
-    """Threads of the inspector; each starts work unless it has begun; the screen calls *draw* with the result."""
+    """Background work of the inspector. Work that has begun is not started again; *draw* is called with the result."""
 
     def __init__(self, screen: Screen[Any], analysis: AnalysisCache) -> None:
         self._screen, self._analysis = screen, analysis

@@ -64,7 +64,7 @@ class PickerExit(Enum):
 
 
 class FilterInput(Input):
-    """Input for the filter, in which the keys that move the cursor over the sessions work, too."""
+    """Input for the filter, which also handles the keys that move the cursor over the sessions."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_picker_key("enter", "submit", "open", "filter-submit", "Open the selected session", show=True),

@@ -70,7 +70,7 @@ class Charts:
         return self.scale.get_calls(x - GUTTER).start
 
     def find_threshold(self, y: int) -> ThresholdLine | None:
-        """Return the threshold on a line, or in a high chart on an adjacent one."""
+        """Return the threshold on a line or, in a tall chart, on an adjacent line."""
         place = self._find_place(y)
         if place is None:
             return None

@@ -80,7 +80,7 @@ def _format_study(study: Study) -> Iterator[str]:
 
 
 class FiringsScreen(TextScreen[InspectorCommand | None]):
-    """The firings of all compared policies, to read and to select text in."""
+    """Firings of all compared policies as a text that can be selected and copied."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,t", "dismiss", "close", key_display="esc", id="firings-close", tooltip="Back"),

@@ -103,7 +103,7 @@ def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
 
 
 class SeenState(NamedTuple):
-    """State of a followed session when its news were last shown; compactions are given by kind and message."""
+    """State of a followed session when its news was last shown; ``compactions`` holds their kinds and messages."""
 
     compactions: frozenset[tuple[str, int]]
     branches: int

@@ -21,7 +21,7 @@ WHOLE_MESSAGE, TURN_HEAD = -1, -2
 
 
 class Location(NamedTuple):
-    """Place in the timeline: a message, one of its tool results (its row of facts is ``block``), or the head above."""
+    """Place in the timeline: a message, its tool result in row ``block`` of the facts, or the head of its turn."""
 
     message: int
     block: int = WHOLE_MESSAGE

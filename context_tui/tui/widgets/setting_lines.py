@@ -143,7 +143,7 @@ def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str],
 
 
 def _format_move_arrows(parameter: Parameter, entry: ListEntry, chosen: Sequence[str]) -> list[Run]:
-    """Format the arrows that move an entry, if ticked entries are ordered and there is another one."""
+    """Format the arrows that move a ticked entry; none if the order does not matter or no other entry is ticked."""
     if not parameter.ordered or entry.name not in chosen or len(chosen) < 2:
         return []
     index = chosen.index(entry.name)

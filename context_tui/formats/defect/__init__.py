@@ -47,7 +47,7 @@ class DefectFormat(Format):
     build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim a journal by its numbered records, a snapshot by its members, or a description by the file beside it."""
+        """Claim a journal by its numbered records, a snapshot by its members, or a description by its neighbours."""
         objects = [value for value in parse_first_values(head) if isinstance(value, dict)]
         if objects and is_journal_line(objects[0]):
             return Claim(90, "numbered records of a journal")

@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 
 import context_tui as ct
+from context_tui.app import plugins
 from context_tui.policies.registry import POLICIES, GuardedPolicy
 
 BUILT_IN, GROUP = POLICIES.built_in, POLICIES.group
@@ -23,14 +24,14 @@ EXAMPLE = ROOT / "docs" / "examples" / "policy"
 SAMPLE = ROOT / "sample_sessions" / "coding-session.jsonl"
 
 
-def installed(site: Path, package: str, module: str, source: str, names: dict[str, str]) -> None:
+def installed(site: Path, package: str, module: str, source: str, names: dict[str, str], group: str = GROUP) -> None:
     """A package as an installer leaves it: its module, and what it declares."""
     site.joinpath(f"{module}.py").write_text(source)
     information = site / f"{package.replace('-', '_')}-0.1.dist-info"
     information.mkdir(parents=True)
     information.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.1\n")
     entries = "".join(f"{name} = {where}\n" for name, where in names.items())
-    information.joinpath("entry_points.txt").write_text(f"[{GROUP}]\n{entries}")
+    information.joinpath("entry_points.txt").write_text(f"[{group}]\n{entries}")
 
 
 @pytest.fixture
@@ -123,6 +124,41 @@ def test_what_is_broken_is_told_in_a_line_and_nothing_else_suffers(site: Path) -
     assert report(site, "plan", SAMPLE, "-P", "manual", "-p", "cut=2")["edits"]
     code, _, err = run(site, "plan", SAMPLE, "-P", "raises")
     assert code == 2 and "unknown policy 'raises'" in err.splitlines()[-1]
+
+
+def test_one_that_sleeps_or_raises_anything_costs_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lookup = "from context_tui.policies.registry import POLICIES\nPOLICIES['chain']\nclass Policy: pass"
+    sources = {
+        "asleep": ("import time\ntime.sleep(9)", "it is not loaded after 1 seconds"),
+        "base": ("class Stop(BaseException): pass\nraise Stop('all')", "Stop: all"),
+        "interrupts": ("raise KeyboardInterrupt", "KeyboardInterrupt: "),
+        "looks_up": (lookup, ""),
+        "talks": ("raise ValueError('x' * 100_000)", f"ValueError: {'x' * 986} … {'x' * 998}"),
+    }
+    for name, (source, _) in sources.items():
+        installed(tmp_path, name, name, source, {name: f"{name}:Policy"}, "added.policies")
+    monkeypatch.setattr(plugins, "LOADING_SECONDS", 1.0)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(POLICIES, "_instances", {})  # nothing has been looked up
+    registry: plugins.Plugins[Any] = plugins.Plugins("policy", "added.policies", {}, lambda name, policy: "")
+    assert {each.name: each.reason for each in registry.broken} == {
+        name: reason for name, (_, reason) in sources.items() if reason
+    }
+    assert [*registry] == ["looks_up"]
+
+
+class Stop(BaseException):
+    """Neither an Exception nor an exit."""
+
+
+def test_members_may_raise_anything() -> None:
+    def hint(*args: object) -> str:
+        raise Stop("all")
+
+    guard = plugins.Guard(SimpleNamespace(name="x", hint=hint), "policy", {"hint": plugins.QuietMember(str, "none")})
+    assert guard.hint() == "none"
+    with pytest.raises(ct.PlanError, match="policy x failed: Stop: all"):
+        guard.call(ct.PlanError, "", hint)
 
 
 @pytest.mark.slow

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from logging import getLogger
-from threading import RLock
+from threading import RLock, Thread, local
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
-from context_tui.errors import Error
+from context_tui.errors import Error, shorten_message
 from context_tui.text.sanitize import sanitize_line, truncate_name
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _IMPORT_LOCK = RLock()
 """Held during imports: Python fails when one thread imports a package while another imports a submodule of it."""
+LOADING_SECONDS = 10.0
+"""Seconds in which a plug-in of a package must be loaded."""
+_this_thread = local()
+"""Has the attribute ``is_loading`` in a thread for which another one holds the lock."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Plugins(Mapping[str, T], Generic[T]):
         if name not in self.built_in:
             return self._extensions[0][name]
         if name not in self._instances:
-            with _IMPORT_LOCK:
+            with nullcontext() if hasattr(_this_thread, "is_loading") else _IMPORT_LOCK:
                 if name not in self._instances:  # not created by another thread meanwhile
                     maker = self.built_in[name]
                     self._instances[name] = _import_instance(maker) if isinstance(maker, str) else maker(name)
@@ -131,19 +135,22 @@ class Plugins(Mapping[str, T], Generic[T]):
             else:
                 try:
                     with _IMPORT_LOCK, redirect_stdout(sys.stderr):  # keep its output out of our data
-                        instance = self._make(entry.load())
-                        reason = self._find_error(entry.name, instance)
+                        instance, reason = _call_in_thread(partial(self._load, entry))
                     if not reason:
                         instances[entry.name] = self._wrap(instance)
                         self._origins[entry.name] = f"package {_package_name(entry)}"
-                except (Exception, SystemExit) as error:  # importing foreign code can raise anything
+                except Exception as error:
                     reason = _format_error(error)
             if reason:
-                broken.append(BrokenPlugin(entry.name, _package_name(entry), reason))
+                broken.append(BrokenPlugin(entry.name, _package_name(entry), shorten_message(reason)))
         self._add_files(instances, broken)
         for plugin in broken:
             getLogger(__name__).warning("%s %s", self._noun, plugin)  # on stderr by default
         return instances, broken
+
+    def _load(self, entry: EntryPoint) -> tuple[Any, str]:
+        instance = self._make(entry.load())
+        return instance, self._find_error(entry.name, instance)
 
     def _add_files(self, instances: dict[str, T], broken: list[BrokenPlugin]) -> None:
         for origin, make in self._find_in_files():
@@ -190,7 +197,9 @@ class Guard:
             answer = member(*args)
             if quiet.is_list:
                 return [each for each in answer if isinstance(each, quiet.kind)]
-        except (Exception, SystemExit):
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # foreign code can raise anything
             return [] if quiet.is_list else quiet.default
         return answer if isinstance(answer, quiet.kind) else quiet.default
 
@@ -203,9 +212,9 @@ class Guard:
         """
         try:
             return function(*args, **kwargs)
-        except (Error, OSError):
+        except (Error, OSError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as failed:
+        except BaseException as failed:
             raise self.fail(error, truncate_name(f"{type(failed).__name__}: {failed}"), where) from failed
 
     def fail(self, error: type[Error], reason: str, where: str = "") -> Error:
@@ -238,6 +247,30 @@ def format_renames(instance: object, renames: Mapping[str, str]) -> str:
 def _import_instance(path: str) -> Any:
     module, _, kind = path.partition(":")
     return getattr(import_module(module), kind)()
+
+
+def _call_in_thread(function: Callable[[], R]) -> R:
+    """Call foreign code in a thread, since it may never return, or raise anything.
+
+    Raises:
+        Error: the call failed, or took more than ``LOADING_SECONDS``.
+    """
+    results, failures = list[R](), list[BaseException]()
+
+    def run() -> None:
+        _this_thread.is_loading = True
+        try:
+            results.append(function())
+        except BaseException as error:
+            failures.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(LOADING_SECONDS)
+    if not results:
+        late = f"it is not loaded after {LOADING_SECONDS:g} seconds"
+        raise Error(_format_error(failures[0]) if failures else late)
+    return results[0]
 
 
 def _format_error(error: BaseException) -> str:

@@ -96,6 +96,19 @@ def test_items_are_written_as_they_were(tmp_path: Path) -> None:
     assert [item["type"] for item in made if json.dumps(item) not in recorded] == ["function_call_output"]
 
 
+def test_instructions_behind_messages_are_written_as_a_message(tmp_path: Path) -> None:
+    path = tmp_path / "rollout.jsonl"
+    meta = {"id": OWN, "cwd": "/x", "base_instructions": {"text": "You are Codex."}}
+    items = [said(role, text) for role, text in (("user", "go"), ("assistant", "one"), ("user", "on"))]
+    lines = [{"type": "response_item", "payload": item} for item in items]
+    lines.insert(2, {"type": "session_meta", "payload": meta})
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    session = ct.open_session(path)
+    after = ct.apply(session, ct.plan(session, "manual", cut=1), summary="What was done.")
+    export(after, out := tmp_path / "out.jsonl", "codex")
+    assert "You are Codex." in texts(ct.open_session(out))
+
+
 def test_a_cleared_result_is_its_item_with_another_output(tmp_path: Path) -> None:
     rollout = begun()
     rollout.typed("Look.")

@@ -187,11 +187,11 @@ class RolloutItems:
 
 
 def _list_record_items(record: Record) -> list[list[Item]]:
-    """List the items of each message in a record, by number; empty if a message is recorded as text only."""
+    """List the items of each message in a record, by number; empty if a message is recorded as text or metadata."""
     line = parse_rollout_line(record)
     payload = as_object(line.payload)
     if line.kind != "compacted":
-        return [[payload]]
+        return [[payload] if line.kind == ITEM else []]
     if find_replacement_history(payload) is None:
         return [[]]
     return [message.items for message in _parse_history(payload).messages]

@@ -15,10 +15,34 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+MAX_MESSAGE_LENGTH = 2_000
+"""Limit of a message, in characters."""
+
+
+def shorten_message(text: str) -> str:
+    """Shorten a long message in its middle, since the place is at its start and the remedy at its end."""
+    half = MAX_MESSAGE_LENGTH // 2 - 2
+    return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
+
+
 class Error(Exception):
     """Base of the errors that this package raises deliberately; the message is one line: what, where, remedy."""
 
     exit_code = ExitCode.FAILED
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shorten_message(message))
+
+
+class WorkStopped(Exception):
+    """Raised at a checkpoint to stop work that is no longer needed; no failure."""
+
+
+def describe_failure(error: Exception) -> str:
+    """Return the message of an error; one that nobody raised deliberately is a defect to be reported."""
+    if isinstance(error, Error | OSError):
+        return shorten_message(str(error))
+    return shorten_message(f"internal error ({type(error).__name__}: {error}); please report it")
 
 
 class UnreadableSession(Error):

@@ -19,6 +19,7 @@ import pytest
 
 from context_tui import __version__
 from context_tui.cli import COMMANDS, main
+from context_tui.errors import Error
 from context_tui.policies.registry import PRESETS
 from context_tui.summarizer.reply import Summary, Usage
 from tests.formats.recordings import Recording, call, result, text, usage
@@ -682,6 +683,39 @@ def test_a_defect_without_a_place_for_its_log(
     monkeypatch.setattr("context_tui.cli.inspect.compute_breakdown", lambda *_: 1 / 0)
     assert main(["inspect", str(session)]) == 1
     assert "the log cannot be written" in one_line(capsys.readouterr().err)
+
+
+def test_a_working_folder_that_was_deleted(
+    run: Run, session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PWD", str(folder))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder.rmdir()
+    assert run("sessions")[0] == run("sessions", "--here")[0] == run("sessions", session)[0] == 0
+    clear = ("-P", "manual", "-p", "clear=2:0")
+    for name in ("claude-code", "pi", "defect", "gemini-cli"):
+        assert run("apply", session, *clear, "--to", name, "-o", tmp_path / name)[0] == 0
+    for arguments in (("inspect", "."), ("sessions", "."), ("apply", session, *clear, "-o", "out")):
+        assert run(*arguments) == (1, "", "context-tui: the working folder was deleted; change to another one\n")
+
+
+def test_errors_are_bounded(run: Run, session: Path) -> None:
+    long = "x" * 100_000
+    for arguments in (
+        ("inspect", long),
+        ("inspect", f"{session}#{long}"),
+        ("plan", session, "-P", long),
+        ("plan", session, "-P", "chain", "-p", f"policies={long}"),
+        ("plan", session, "--window", long),
+        ("apply", session, "--to", long, "--dry-run"),
+    ):
+        code, _, err = run(*arguments)
+        assert code and 100 < len(one_line(err)) < 2_200
+    assert str(Error("/place: is wrong; mend it")) == "/place: is wrong; mend it"
+    assert str(Error(f"/place: {long}; mend it")).startswith("/place: ") and str(Error(f"{long}; b")).endswith("; b")
 
 
 # -- the process itself

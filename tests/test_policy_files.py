@@ -134,6 +134,11 @@ def state(**values: Any) -> RuntimeState:
     return RuntimeState(**{**given, **values})
 
 
+def test_a_name_with_nul_is_one_line() -> None:
+    with pytest.raises(PlanError, match="cannot be read: the name contains NUL"):
+        read_policy(Path("a\0.toml"), find_policy)
+
+
 @pytest.mark.parametrize(
     "trigger, value, limit, fires",
     [

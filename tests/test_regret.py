@@ -671,6 +671,11 @@ def test_the_old_text_of_search_and_replace_blocks(diff: str, old: tuple[str, ..
     assert analyze_call("apply_diff", {"path": "a.py", "diff": diff}).changed_paths == ("a.py",)
 
 
+def test_a_command_may_be_of_any_type() -> None:
+    for command in (["view"], {"view": 1}, 7, None):
+        assert analyze_call("helper", {"command": command}) == analyze_call("helper", {})
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "key", "reads", "changes"),
     [

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from context_tui.cli import main
+from context_tui.formats.claude_code import ClaudeCodeFormat
+from context_tui.formats.registry import FORMATS
+from context_tui.library import overview
 
 SAMPLES = Path(__file__).parents[1] / "sample_sessions"
 
@@ -51,6 +54,33 @@ def test_what_is_known_of_each_newest_first(home: Path, capsys: pytest.CaptureFi
     assert "binary data" in odd["problem"] and odd["context"]["recorded_tokens"] is None
     below = [each for each in found if each["parent"]]
     assert below and all(each["parent"] == first["path"] for each in below)
+
+
+def test_a_defect_of_ours_costs_one_session_or_one_format(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(path: Path, *rest: object) -> None:
+        raise TypeError("odd")
+
+    read, list_sessions = overview._read_session, ClaudeCodeFormat.make_lister
+    monkeypatch.setattr(
+        overview, "_read_session", lambda info, *rest: (read if "one" in info.path else fail)(info, *rest)
+    )
+    monkeypatch.setattr(FORMATS["pi"], "find_sessions", fail)
+    monkeypatch.setenv("CONTEXT_TUI_CACHE", "")
+    mains = [each for each in listed(capsys, "--agent", "claude-code") if not each["parent"]]
+    assert [each["problem"] for each in mains][:2] == [None, "internal error (TypeError: odd); please report it"]
+    assert caplog.messages == ["pi: sessions cannot be listed: internal error (TypeError: odd); please report it"]
+    caplog.clear()
+    monkeypatch.setattr(
+        ClaudeCodeFormat,
+        "make_lister",
+        lambda form: lambda path: (fail if "two" in str(path) else list_sessions(form))(path),
+    )
+    assert names(listed(capsys, str(home / ".claude")))[0] == "compacted-session"
+    assert [message.split(": ", 1)[1] for message in caplog.messages] == [
+        "internal error (TypeError: odd); please report it"
+    ]
 
 
 def test_filters_and_a_limit(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

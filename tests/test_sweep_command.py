@@ -10,13 +10,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from context_tui.batch import workers
 from context_tui.cli import main
+from context_tui.formats.claude_code import ClaudeCodeFormat
+from context_tui.lab.sweep.rows import SweepRow
+from context_tui.lab.sweep.session_sweep import sweep_session
+from context_tui.session.session import Session
 from tests.formats import recordings
 from tests.formats.recordings import call, result, text, usage
 
@@ -102,6 +108,32 @@ def test_every_session_below_a_folder_under_every_setting(capsys: pytest.Capture
     assert set(report["frontier"]) <= names and report["best"] in names
     beaten = {each["setting"]: each["dominated_by"] for each in report["settings"]}
     assert all(beaten[name] is None for name in report["frontier"]) and any(beaten.values())
+
+
+def test_a_defect_of_ours_costs_one_session(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(session: Session, *rest: Any, **options: Any) -> Iterator[SweepRow]:
+        if len(session) < 25:
+            raise KeyError(session.info.path)
+        return sweep_session(session, *rest, **options)
+
+    monkeypatch.setattr(workers, "sweep_session", fail)
+    monkeypatch.setattr(ClaudeCodeFormat, "list_sessions", fail_at("deep", ClaudeCodeFormat.list_sessions))
+    assert main(["sweep", str(folder), *GRID, "--json", "--jobs", "1"]) == 0
+    unread = json.loads(capsys.readouterr().out)["unread"]
+    reasons = {Path(each["session"]).parent.name: each["why"] for each in unread}
+    assert reasons["one"].startswith("internal error (KeyError: ") and reasons["one"].endswith("; please report it")
+    assert reasons["deep"] == "internal error (TypeError: deep); please report it" and "two" not in reasons
+
+
+def fail_at(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def fail(form: ClaudeCodeFormat, path: Path) -> Any:
+        if path.parent.name == name:
+            raise TypeError(name)
+        return function(form, path)
+
+    return fail
 
 
 def test_processes_give_the_same_rows(capsys: pytest.CaptureFixture[str], folder: Path) -> None:

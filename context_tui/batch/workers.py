@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from context_tui.errors import Error, UnreadableSession
+from context_tui.errors import WorkStopped, describe_failure
 from context_tui.formats.base import scan
 from context_tui.formats.opening import (
     list_folder_sessions,
@@ -89,7 +89,7 @@ class SweepWork:
         return [build_setting(policies[name], policies[name].Params(**values)) for name, values in self.settings]
 
 
-class SweepStopped(Exception):
+class SweepStopped(WorkStopped):
     """The sweep was asked to stop."""
 
 
@@ -108,7 +108,7 @@ def find_sources(specs: Sequence[str | Path]) -> tuple[list[SweepSource], list[U
                 status = os.stat(info.path)
                 name = f"{info.path}#{info.id}" if info.id else info.path
                 sources.setdefault(name, SweepSource(name, info, status.st_size, status.st_mtime_ns))
-        except (Error, OSError) as error:
+        except Exception as error:
             unread.append(UnreadSession(str(spec), _format_reason(error, str(spec))))
     return list(sources.values()), unread
 
@@ -124,7 +124,7 @@ def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator
         folders.sort()
         try:
             folder_sessions = list_folder_sessions(Path(current))
-        except (Error, OSError) as error:
+        except Exception as error:
             unread.append(UnreadSession(current, _format_reason(error, current)))
             continue
         yield from folder_sessions
@@ -133,12 +133,12 @@ def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator
             if name.endswith(suffixes) and os.path.isfile(path):
                 try:
                     yield from sessions_in(path)
-                except (Error, OSError) as error:
+                except Exception as error:
                     unread.append(UnreadSession(path, _format_reason(error, path)))
 
 
 def _format_reason(error: Exception, name: str) -> str:
-    return str(error).removeprefix(f"{name}: ")
+    return describe_failure(error).removeprefix(f"{name}: ")
 
 
 # One session
@@ -157,10 +157,10 @@ def run_task(
         return TaskResult(
             source, list(sweep_session(session, task_settings, options, name=source.name, checkpoint=checkpoint))
         )
-    except (UnreadableSession, OSError) as error:
+    except WorkStopped:
+        raise
+    except Exception as error:  # a defect costs one session, not the sweep
         return TaskResult(source, [], _format_reason(error, source.info.path))
-    except Error as error:
-        return TaskResult(source, [], str(error))
 
 
 # On this machine

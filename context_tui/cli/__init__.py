@@ -100,6 +100,8 @@ def _run_guarded(arguments: list[str]) -> int:
     except Exception as error:
         if ended := find_termination(error):
             return _report_termination(ended)
+        if isinstance(error, FileNotFoundError) and error.filename is None:  # from os.getcwd
+            return _report_error(Error("the working folder was deleted; change to another one"))
         if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT, EIO, EBADF):
             from context_tui.cli.output import print_notice
 

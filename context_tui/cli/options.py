@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from context_tui.cli.output import offer_leftover_removal, print_notice
-from context_tui.errors import ExitCode, PlanError, SeveralSessions, UnreadableSession
+from context_tui.errors import ExitCode, PlanError, SeveralSessions, UnreadableSession, shorten_message
 from context_tui.formats.opening import open_session
 from context_tui.session.session import Session
 from context_tui.session.validation import MAX_TOKENS
@@ -32,7 +32,7 @@ class CommandParser(argparse.ArgumentParser):
     """Argument parser whose errors are one sanitized line, with exit code 2."""
 
     def error(self, message: str) -> NoReturn:
-        print_notice(f"{message}; see {self.prog} --help", self.prog)
+        print_notice(f"{shorten_message(message)}; see {self.prog} --help", self.prog)
         raise SystemExit(int(ExitCode.USAGE))
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:

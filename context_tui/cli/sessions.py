@@ -11,6 +11,7 @@ from typing import Any
 from context_tui.cli.options import build_choice_type, build_number_type, build_parser, parse_arguments, parse_name
 from context_tui.cli.output import print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
+from context_tui.formats.kit.files import find_working_folder
 from context_tui.formats.registry import FORMATS
 from context_tui.library.cache import SessionCache, find_cache_path
 from context_tui.library.discovery import (
@@ -136,7 +137,8 @@ def _find_folder_name(entry: SessionEntry) -> str:
 
 
 def _is_here(entry: SessionEntry) -> bool:
-    return bool(entry.info.cwd) and os.path.abspath(entry.info.cwd) == os.getcwd()
+    here = find_working_folder()
+    return bool(entry.info.cwd) and os.path.normpath(here / entry.info.cwd) == str(here)
 
 
 def _has_words(entry: SessionEntry, words: Sequence[str], reader: OverviewReader, *, brief: bool) -> bool:

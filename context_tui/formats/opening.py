@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from logging import getLogger
 from pathlib import Path
 
-from context_tui.errors import SeveralSessions, UnreadableSession
+from context_tui.errors import SeveralSessions, UnreadableSession, describe_failure
 from context_tui.formats.base import HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format, Scanner, scan
 from context_tui.formats.kit.files import list_entries, make_unreadable_error, open_regular
 from context_tui.formats.registry import FORMATS
@@ -170,8 +170,12 @@ def _list_sessions_of_files(files: Iterable[Path]) -> list[SessionInfo]:
     listers = {name: form.make_lister() for name, form in FORMATS.items()}
     for file in sorted(files):
         if file.suffix in suffixes and os.path.isfile(file):
-            with suppress(UnreadableSession, OSError):
+            try:
                 sessions.extend(listers[detect_format(file).name](file))
+            except (UnreadableSession, OSError):
+                continue
+            except Exception as error:  # a defect costs one file, not the list
+                getLogger(__name__).warning("%s: %s", make_visible(file), describe_failure(error))
     return sessions
 
 

@@ -13,9 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from logging import getLogger
 from pathlib import Path
 
-from context_tui.errors import Error, UnreadableSession
+from context_tui.errors import describe_failure
+from context_tui.formats.kit.files import find_working_folder
 from context_tui.formats.opening import (
     detect_format,
     list_folder_sessions,
@@ -99,15 +101,19 @@ def find_recorded_sessions(environ: Mapping[str, str] | None = None, cwd: Path |
 
 
 def _find_recorded(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Iterator[list[SessionEntry]]:
-    environ, cwd = os.environ if environ is None else environ, Path.cwd() if cwd is None else cwd
+    environ, cwd = os.environ if environ is None else environ, find_working_folder() if cwd is None else cwd
     for form in FORMATS.values():
         entries = []
-        for session in form.find_sessions(environ, cwd):
-            with suppress(OSError):  # deleted meanwhile, or a broken link
-                status = os.stat(session.path)
-                if stat.S_ISREG(status.st_mode):
-                    group = THIS_PROJECT if session.is_current_project else OTHER_PROJECTS
-                    entries.append(SessionEntry(_build_info(session.path, status), group, session.project, form.name))
+        try:
+            for session in form.find_sessions(environ, cwd):
+                with suppress(OSError):  # deleted meanwhile, or a broken link
+                    status = os.stat(session.path)
+                    if stat.S_ISREG(status.st_mode):
+                        group = THIS_PROJECT if session.is_current_project else OTHER_PROJECTS
+                        info = _build_info(session.path, status)
+                        entries.append(SessionEntry(info, group, session.project, form.name))
+        except Exception as error:  # a defect of one format does not end the list
+            getLogger(__name__).warning("%s: sessions cannot be listed: %s", form.name, describe_failure(error))
         yield entries
 
 
@@ -145,11 +151,11 @@ def list_database_sessions(entry: SessionEntry) -> list[SessionEntry]:
 
     A session without a time gets that of the file. Its project is its working directory.
     """
-    path, cwd = Path(entry.info.path), str(Path.cwd())
+    path, cwd = Path(entry.info.path), str(find_working_folder())
     try:
         form = FORMATS[entry.agent] if entry.agent else detect_format(path)
         infos = form.list_sessions(path)
-    except (Error, OSError):
+    except Exception:  # the overview tells the reason
         return [entry]
     return [
         SessionEntry(
@@ -183,7 +189,7 @@ def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
     sample = infos[:: max(len(infos) // SAMPLED_FILES, 1)]
     session_count = 0
     for info in sample:
-        with suppress(Error, OSError):
+        with suppress(Exception):
             session_count += bool(info.format or detect_format(Path(info.path)))
     return session_count > len(sample) // 2
 
@@ -275,9 +281,9 @@ def find_title(info: SessionInfo) -> str:
     path = Path(info.path)
     try:
         form = FORMATS[info.format] if info.format else detect_format(path)
-    except UnreadableSession:
+        return " ".join(form.read_title(path).split())[:MAX_TITLE_LENGTH]
+    except Exception:  # the overview tells the reason
         return ""
-    return " ".join(form.read_title(path).split())[:MAX_TITLE_LENGTH]
 
 
 def _build_info(path: Path, status: os.stat_result) -> SessionInfo:

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from context_tui.errors import Error, UnreadableSession
+from context_tui.errors import UnreadableSession, WorkStopped, describe_failure
 from context_tui.formats.base import Format, Lister
 from context_tui.formats.opening import detect_format, make_scanner
 from context_tui.formats.registry import FORMATS, GuardedFormat
@@ -80,7 +80,7 @@ class OverviewReader:
             return cached_title
         try:
             form, stamp = self._find_format_and_stamps(info)
-        except (Error, OSError):
+        except Exception:  # the overview tells the reason
             return ""
         title = find_title(replace(info, format=form.name))
         self._cache.put(info.path, info.id, "title", title, stamp)
@@ -94,7 +94,7 @@ class OverviewReader:
         cached = self._cache.get(info.path, info.id, "place")
         if not (isinstance(cached, list) and len(cached) == 2 and all(isinstance(each, str) for each in cached)):
             cached = [entry.agent, info.cwd]
-            with suppress(Error, OSError):
+            with suppress(Exception):  # the overview tells the reason
                 form, stamp = self._find_format_and_stamps(replace(info, format=entry.agent))
                 main = _find_main(self._list_sessions(form, Path(info.path)), info)
                 cached = [form.name, main.cwd if main else info.cwd]
@@ -135,8 +135,10 @@ class OverviewReader:
             measurements = cached or _read_session(main, checkpoint)
             if not cached:
                 self._cache.put(info.path, info.id, "look", measurements, stamp)
-        except (Error, OSError) as error:
-            return SessionOverview(agent, children=tuple(children), problem=str(error))
+        except WorkStopped:
+            raise
+        except Exception as error:  # a defect costs one session, not the list
+            return SessionOverview(agent, children=tuple(children), problem=describe_failure(error))
         overview = _complete_overview(measurements, replace(main, format=agent), children)
         return replace(overview, parent=_find_parent(main), bytes=main.bytes if main.bytes > info.bytes else 0)
 

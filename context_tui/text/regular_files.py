@@ -20,6 +20,8 @@ def open_regular_file(path: str | Path) -> BinaryIO:
     Raises:
         OSError: it is missing, may not be read, or is a folder, a pipe or a device.
     """
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "the name contains NUL", str(path))
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):

@@ -13,13 +13,15 @@ from weakref import WeakSet
 from textual.dom import DOMNode
 from textual.worker import Worker, WorkerState
 
+from context_tui.errors import WorkStopped
+
 WORK_SLICE_S, MAX_YIELD_S = 0.008, 0.05
 """Seconds of work between two yields to the screen, and the longest duration of a yield."""
 
 Result = TypeVar("Result")
 
 
-class Cancelled(Exception):
+class Cancelled(WorkStopped):
     """Raised at a checkpoint of work that was cancelled."""
 
 

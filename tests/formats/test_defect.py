@@ -254,6 +254,7 @@ def test_sessions_are_found_where_defect_keeps_them(tmp_path: Path) -> None:
     (state / "b" / "journal.jsonl").unlink()
     snapshot_file(state / "b", 6, ASKED)
     (state / "empty").mkdir()
+    (state / "itself").symlink_to("itself")
     (project / ".git").mkdir()
     (project / "src").mkdir()
     found = DefectFormat().find_sessions({"XDG_STATE_HOME": str(tmp_path / "state")}, project / "src")

@@ -12,7 +12,7 @@ from typing import Any
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES, SessionFile
 from context_tui.formats.claude_code.parsing import COMMAND_START, is_markup
-from context_tui.formats.kit.files import find_home_folder, list_entries, open_regular
+from context_tui.formats.kit.files import find_home_folder, find_working_folder, list_entries, open_regular
 from context_tui.formats.kit.values import as_text, list_objects
 from context_tui.formats.kit.writing import build_change_folder
 from context_tui.session.jsontext import loads
@@ -100,7 +100,7 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
 
 
 def _format_resume_command(out: Path, session_id: str, cwd: str) -> str:
-    slug = format_project_slug(Path(cwd) if cwd else Path.cwd())
+    slug = format_project_slug(Path(cwd) if cwd else find_working_folder())
     if len(slug) > MAX_SLUG_LENGTH:
         return ""
     resume = f"{build_change_folder(cwd)}claude --resume {shlex.quote(session_id)}"

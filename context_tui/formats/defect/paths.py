@@ -67,7 +67,7 @@ def find_sessions_below(folder: Path) -> Iterator[Path]:
     """Yield the session file of each folder in *folder*, without opening any."""
     for entry in list_entries(folder):
         meta = Path(entry.path, META_FILE)
-        if entry.is_dir() and os.path.isfile(meta) and os.path.isfile(file := find_session_file(meta)):
+        if os.path.isfile(meta) and os.path.isfile(file := find_session_file(meta)):
             yield file
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.defect.paths import JOURNAL_FILE, META_FILE
+from context_tui.formats.kit.files import find_working_folder
 from context_tui.formats.kit.writing import (
     convert_body_blocks,
     count_injected_losses,
@@ -46,7 +47,7 @@ def write(session: Session, path: Path) -> Losses:
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
     """Build the shell command that copies the journal to defect's sessions and opens it."""
     session_id = str(uuid.uuid4())
-    cwd = session.info.cwd or str(Path.cwd())
+    cwd = session.info.cwd or str(find_working_folder())
     meta = json.dumps({"schema_version": VERSION, "session_id": session_id, "cwd": cwd, "mcp_servers": []})
     folder = f'd="{SESSIONS_FOLDER}/{session_id}" && mkdir -p "$d"'
     copy = f'cp {shlex.quote(str(out_path.absolute()))} "$d/{JOURNAL_FILE}"'

@@ -11,7 +11,7 @@ from typing import Any
 
 from context_tui.formats.gemini_cli.paths import CHAT_PREFIX, compute_project_hash, find_projects_folder
 from context_tui.formats.gemini_cli.reader import SETUP_START, SUMMARY_START, is_command
-from context_tui.formats.kit.files import read_first_objects
+from context_tui.formats.kit.files import find_working_folder, read_first_objects
 from context_tui.formats.kit.values import Block, as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
@@ -74,7 +74,7 @@ class _Writer:
         times = [time for time in self._facts.time if time >= 0]
         yield {
             "sessionId": str(uuid.uuid4()),
-            "projectHash": compute_project_hash(self._session.info.cwd or str(Path.cwd())),
+            "projectHash": compute_project_hash(self._session.info.cwd or str(find_working_folder())),
             "startTime": format_iso_time(min(times, default=-1)),
             "lastUpdated": format_iso_time(max(times, default=-1)),
             "kind": "main",

@@ -187,6 +187,14 @@ ALL_PROJECTS = "all projects"
 """Project name for a database that holds the sessions of all projects."""
 
 
+def find_working_folder() -> Path:
+    """Return the working folder; if it was deleted, its former path according to the shell, or else the root."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path(os.environ.get("PWD") or os.sep)
+
+
 def find_home_folder(environ: Mapping[str, str]) -> Path:
     """Return the user's home folder, on any system."""
     configured = environ.get("HOME") or environ.get("USERPROFILE")

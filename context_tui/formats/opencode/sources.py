@@ -108,7 +108,7 @@ class TreeSource:
         if body is None:
             return None
         files = [entry for entry in list_entries(self._parts / name) if entry.name.endswith(".json")]
-        size = len(body) + sum(entry.stat().st_size for entry in files if entry.is_file())
+        size = len(body) + sum(os.path.getsize(entry) for entry in files if os.path.isfile(entry))
         if size > MAX_RECORD_BYTES:
             return Entry(name, None)
         parts = [(_get_stem(entry), data) for entry in files if (data := _read_bytes(Path(entry.path))) is not None]

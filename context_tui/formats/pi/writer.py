@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.files import read_first_objects
+from context_tui.formats.kit.files import find_working_folder, read_first_objects
 from context_tui.formats.kit.values import Block, as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
@@ -57,7 +57,7 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
 
 def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:
     start_time = max((time for time in session.facts.time[:1] if time >= 0), default=-1)
-    cwd = session.info.cwd or str(Path.cwd())
+    cwd = session.info.cwd or str(find_working_folder())
     header = {"type": "session", "version": 3, "id": str(uuid.uuid4())}
     yield {**header, "timestamp": format_iso_time(start_time), "cwd": cwd}
     for number, (entry, time) in enumerate(_build_entry_bodies(session, losses), 1):

@@ -90,7 +90,7 @@ def _classify_by_name(tool: str, arguments: Mapping[str, Any]) -> ToolVerb:
     words = {word.lower() for word in _WORD.findall(tool)} | {tool.lower()}
     if words & _RUN_WORDS and any(arguments.get(key) for key in COMMAND_LINE_ARGUMENTS):
         return "run"
-    if arguments.get("command") in COMMAND_VERBS:
+    if str(arguments.get("command")) in COMMAND_VERBS:
         return "by command"
     if words & _READ_WORDS:
         return "read"

@@ -10,6 +10,7 @@ from context_tui.session.context import Body
 from context_tui.session.facts import Facts
 from context_tui.session.token_factors import PRIOR, Factors
 from context_tui.session.values import BlockFlag, Kind
+from context_tui.tokens.context_size import resize
 from context_tui.tokens.measures import TYPICAL_IMAGE_TOKENS
 
 Amount = tuple[int, int, int, int, int, int, int]
@@ -118,12 +119,9 @@ def resize_context(size: int, outside: int, before: Amount, after: Amount, kind_
     The *outside* tokens, which are in no message (system prompt, tool schemas), always stay. Tokens that neither they
     nor the content account for came with requests, and are removed with these.
     """
-    outside = min(outside, size)
-    resized = size + convert_to_tokens(subtract_amounts(after, before), kind_weights)
-    if after[REQUESTS] < before[REQUESTS]:
-        unaccounted = size - outside - convert_to_tokens(before, kind_weights)
-        resized -= round(unaccounted * (1 - after[REQUESTS] / before[REQUESTS]))
-    return max(resized, outside)
+    removed_share = 1 - after[REQUESTS] / before[REQUESTS] if after[REQUESTS] < before[REQUESTS] else 0.0
+    change = convert_to_tokens(subtract_amounts(after, before), kind_weights)
+    return resize(size, outside, convert_to_tokens(before, kind_weights), change, removed_share)
 
 
 SIZE_TOLERANCE = 1_000

@@ -59,6 +59,7 @@ class BlockSize(NamedTuple):
     text_bytes: int
     json_bytes: int
     boundary_shifts: int
+    wide_bytes: int
 
 
 class PromptPart(NamedTuple):
@@ -491,9 +492,9 @@ class Facts:
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:
         """Append an unchanged block of other facts to *message* and return its row."""
-        start, wide = source.bracket_starts.get(row, ""), source.wide_bytes.get(row, 0)
-        sizes = (*source.block_size(row), source.block_flags[row], start, wide)
-        return self._append_copy(message, source, row, sizes)
+        size, text, json_size, shifts, wide = source.block_size(row)
+        flags, start = source.block_flags[row], source.bracket_starts.get(row, "")
+        return self._append_copy(message, source, row, (size, text, json_size, shifts, flags, start, wide))
 
     def copy_block_with_text(self, message: int, source: Facts, row: int, body: str) -> int:
         """Append a block of other facts with another text to *message* and return its row."""
@@ -540,11 +541,14 @@ class Facts:
 
     def block_size(self, row: int) -> BlockSize:
         """Return the sizes of a block."""
-        return BlockSize(self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row])
+        sizes = self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row]
+        return BlockSize(*sizes, self.wide_bytes.get(row, 0))
 
     def set_block_size(self, row: int, size: BlockSize) -> None:
         """Set the final size of a block that was appended with only its beginning."""
-        self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row] = size
+        self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row], wide = size
+        if wide:
+            self.wide_bytes[row] = wide
 
     def blocks_of(self, message: int) -> Iterator[int]:
         """Iterate over the rows of the blocks of *message*, in order."""

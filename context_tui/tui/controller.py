@@ -13,14 +13,14 @@ from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import DEFAULT_POLICY
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
-from context_tui.text.numbers import format_percent
+from context_tui.text.numbers import format_count, format_percent
 from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table
 from context_tui.tui.analysis import AnalysisCache, MeasuredRows
 from context_tui.tui.command_line import format_plan_command
 from context_tui.tui.jump_points import JumpPoint, find_jump_points, find_next_changed, find_next_jump
 from context_tui.tui.loading import SessionLoader, SessionSnapshot
 from context_tui.tui.options import InspectorOptions
-from context_tui.tui.rendering.formatting import MessageReader, format_block, pluralize
+from context_tui.tui.rendering.formatting import MessageReader, format_block
 from context_tui.tui.search import Search
 from context_tui.tui.timeline.context_events import (
     SeenState,
@@ -300,7 +300,7 @@ class Controller:
             return False
         if location is None:
             if locations := self.search.locations:
-                elsewhere = pluralize(len(locations), "matching row")
+                elsewhere = format_count(len(locations), "matching row")
                 raise CommandRefused(f"No matches in the listed rows; {elsewhere} elsewhere, esc shows all")
             reason = "No matches; press / to search again" if self.search.text else "Press / to search first"
             raise CommandRefused(reason)
@@ -484,7 +484,7 @@ class Controller:
         if self._pending_snapshot is not None and not view.session.origin:
             snapshot, self._pending_snapshot = self._pending_snapshot, None
             self.update_session(snapshot)
-        return f"Back to {pluralize(len(view.session), 'message')}; press U to redo"
+        return f"Back to {format_count(len(view.session), 'message')}; press U to redo"
 
     def redo(self) -> None:
         """Apply again the plan that was undone last."""

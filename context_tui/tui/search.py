@@ -13,8 +13,8 @@ from typing import Any
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
-from context_tui.text.numbers import format_percent
-from context_tui.tui.rendering.formatting import format_block, pluralize
+from context_tui.text.numbers import format_count, format_percent
+from context_tui.tui.rendering.formatting import format_block
 from context_tui.tui.timeline.rows import Location, TimelineRows
 
 LOWERCASE_CHUNK = 1 << 20
@@ -112,7 +112,7 @@ class Search:
     def format_count(self, cursor: Location | None = None, listed_matches: Sequence[Location] | None = None) -> str:
         """Format the number of matches, which of them is selected, and how many are not listed."""
         matches = self.locations if listed_matches is None else listed_matches
-        count = pluralize(len(matches), "row")
+        count = format_count(len(matches), "row")
         if cursor is not None and cursor in matches:
             count = f"{matches.index(cursor) + 1:,} of {count}"
         if hidden_count := len(self.locations) - len(matches):

@@ -24,10 +24,11 @@ from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.session.window import Window
+from context_tui.text.numbers import format_count
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.measures import TokenMeasure, TokenTable
-from context_tui.tui.rendering.formatting import format_estimate_sign, pluralize
+from context_tui.tui.rendering.formatting import format_estimate_sign
 from context_tui.tui.timeline.filters import NO_FILTER, NO_FOLDS, RowFilter, TurnFolds
 from context_tui.tui.timeline.rows import FIRST_LOCATION, Location
 
@@ -318,10 +319,10 @@ def _map_rows(plan: Plan, copy: Session, message: int, new_message: int) -> dict
 
 
 def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session, token_table: TokenTable | None) -> str:
-    effects = [f"{pluralize(count, 'block')} {verdict}" for verdict, count in Counter(marks.values()).items()]
+    effects = [f"{format_count(count, 'block')} {verdict}" for verdict, count in Counter(marks.values()).items()]
     if plan.messages_dropped:
         verb = "summarised" if plan.needs_summary else "dropped"
-        effects.append(f"{pluralize(plan.messages_dropped, 'message')} {verb}")
+        effects.append(f"{format_count(plan.messages_dropped, 'message')} {verb}")
     request = compute_next_request(plan, token_table=token_table)
     tokens_after = measure_context(copy.context_at()).tokens
     sizes = f"{format_estimate_sign(request)}{request.tokens_before:,} → ~{tokens_after:,}"

@@ -22,11 +22,12 @@ from context_tui.summarizer.plan_summary import (
     format_secret_counts,
 )
 from context_tui.summarizer.reply import Summary
+from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import sanitize, sanitize_line
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.drafts import Draft
-from context_tui.tui.rendering.formatting import format_estimate_sign, format_result, format_unknown_block, pluralize
+from context_tui.tui.rendering.formatting import format_estimate_sign, format_result, format_unknown_block
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.widgets.styled_text import build_choice_strip
 
@@ -41,8 +42,8 @@ def format_title(plan: Plan) -> str:
         return plan.policy
     tokens = sum(sums.tokens[sums.position_of[message]] for message in head)
     messages = f"messages {min(head):,} to {max(head):,}" if len(head) > 1 else f"message {head[0]:,}"
-    kept_messages = pluralize(len(plan.context) - plan.messages_dropped, "message")
-    return f"{plan.policy}: summarise {messages}, est. {pluralize(tokens, 'token')}; keep {kept_messages}"
+    kept_messages = format_count(len(plan.context) - plan.messages_dropped, "message")
+    return f"{plan.policy}: summarise {messages}, est. {format_count(tokens, 'token')}; keep {kept_messages}"
 
 
 def format_summarizer_choices(kind: str) -> Content:
@@ -116,7 +117,7 @@ def format_next_request(plan: Plan, summary: str, token_table: TokenTable | None
 
 
 def _format_text_tokens(text: str) -> str:
-    return f"est. {pluralize(bytes_to_tokens(utf8_len(text)), 'token')}"
+    return f"est. {format_count(bytes_to_tokens(utf8_len(text)), 'token')}"
 
 
 def format_draft_ending(draft: Draft) -> str:
@@ -153,7 +154,7 @@ def format_drafts(drafts: Sequence[Draft], shown_draft: Draft | None, rows: int)
     """Format at most *rows* drafts around the shown one, newest first; a click on one shows it."""
     position = next((n for n, draft in enumerate(drafts) if shown_draft and draft.number == shown_draft.number), 0)
     start = max(0, min(position - rows // 2, len(drafts) - rows))
-    label = f"{pluralize(len(drafts), 'draft')}  "
+    label = f"{format_count(len(drafts), 'draft')}  "
     lines = []
     for number, draft in enumerate(drafts[start : start + rows], start):
         is_shown = number == position and shown_draft is not None

@@ -13,11 +13,11 @@ from context_tui.lab.regret.cases import ReusedBlock
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.values import Kind, MessageFlag
-from context_tui.text.numbers import format_percent
+from context_tui.text.numbers import format_count, format_percent
 from context_tui.tokens.context_size import ContextSize
 from context_tui.tokens.estimators import bytes4
 from context_tui.tui.jump_points import find_next
-from context_tui.tui.rendering.formatting import format_line, format_row_kind, has_unknown_size, pluralize
+from context_tui.tui.rendering.formatting import format_line, format_row_kind, has_unknown_size
 from context_tui.tui.terminal.cells import shorten
 from context_tui.tui.widgets.gauge import CATEGORY_STYLES
 from context_tui.tui.widgets.styled_text import (
@@ -169,7 +169,7 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
         source = "estimated, as nothing is recorded here"
         after = f"{sum(count_tokens_by_category(context_after).values()):,}"
     tokens = sum(map(compaction.count_block_tokens, compaction.removed_blocks))
-    lost = f"{pluralize(len(compaction.removed_blocks), 'block')}, {tokens:,} est. tokens"
+    lost = f"{format_count(len(compaction.removed_blocks), 'block')}, {tokens:,} est. tokens"
     parts: list[list[Run]] = [
         [("context ", MUTED), (f"{before} → {after}", BOLD), (f" ({source})", MUTED)],
         [("messages ", MUTED), (f"{len(context_before):,} → {len(context_after):,}", BOLD)],
@@ -180,7 +180,7 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
         difference = f" ({format_percent(abs(error))} {'above' if error > 0 else 'below'} the recorded size)"
         parts.insert(1, [("predicted ", MUTED), (f"{tokens_after:,}", BOLD), (difference, MUTED)])
     if isinstance(compaction.event, Compaction) and compaction.event.missing_messages:
-        parts.append([(f"{pluralize(compaction.event.missing_messages, 'kept record')} not in the file", WARN)])
+        parts.append([(f"{format_count(compaction.event.missing_messages, 'kept record')} not in the file", WARN)])
     return [*wrap_parts(parts, width), *wrap_parts([_format_reuse(comparison)], width)]
 
 

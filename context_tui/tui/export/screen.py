@@ -28,9 +28,9 @@ from context_tui.export.files import (
     try_export,
 )
 from context_tui.session.session import Session
+from context_tui.text.numbers import format_count
 from context_tui.text.private_files import find_leftovers, remove_leftover
 from context_tui.text.sanitize import make_visible, sanitize_line
-from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.threads import WorkErrorHandler, run_in_thread
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt
 from context_tui.tui.widgets.footer import KeyFooter
@@ -119,7 +119,7 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
     def _describe_session(self) -> str:
         if is_copied(self.session, self.format):
             return "The session's own format: every record stays as it was recorded."
-        count = pluralize(len(self.session.context_at()), "message")
+        count = format_count(len(self.session.context_at()), "message")
         content = f"{count}, the current context" if self.session.origin else f"{count}, the context at the end"
         return f"{content}. {self._loss_texts.get(self.format, f'Checking what {self.format} cannot hold…')}"
 
@@ -227,7 +227,7 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
     @work(group="leftovers", description="look for leftover folders", exclusive=True, exit_on_error=False)
     async def _find_leftovers(self, folder: Path) -> None:
         self._leftovers = await run_in_thread(lambda job: find_leftovers(folder))
-        count = pluralize(len(self._leftovers), "folder")
+        count = format_count(len(self._leftovers), "folder")
         label = f"! {count} left by killed runs, each with a copy of a session; press ctrl+r to remove"
         self._leftovers_label.update("\n  ".join([label, *(make_visible(each.name) for each in self._leftovers)]))
         self._leftovers_label.display = bool(self._leftovers)
@@ -236,7 +236,7 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
     def action_remove_leftovers(self) -> None:
         """Remove the leftover folders, except those that have changed since they were found."""
         removed_count = sum(map(remove_leftover, self._leftovers))
-        self.notify(f"Removed {removed_count:,} of {pluralize(len(self._leftovers), 'folder')}", markup=False)
+        self.notify(f"Removed {removed_count:,} of {format_count(len(self._leftovers), 'folder')}", markup=False)
         self._find_leftovers(self._leftovers[0].parent)
 
     def action_copy(self) -> None:

@@ -9,10 +9,10 @@ from textual.binding import Binding, BindingType
 
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
+from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.measures import TYPICAL_IMAGE_TOKENS, TokenMeasure, TokenTable, build_calibrated_table
 from context_tui.tui.controller import CommandRefused, Controller
-from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.reading_pane import ReadingPane
@@ -30,10 +30,10 @@ ABOUT_NOTE = (
 def build_calibration_parts(token_table: TokenTable) -> Iterator[TextPart]:
     """Format the factors and errors of each model."""
     for calibration in token_table.calibrations:
-        requests, factors = pluralize(calibration.requests, "request"), calibration.factors
+        requests, factors = format_count(calibration.requests, "request"), calibration.factors
         yield TextPart(f"{make_visible(calibration.model) or 'model unknown'}: {requests} with a size", "heading")
         if calibration.usable:
-            yield TextPart(f"calibrated by {pluralize(factors.intervals, 'step')} from one request to the next")
+            yield TextPart(f"calibrated by {format_count(factors.intervals, 'step')} from one request to the next")
         else:
             yield TextPart(f"not calibrated: {calibration.reason}; {calibration.fallback} are used")
         for name, errors in (("error", calibration.error), ("error of bytes / 4", calibration.error_bytes4)):

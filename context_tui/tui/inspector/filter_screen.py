@@ -16,8 +16,9 @@ from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
 from context_tui.session.facts import Facts
+from context_tui.text.numbers import format_count
 from context_tui.tui.inspector.filter_counts import FilterCounts
-from context_tui.tui.rendering.formatting import format_line, pluralize
+from context_tui.tui.rendering.formatting import format_line
 from context_tui.tui.terminal.cells import shorten, shorten_path
 from context_tui.tui.timeline.filters import NO_FILTER, ROW_KINDS, SIZE_STEPS, RowFilter, get_kind_label
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS
@@ -123,7 +124,7 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
             return Content("Show only")
         total, count = self._counts.counted_rows, self._counts.count_matching(self._current_filter)
         share = f"{count:,} of" if self._current_filter else "all"
-        text = f"{share} {pluralize(total, 'row')} shown"
+        text = f"{share} {format_count(total, 'row')} shown"
         return Content.assemble(("Show only", "bold"), (f"   {text}", MUTED))
 
     def _build_prompt(self, line: FilterLine) -> Content:

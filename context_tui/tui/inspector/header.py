@@ -15,7 +15,7 @@ from textual.widget import Widget
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
-from context_tui.text.numbers import format_percent
+from context_tui.text.numbers import format_count, format_percent
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.accounting import find_last_request
 from context_tui.tokens.context_size import measure_context
@@ -26,7 +26,6 @@ from context_tui.tui.inspector.request_history import (
     find_message_at_cell,
     format_history_line,
 )
-from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.timeline.turns import ContextCounts, count_context, find_turn_starts, format_context_counts
 from context_tui.tui.widgets.gauge import (
     ContextPart,
@@ -172,9 +171,9 @@ class HeaderBar(Widget):
         info, facts = session.info, session.facts
         name = make_visible(PurePath(info.path).name) or info.title or "session"
         session_name = format_safe_line(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
-        problems = pluralize(len(facts.problems), "problem") if facts.problems else ""
+        problems = format_count(len(facts.problems), "problem") if facts.problems else ""
         count, source = len(facts.rewound_branches), format_window_source(window, width)
-        branches = pluralize(count, "rewound branch", "rewound branches") if count else ""
+        branches = format_count(count, "rewound branch", "rewound branches") if count else ""
         end_run: Run = ("● following", GOOD) if self._following else ("at the end", "")
         end: Run = end_run if self._progress >= 1 else (f"{format_percent(self._progress)} read", f"bold {WARN}")
         point: Run = end if self._point >= len(session) else (f"before #{self._point:,}", f"bold {WARN}")
@@ -183,7 +182,7 @@ class HeaderBar(Widget):
         if self._read_messages is None:
             context_text = format_context_counts(self._counts, len(session), len(self._starts), width - occupied - 1)
         else:
-            context_text = f"{pluralize(self._read_messages, 'message')} so far" if self._read_messages else ""
+            context_text = f"{format_count(self._read_messages, 'message')} so far" if self._read_messages else ""
         ranks: list[tuple[int, Run]] = [
             (10, (session_name, BOLD)),
             (4, (f"compacted by {format_safe_line(session.origin, 24)}" if session.origin else "", GOOD)),
@@ -192,7 +191,7 @@ class HeaderBar(Widget):
             (7, (" " + context_text, "")),
             (8, (problems, WARN)),
             (6, (measure_label, PRIMARY)),
-            (2, (pluralize(requests, "request") if requests else "", MUTED)),
+            (2, (format_count(requests, "request") if requests else "", MUTED)),
             (4, (branches, MUTED)),
             (8, (source, WARN)),
             (1, (format_window_alternatives(window), MUTED)),

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan
 from context_tui.session.values import Kind
+from context_tui.text.numbers import format_count
 from context_tui.tui.inspector.outcome import compute_outcome
-from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.timeline.marks import VERDICT_LABELS, VERDICT_PHRASES, RowMarker
 from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
 from context_tui.tui.timeline.turns import ACTION_VERBS, find_overlaps, subtract_ranges
@@ -39,7 +39,7 @@ class MarkTally:
     def format_variants(self, name: str, short_name: str, keys: str = "") -> tuple[str, ...]:
         """Format the name and the count, with the *keys* that go there, longest variant first."""
         places = f"#{self.first:,} to #{self.last:,}" if self.first != self.last else f"#{self.first:,}"
-        long, short = f"{name}: {pluralize(self.count, self.noun)}, {places}", f"{short_name} {self.count:,}"
+        long, short = f"{name}: {format_count(self.count, self.noun)}, {places}", f"{short_name} {self.count:,}"
         return (*([f"{long} ({keys})"] if keys else []), long, f"{short}, {places}", short)
 
 
@@ -55,12 +55,12 @@ def format_mark_totals(rows: TimelineRows, marker: RowMarker) -> dict[str, tuple
         for verdict in ("protected", "gone"):
             if count := marks[verdict]:
                 short = f"{VERDICT_LABELS[verdict]} {count:,}"
-                full = f"{VERDICT_LABELS[verdict]}: {pluralize(count, 'row')}"
+                full = f"{VERDICT_LABELS[verdict]}: {format_count(count, 'row')}"
                 totals[verdict] = full, short, short.replace(" as recent", "")
     outside = {"before": context.at - len(context), "after": len(rows.first) - context.at}
     for verdict, count in outside.items():
         if count > 0:
-            full = f"{VERDICT_LABELS[verdict]}: {pluralize(count, 'message')}"
+            full = f"{VERDICT_LABELS[verdict]}: {format_count(count, 'message')}"
             totals[verdict] = full, VERDICT_LABELS[verdict], OUTSIDE_LABELS[verdict]
     return totals
 

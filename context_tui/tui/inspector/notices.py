@@ -8,13 +8,12 @@ from pathlib import PurePath
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
 from context_tui.session.values import RecordKind
-from context_tui.text.numbers import format_percent
+from context_tui.text.numbers import format_count, format_percent
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimate_check import EstimateCheck
 from context_tui.tui.analysis import format_estimate_check
 from context_tui.tui.jump_points import JumpPoint
-from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.view import View
 
@@ -55,15 +54,15 @@ def fit_notice(text: str, width: int) -> str:
 
 def format_reading(session: Session, progress: float) -> str:
     """Format the progress of reading a session."""
-    return f"Reading: {format_percent(progress)}, {pluralize(len(session), 'message')}   esc stops"
+    return f"Reading: {format_percent(progress)}, {format_count(len(session), 'message')}   esc stops"
 
 
 def format_problems(session: Session) -> str:
     """Format how many records, or other parts of the file, could not be read."""
     facts, count = session.facts, len(session.facts.problems)
     if facts.record_kind.count(RecordKind.PROBLEM) == count:
-        return f"{count:,} of {pluralize(len(facts.record_kind), 'record')} could not be read"
-    return f"{pluralize(count, 'problem')}: not all of the file could be read"
+        return f"{count:,} of {format_count(len(facts.record_kind), 'record')} could not be read"
+    return f"{format_count(count, 'problem')}: not all of the file could be read"
 
 
 def format_branches(session: Session, width: int) -> str:
@@ -73,7 +72,7 @@ def format_branches(session: Session, width: int) -> str:
         return ""
     messages = sum(branch.messages for branch in branches)
     requests = sum(branch.requests for branch in branches)
-    amount = f"{pluralize(messages, 'message')}, {pluralize(requests, 'request')}"
+    amount = f"{format_count(messages, 'message')}, {format_count(requests, 'request')}"
     place = "a rewound branch" if len(branches) == 1 else f"{len(branches):,} rewound branches"
     first_branch = f"{make_visible(PurePath(session.info.path).name)}#{branches[0].id}"
     hint = f"open {'it' if len(branches) == 1 else 'the first'}: context-tui {first_branch}"
@@ -117,7 +116,7 @@ def _choose_notice(
     if session.origin:
         return f"A copy with {session.origin} applied   {_format_next_keys(progress)}"
     if progress < 1:
-        messages = pluralize(len(session), "message")
+        messages = format_count(len(session), "message")
         return f"{format_percent(progress)} read: {messages} so far, and not the last one   r reads on"
     if session.facts.problems:
         return f"{format_problems(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"

@@ -17,10 +17,10 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import format_number
 from context_tui.session.values import Kind
-from context_tui.text.numbers import format_percent, format_tokens
+from context_tui.text.numbers import format_count, format_percent, format_tokens
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import TokenTable
-from context_tui.tui.rendering.formatting import format_difference, format_estimate_sign, pluralize
+from context_tui.tui.rendering.formatting import format_difference, format_estimate_sign
 from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, WARN, Run, format_safe_line
 
 Paragraph = list[list[Run]]
@@ -106,14 +106,14 @@ def format_effect(outcome: PlanOutcome) -> str:
     parts = []
     if outcome.changed_results:
         verbs = " and ".join(f"{verb} {number:,}" for verb, number in outcome.changed_results.items())
-        parts.append(f"{verbs} of {pluralize(outcome.result_count, 'result')}")
+        parts.append(f"{verbs} of {format_count(outcome.result_count, 'result')}")
     if outcome.other_blocks:
-        parts.append(f"changes {pluralize(outcome.other_blocks, 'other block')}")
+        parts.append(f"changes {format_count(outcome.other_blocks, 'other block')}")
     if outcome.dropped_messages:
         verb = "summarises" if outcome.needs_summary else "drops"
-        parts.append(f"{verb} {outcome.dropped_messages:,} of {pluralize(outcome.message_count, 'message')}")
+        parts.append(f"{verb} {outcome.dropped_messages:,} of {format_count(outcome.message_count, 'message')}")
     if outcome.inserted_messages:
-        parts.append(f"adds {pluralize(outcome.inserted_messages, 'message')}")
+        parts.append(f"adds {format_count(outcome.inserted_messages, 'message')}")
     return ", ".join(parts)
 
 
@@ -260,7 +260,7 @@ def format_difference_variants(
 
 
 def _format_count_change(noun: str, old: int, new: int) -> str:
-    return pluralize(abs(new - old), f"{'more' if new > old else 'fewer'} {noun}")
+    return format_count(abs(new - old), f"{'more' if new > old else 'fewer'} {noun}")
 
 
 def _format_change(old: Any, new: Any) -> str:

@@ -11,6 +11,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from context_tui.policies.registry import LISTED_POLICIES
+from context_tui.text.numbers import format_count
 from context_tui.tui.controller import Controller
 from context_tui.tui.inspector import notices
 from context_tui.tui.inspector.breakdown import BreakdownView
@@ -30,7 +31,6 @@ from context_tui.tui.rendering.formatting import (
     format_row_kind,
     format_token_column,
     format_token_unit,
-    pluralize,
 )
 from context_tui.tui.timeline.context_events import format_event_details
 from context_tui.tui.timeline.marks import NO_MARK
@@ -216,7 +216,7 @@ class InspectorPanes:
         row = rows.find_row(*location)
         tokens = rows.tokens[row] if row < len(rows) and rows.block[row] >= WHOLE_MESSAGE else 0
         source = self._build_document_source(here, location)
-        subtitle = Content(f"{format_token_unit(rows.token_table)} {pluralize(tokens, 'token')}")
+        subtitle = Content(f"{format_token_unit(rows.token_table)} {format_count(tokens, 'token')}")
         detail.show_document(source, title, subtitle)
 
     def _draw_detail_of(self, reader: MessageReader, message: int) -> None:

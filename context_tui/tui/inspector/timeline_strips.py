@@ -11,9 +11,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from context_tui.text.numbers import format_percent
+from context_tui.text.numbers import format_count, format_percent
 from context_tui.tui.rendering.columns import ColumnFitter
-from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.terminal.cells import choose_form, clip_to_width, fit_to_width
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS, RowMark
 from context_tui.tui.timeline.turns import TurnSummary
@@ -115,7 +114,7 @@ def paint_head(
     share = "" if turn.share is None else format_percent(turn.share)
     tokens = (f"{turn.tokens:>8,} ", text)
     if preview is None:
-        count = f" · {pluralize(len(turn.messages), 'message')}"
+        count = f" · {format_count(len(turn.messages), 'message')}"
         forms = (f"{count} · {share} of the context ", f"{count} · {share} ") if share else (f"{count} ", " ")
         about = choose_form((*forms, ""), room)
         rule = about + RULE_GLYPH * (room - len(about))
@@ -140,7 +139,7 @@ def _format_turn_effects(turn: TurnSummary, share: str, room: int) -> tuple[str,
     count = len(turn.messages)
     full, short = (", ".join(map(spell, turn.effects)) for spell in (str, attrgetter("short")))
     share = f"{share:>6}" if turn.share is not None else ""
-    count_text, short_count = f"{pluralize(count, 'message'):>15}", f"{count:>6,} msg"
+    count_text, short_count = f"{format_count(count, 'message'):>15}", f"{count:>6,} msg"
     forms = [(full, count_text + share), (short, count_text + share), (short, short_count + share)]
     for effects, about in (*forms, (short, share), ("", share)):
         if len(effects) + len(about) + 2 <= room:

@@ -45,11 +45,6 @@ def format_line(text: str, limit: int = PREVIEW_CHARS) -> str:
     return " ".join(sanitize_line(text[: limit * 4]).replace("⏎", " ").split())[:limit]
 
 
-def pluralize(number: int, one: str, plural: str = "") -> str:
-    """Format a count: ``1 message``, ``2 messages``."""
-    return f"{number:,} {one if number == 1 else plural or one + 's'}"
-
-
 def format_call(name: str, arguments: Any, cwd: str = "") -> str:
     """Format a tool call on one line: its name and its most informative argument."""
     return format_line(f"{name} {_find_preview_argument(arguments, cwd)}".strip())

@@ -16,10 +16,10 @@ from context_tui.lab.price.report import (
 )
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, format_firing
 from context_tui.lab.study import Study
-from context_tui.text.numbers import format_saving
+from context_tui.text.numbers import format_count, format_saving
 from context_tui.tui.comparison import Comparison, InspectorCommand, Lane
 from context_tui.tui.controller import Controller
-from context_tui.tui.rendering.formatting import format_difference, pluralize
+from context_tui.tui.rendering.formatting import format_difference
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.replay.formatting import BASELINE_NAMES
 from context_tui.tui.replay.regrets import RegretsScreen
@@ -31,7 +31,7 @@ def build_firing_parts(comparison: Comparison) -> Iterator[TextPart]:
     """Yield each policy with its totals and its firings; sizes are in tokens."""
     result = next((lane.result for lane in comparison.lanes if lane.result), None)
     if result is not None:
-        calls, baseline = pluralize(comparison.call_count, "call"), BASELINE_NAMES[comparison.recorded_mode]
+        calls, baseline = format_count(comparison.call_count, "call"), BASELINE_NAMES[comparison.recorded_mode]
         peak = max(result.replay.baseline, default=0)
         text = f"{calls}, sizes in tokens; {baseline}: peak {peak:,}, sent {result.baseline_tokens:,}\n"
         yield TextPart(text, "muted")
@@ -49,8 +49,8 @@ def _format_lane(lane: Lane) -> Iterator[str]:
     totals = result.totals
     saving = format_saving(totals.saved, "tokens", total=result.baseline_tokens)
     yield (
-        f"{pluralize(len(result.replay.firings), 'firing')}, peak {totals.peak:,}, sent {totals.sent:,}, {saving}, "
-        f"{pluralize(totals.overflows, 'call')} over the window"
+        f"{format_count(len(result.replay.firings), 'firing')}, peak {totals.peak:,}, sent {totals.sent:,}, {saving}, "
+        f"{format_count(totals.overflows, 'call')} over the window"
     )
     price = result.study.price if result.study is not None else None
     for number, firing in enumerate(result.replay.firings):
@@ -72,7 +72,7 @@ def _format_study(study: Study) -> Iterator[str]:
         yield f"  {format_cache_reuse(price.reuse)}"
     yield from (f"  {each.text}" for each in build_advice(price))
     yield (
-        f"needed later: {regret.used_later:,} of {pluralize(regret.dropped, 'dropped block')}, "
+        f"needed later: {regret.used_later:,} of {format_count(regret.dropped, 'dropped block')}, "
         f"{regret.tokens_used_later:,} of {regret.tokens_dropped:,} tokens (bytes/4)"
     )
     for case in regret.cases:

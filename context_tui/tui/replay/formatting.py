@@ -17,11 +17,18 @@ from context_tui.lab.replay.result import Firing, format_firing, format_never_fi
 from context_tui.lab.study import Study
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.values import Kind
-from context_tui.text.numbers import format_cost, format_percent, format_saved_share, format_saving, format_tokens
+from context_tui.text.numbers import (
+    format_cost,
+    format_count,
+    format_percent,
+    format_saved_share,
+    format_saving,
+    format_tokens,
+)
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.estimators import count_block_tokens, count_message_tokens
 from context_tui.tui.comparison import Comparison, Lane, LaneResult
-from context_tui.tui.rendering.formatting import format_line, pluralize
+from context_tui.tui.rendering.formatting import format_line
 from context_tui.tui.rendering.layout import wrap_text
 from context_tui.tui.replay.sawtooth import (
     BLOCK_STYLE,
@@ -74,13 +81,13 @@ def format_header(comparison: Comparison, progress: float, width: int) -> list[R
     sizes = ""
     if recording is not None and recording.calls:
         missing = recording.recorded_sizes.count(None)
-        sizes = f"{pluralize(missing, 'size')} estimated" if missing else "all sizes recorded"
+        sizes = f"{format_count(missing, 'size')} estimated" if missing else "all sizes recorded"
         sizes = "all sizes estimated" if missing == comparison.call_count else sizes
     name = make_visible(PurePath(session.info.path).name) or session.info.title or "session"
     parts: list[tuple[int, Run]] = [
         (9, (format_safe_line(name, max(12, width // 3)), BOLD)),
         (8, ("replay", PRIMARY)),
-        (6, (pluralize(comparison.call_count, "call") if recording else "", "")),
+        (6, (format_count(comparison.call_count, "call") if recording else "", "")),
         (7 if comparison.is_estimated else 3, (sizes, WARN if comparison.is_estimated else MUTED)),
         (5, (f"window {window.tokens:,} ({window.source})", MUTED)),
         (4, (format_backtest(comparison, width), MUTED)),
@@ -88,7 +95,7 @@ def format_header(comparison: Comparison, progress: float, width: int) -> list[R
     ]
     count = count_compactions(comparison)
     mode = "kept" if comparison.recorded_mode == "keep" else "undone"
-    right: list[Run] = [(f"{pluralize(count, 'recorded compaction')} ", MUTED), (mode, BOLD)] if count else []
+    right: list[Run] = [(f"{format_count(count, 'recorded compaction')} ", MUTED), (mode, BOLD)] if count else []
     return justify_runs([part for part in parts if part[1][0]], right, width)
 
 
@@ -128,7 +135,7 @@ def format_lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
     result = lane.result
     status = lane.error or "…"
     if result and not lane.error:
-        firings = pluralize(len(result.replay.firings), "firing")
+        firings = format_count(len(result.replay.firings), "firing")
         status = f"{firings}   peak {result.totals.peak:,}   {_format_lane_share(result)}"
     label = shorten(format_safe_line(lane.label), max(width - len(status) - 5, 16))
     left: Run = (f"{'▸ ' if selected else '  '}{label}", BOLD if selected else "")
@@ -198,10 +205,10 @@ def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]
     last_text, next_text = "has not fired yet", "does not fire again"
     if index:
         last_text = (
-            f"last fired before #{messages[calls[index - 1]]:,}, {pluralize(call - calls[index - 1], 'call')} ago"
+            f"last fired before #{messages[calls[index - 1]]:,}, {format_count(call - calls[index - 1], 'call')} ago"
         )
     if index < len(calls):
-        next_text = f"fires next before #{messages[calls[index]]:,}, in {pluralize(calls[index] - call, 'call')}"
+        next_text = f"fires next before #{messages[calls[index]]:,}, in {format_count(calls[index] - call, 'call')}"
     return [[(shorten_at_word(f"{last_text}   {next_text}", width), MUTED)]]
 
 
@@ -283,7 +290,7 @@ def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[li
 def _format_verdict(cost: FiringPrice) -> str:
     """Format the verdict on a firing, with the calls to break even and the remaining calls."""
     if cost.verdict == "pays":
-        calls = pluralize(cost.calls_left, "call")
+        calls = format_count(cost.calls_left, "call")
         return (
             f"breaks even after {ceil(cost.break_even):,} of {calls} remaining" if cost.break_even else "pays at once"
         )

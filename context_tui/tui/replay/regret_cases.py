@@ -13,9 +13,9 @@ from context_tui.lab.regret.tools import PATH_ARGUMENTS
 from context_tui.lab.replay.result import NEVER_REMOVED, Firing
 from context_tui.lab.study import Study
 from context_tui.session.values import Kind
-from context_tui.text.numbers import format_percent
+from context_tui.text.numbers import format_count, format_percent
 from context_tui.tokens.estimators import bytes4
-from context_tui.tui.rendering.formatting import format_line, pluralize
+from context_tui.tui.rendering.formatting import format_line
 from context_tui.tui.search import find_text, get_searchable_text
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
 from context_tui.tui.timeline.rows import Location
@@ -130,7 +130,7 @@ def format_summary(selection: CaseSelection, width: int) -> list[Run]:
     """Format how much of the dropped content was needed later."""
     regret = selection.study.regret
     share = f" ({format_percent(regret.tokens_used_later / regret.tokens_dropped)})" if regret.tokens_dropped else ""
-    blocks = f"{regret.used_later:,} of {pluralize(regret.dropped, 'dropped block')} needed later"
+    blocks = f"{regret.used_later:,} of {format_count(regret.dropped, 'dropped block')} needed later"
     tokens = f"{regret.tokens_used_later:,} of {regret.tokens_dropped:,} tokens{share}"
     forms = (f"{blocks}   {tokens}, by bytes/4", f"{blocks}, {tokens}")
     return [(shorten_at_word(choose_form(forms, width), width), BOLD)]
@@ -198,7 +198,7 @@ def format_evidence(selection: CaseSelection, index: int, width: int) -> list[li
     study = selection.study
     calls = [call.message for call in study.replay.calls]
     delay = sum(firing.message <= message <= case.later for message in calls) - 1
-    time = "at once" if delay <= 0 else f"{pluralize(delay, 'call')} later"
+    time = "at once" if delay <= 0 else f"{format_count(delay, 'call')} later"
     need = f"{case.tier}: {case.tokens:,} tokens by bytes/4, needed {time}"
     forms = (f"{need}; {TIER_TEXTS[case.tier]}", f"{need}; {TIER_TEXTS[case.tier].partition(',')[0]}", need)
     return [
@@ -211,7 +211,7 @@ def format_side_title(selection: CaseSelection, index: int, name: str, preview: 
     """Format the title of one of the two sides, the most important part first."""
     side = find_side(selection, index, name)
     event = "needed later" if name == "used" else f"dropped at #{selection.cases[index].dropped:,}"
-    return f"{event}: #{side.location.message:,}, est. {pluralize(side.tokens, 'token')}: {format_line(preview)}"
+    return f"{event}: #{side.location.message:,}, est. {format_count(side.tokens, 'token')}: {format_line(preview)}"
 
 
 def explain_no_cases(selection: CaseSelection) -> str:
@@ -219,5 +219,5 @@ def explain_no_cases(selection: CaseSelection) -> str:
     regret = selection.study.regret
     if not regret.dropped:
         return "The policy drops nothing in this recording, so nothing was needed later"
-    dropped = f"{pluralize(regret.dropped, 'block')}, {regret.tokens_dropped:,} tokens"
+    dropped = f"{format_count(regret.dropped, 'block')}, {regret.tokens_dropped:,} tokens"
     return f"Nothing that the policy dropped was needed later ({dropped})"

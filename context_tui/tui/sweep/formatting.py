@@ -10,9 +10,8 @@ from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.agent_settings import format_setting_lines
 from context_tui.policies.parameter_space import find_changed_values
 from context_tui.policies.registry import POLICIES
-from context_tui.text.numbers import format_cost, format_saving
+from context_tui.text.numbers import format_cost, format_count, format_saving
 from context_tui.text.sanitize import make_visible
-from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.sweep.board import GRID_ORDER, SweepBoard, compute_extra_cost, format_value, get_regret_tokens
 from context_tui.tui.sweep.table import (
     BEATEN_SIGN,
@@ -62,9 +61,9 @@ def format_header(board: SweepBoard, width: int) -> list[Run]:
         info = cache.session.info
         name = make_visible(PurePath(info.path).name) or info.title or "session"
         row = next(iter(cache.rows.values()), None)
-        calls = pluralize(row.calls, "call") if row else ""
+        calls = format_count(row.calls, "call") if row else ""
     else:
-        name = pluralize(len(board.sweep.rows_by_session), "session")
+        name = format_count(len(board.sweep.rows_by_session), "session")
     policies = list(dict.fromkeys(each.policy.name for each in board.settings))
     policy_names = policies[0] if len(policies) == 1 else f"{policies[0]} and {len(policies) - 1} more"
     parts: list[tuple[int, Run]] = [
@@ -89,7 +88,7 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
     """Format the line below the grid: its error, the progress of the sweep, or its result."""
     if grid_error or board.error:
         return [(shorten_at_word(format_safe_line(grid_error or board.error), width), BAD)]
-    count = pluralize(len(board.settings), "setting")
+    count = format_count(len(board.settings), "setting")
     if board.missing_settings:
         remedy = "esc stops" if is_measuring else "stopped; r continues"
         return [(shorten_at_word(f"{len(board.totals):,} of {count} measured, {remedy}", width), WARN)]

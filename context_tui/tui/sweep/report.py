@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
 from context_tui.policies.agent_settings import format_setting_lines
-from context_tui.tui.rendering.formatting import pluralize
+from context_tui.text.numbers import format_count
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.sweep.board import SweepBoard
 from context_tui.tui.sweep.formatting import find_best_by_project, format_setting, format_status
@@ -28,7 +28,7 @@ def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
     yield TextPart(f"The setting under the cursor: {board.cursor}", "heading")
     lines = ("".join(text for text, _ in line).strip() for line in format_setting(board, UNWRAPPED_CELLS))
     yield TextPart("\n".join(lines) + "\n")
-    count = pluralize(len(board.listed_names), "setting")
+    count = format_count(len(board.listed_names), "setting")
     yield TextPart(f"{count} (* on the Pareto front, > current), sizes in tokens", "heading")
     for name in board.listed_names:
         yield from _build_setting_parts(board, name)

@@ -15,9 +15,9 @@ from textual.screen import Screen
 from context_tui.lab.sweep.results import Totals, compute_totals
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.settings import SweepSetting
+from context_tui.text.numbers import format_count
 from context_tui.tui.comparison import format_limits
 from context_tui.tui.rendering.columns import drop_columns
-from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.sweep.board import SORT_ORDERS, SweepBoard
 from context_tui.tui.sweep.table import SweepColumn, list_columns
 from context_tui.tui.terminal.cells import shorten_path
@@ -126,7 +126,7 @@ class SessionsScreen(Screen[None]):
     def _draw_header(self, width: int, _: int) -> list[list[Run]]:
         parts: list[tuple[int, Run]] = [
             (8, (format_safe_line(self._setting.name), BOLD)),
-            (9, (f"on {pluralize(len(self.session_rows), 'session')}", "")),
+            (9, (f"on {format_count(len(self.session_rows), 'session')}", "")),
         ]
         return [justify_runs(parts, [(f"most {self.order} first", MUTED)], width)]
 

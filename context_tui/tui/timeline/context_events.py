@@ -10,7 +10,8 @@ from context_tui.compaction.recorded_compactions import RecordedCompaction, find
 from context_tui.session.facts import Compaction, Drop, Epoch, Facts
 from context_tui.session.session import Session
 from context_tui.session.values import Explanation
-from context_tui.tui.rendering.formatting import format_line, pluralize
+from context_tui.text.numbers import format_count
+from context_tui.tui.rendering.formatting import format_line
 
 
 class ContextEvent(NamedTuple):
@@ -52,11 +53,11 @@ def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
     trigger = f" ({format_line(fact.trigger)})" if fact.trigger else ""
     if fact.kind == "full":
         size = f", {fact.pre_tokens:,} recorded tokens before" if fact.pre_tokens else ""
-        count = pluralize(fact.missing_messages, "kept record")
+        count = format_count(fact.missing_messages, "kept record")
         missing_records = f"; {count} not in the file" if fact.missing_messages else ""
         full = f"full compaction by the runtime{trigger}{size}{missing_records}"
         return full, f"full compaction{trigger}{missing_records or size}"
-    results = f"{pluralize(len(fact.cleared_blocks), 'result')} cleared"
+    results = f"{format_count(len(fact.cleared_blocks), 'result')} cleared"
     fall = _compute_token_drop(facts, fact)
     size = f": recorded context fell by {fall:,}" if fall else ""
     return (f"{results} by the runtime{trigger}{size}", f"{results}{trigger}{f': recorded −{fall:,}' if fall else ''}")
@@ -68,7 +69,7 @@ def _format_explanation(drop: Drop) -> tuple[str, str]:
         return "unexplained", "unexplained"
     if not drop.cleared_blocks:
         return f"{drop.explained_by} (inferred)", f"{drop.explained_by} (inferred)"
-    results = pluralize(len(drop.cleared_blocks), "result")
+    results = format_count(len(drop.cleared_blocks), "result")
     return f"{drop.explained_by} (inferred, {results})", f"{results} cleared (inferred)"
 
 
@@ -126,7 +127,7 @@ def format_news(old: SeenState, session: Session) -> list[str]:
     news = []
     if new.branches > old.branches:
         count = sum(branch.messages for branch in session.facts.rewound_branches[old.branches :])
-        news.append(f"A rewind left {pluralize(count, 'message')} on a branch")
+        news.append(f"A rewind left {format_count(count, 'message')} on a branch")
     if new_keys := new.compactions - old.compactions:
         compactions = find_recorded_compactions(session)
         news += [_format_compaction(item) for item in compactions if (item.kind, item.message) in new_keys]
@@ -141,5 +142,5 @@ def _format_compaction(compaction: RecordedCompaction) -> str:
     name = names.get(compaction.kind, "Results cleared without a record (inferred)")
     sizes = "" if compaction.believed_tokens_before is None else f" at {compaction.believed_tokens_before:,} tokens"
     tokens = sum(map(compaction.count_block_tokens, compaction.removed_blocks))
-    blocks = pluralize(len(compaction.removed_blocks), "block")
+    blocks = format_count(len(compaction.removed_blocks), "block")
     return f"{name}{sizes}: {blocks} lost, {tokens:,} est. tokens; B shows them"

@@ -15,12 +15,12 @@ from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan
 from context_tui.session.context import Context, memoize
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, Spans
-from context_tui.text.numbers import format_percent
+from context_tui.text.numbers import format_count, format_percent
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measures import TokenTable
-from context_tui.tui.rendering.formatting import format_token_unit, pluralize
+from context_tui.tui.rendering.formatting import format_token_unit
 from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.timeline.marks import RowMarker
 from context_tui.tui.timeline.rows import TimelineRows
@@ -44,8 +44,8 @@ class TurnEffect(NamedTuple):
 
     def __str__(self) -> str:
         if not self.total:
-            return f"{self.verb} {pluralize(self.affected, self.noun)}"
-        return f"{self.verb} {self.affected:,} of {pluralize(self.total, self.noun)}"
+            return f"{self.verb} {format_count(self.affected, self.noun)}"
+        return f"{self.verb} {self.affected:,} of {format_count(self.total, self.noun)}"
 
     @property
     def short(self) -> str:
@@ -87,7 +87,7 @@ class TurnSummary:
         first, last = self.messages[0], self.messages[-1]
         message_text = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
         place = "not in this context" if self.share is None else f"{format_percent(self.share)} of the context"
-        tokens = f"{self.unit} {pluralize(self.tokens, 'token')}"
+        tokens = f"{self.unit} {format_count(self.tokens, 'token')}"
         return ", ".join([f"{self.name}: {message_text}", tokens, place, *map(str, self.effects)])
 
 
@@ -250,7 +250,7 @@ def format_context_counts(counts: ContextCounts, messages: int, turns: int, widt
     """Format how many of the *messages* and *turns* of a file are in the context, in *width* cells if possible."""
     in_context = f"in context: {format_fraction(counts.messages, messages, 'message')}"
     forms = [f"{in_context}, {format_fraction(counts.turns, turns, 'turn')}", in_context]
-    forms.append(pluralize(counts.messages, "message"))
+    forms.append(format_count(counts.messages, "message"))
     if partial_count := len(counts.partial_turns):
         if not counts.turns and partial_count == 1:
             forms[0] = f"{in_context}, end of turn {counts.partial_turns[0]:,} only"
@@ -262,7 +262,7 @@ def format_context_counts(counts: ContextCounts, messages: int, turns: int, widt
 
 def format_fraction(count: int, total: int, noun: str) -> str:
     """Format ``2 of 3 messages``, or if *count* is *total*, ``3 messages``."""
-    return pluralize(count, noun) if count == total else f"{count:,} of {pluralize(total, noun)}"
+    return format_count(count, noun) if count == total else f"{count:,} of {format_count(total, noun)}"
 
 
 def find_turn_starts(session: Session) -> list[int]:

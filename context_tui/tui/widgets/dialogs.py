@@ -17,8 +17,8 @@ from context_tui.app.config import validate_name
 from context_tui.errors import Error
 from context_tui.policies.scales import parse_number
 from context_tui.session.window import Window
+from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import make_visible, sanitize_line
-from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.widgets.gauge import format_window_size
 
 
@@ -134,7 +134,7 @@ def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
     else:
         answers.reverse()
     if drafts:
-        count = pluralize(drafts, "summary that was written is", "summaries that were written are")
+        count = format_count(drafts, "summary that was written is", "summaries that were written are")
         reasons.append(f"{count} not accepted.")
     return ChoicePrompt("Quit?", f"{' '.join(reasons)} Quitting discards {'it' if not drafts else 'this'}.", answers)
 

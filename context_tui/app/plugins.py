@@ -179,7 +179,6 @@ class Guard:
     """Wrapper of an object of another package, whose failures become one line about it.
 
     Args:
-        wrapped: the object.
         noun: name for the object in errors.
         quiet: members that return their default where they fail, or where the answer is of another type.
         advice: remedy to add to errors.

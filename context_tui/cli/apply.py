@@ -184,7 +184,6 @@ def build_report(
     """Build the report as JSON-ready data (schema ``context-tui.apply/1``).
 
     Args:
-        request: the next request with the plan.
         tokens_after: estimated tokens after the plan (``bytes/4``).
         result: the export; None if the plan changes nothing.
     """

@@ -37,10 +37,8 @@ class RecordedCompaction:
     """Compaction in a recording; the contexts before and after it are built on demand.
 
     Attributes:
-        session: the recording.
         message: the summary of a full compaction, the message after a micro one, or the reply that shows a silent one.
         kind: full, micro or silent.
-        event: the facts about it.
         believed_tokens_before: the believed size before it, by baseline and delta; None for an empty context.
         believed_is_recorded: whether a recorded size is part of that.
         recorded_tokens_after: recorded size of the first request after it; None if a new context begins before that.
@@ -112,7 +110,6 @@ def predict_size_after(
     None for other kinds, and if no size was recorded earlier in the same context.
 
     Args:
-        table: the token measure of the session.
         summary_tokens: estimated tokens (``bytes/4``) of a summary whose text is not in the file.
     """
     before, after = (measure_context(each, table) for each in (compaction.context_before, compaction.context_after))

@@ -34,7 +34,6 @@ def estimate_restored_tokens(context: Context, messages: Sequence[int], table: T
 
     Args:
         messages: the messages since the last compaction.
-        table: the token measure of the session.
     """
     if not isinstance(context.content, FileStates):
         return 0

@@ -21,7 +21,6 @@ class SummaryPrompt:
     """Prompt of a summarizer, and the preparation of messages for it.
 
     Attributes:
-        system: the system prompt.
         build_request: builds the request from the prepared messages and the earlier summary to update, or None.
         prepare_messages: truncates long results and replaces images by text, before pairs are repaired.
         sections: headings of a complete reply, in order; empty if none are required.

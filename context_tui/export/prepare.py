@@ -73,7 +73,6 @@ def build_exportable(
     """Convert the context at the end of *session* to a session that can be written.
 
     Args:
-        messages: the messages of the context.
         unsupported_reason: says which blocks a provider's format cannot hold; None for a format whose runtime repairs
             pairs itself.
     """

@@ -139,11 +139,7 @@ class Format(Protocol):
         """Return a scanner of a listed session; raises UnreadableSession if the file has no such session."""
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a session that is not listed since only a full read finds it, such as a branch; None for other ids.
-
-        Args:
-            main: The main session of the file.
-        """
+        """Return a session that is not listed since only a full read finds it, such as a branch; None for other ids."""
         return None
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:

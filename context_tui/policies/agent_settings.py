@@ -76,12 +76,7 @@ _SHELL_ENVIRONMENT = "the shell's environment"
 
 
 def build_agent_settings(policy: str, params: BaseModel, window: Window) -> AgentSettings | None:
-    """Build the agent's settings that make it compact by these parameters; None if they are unknown.
-
-    Args:
-        policy: the policy's name.
-        window: the context window, for settings that depend on it.
-    """
+    """Build the agent's settings that make it compact by these parameters; None if they are unknown."""
     build = _SETTINGS_BUILDERS.get(policy)
     return build(params.model_dump(mode="json"), window) if build else None
 

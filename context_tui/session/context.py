@@ -28,7 +28,6 @@ class Body:
         text: compact JSON for a tool_use; None if the text is rendered later, or the block is removed.
         size: bytes as estimators count them, including the tool's name for a tool_use.
         source: recorded or inferred; empty if a policy replaced the body.
-        removed: whether the block is removed.
     """
 
     text: str | None

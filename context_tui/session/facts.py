@@ -99,7 +99,6 @@ class Compaction:
         prefix: messages that a full compaction left in the context, in prompt order.
         cleared_blocks: rows of the results (or texts) that a microcompaction cleared.
         missing_messages: number of kept messages that are not in the file.
-        version: version of the agent, if recorded.
     """
 
     message: int

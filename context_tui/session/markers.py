@@ -34,8 +34,6 @@ def is_summary_start(text: str, *, by_assistant: bool, first_block: bool, first_
     """Return whether a text begins as the summary of an earlier compaction.
 
     Args:
-        by_assistant: whether the text is in a message of the assistant.
-        first_block: whether it is the first block of its message.
         first_message: whether the message is the first of the history. Claude Code's marker is ordinary text, so it
             counts only there.
     """

@@ -24,7 +24,6 @@ class Selection:
         """Select from the facts known so far.
 
         Args:
-            source: the facts to select from.
             excluded: the excluded messages; messages added later are included.
             undone_events: events on abandoned branches: ``micro`` with the row of a compaction, or ``clear`` with the
                 message of an epoch.

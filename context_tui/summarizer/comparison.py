@@ -164,7 +164,6 @@ class ComparisonRound:
 
     Attributes:
         at: index of the recorded message before which it happens.
-        head_messages: number of messages summarised.
         request_tokens: estimated tokens of the request (bytes/4); 0 for an extract.
         error: the reason why there is no summary, on one line.
         skipped: the reason why there was nothing to summarise; the previous summary remains.
@@ -208,9 +207,7 @@ class Comparison:
     """Comparison of summarizers on the same head: the messages that one plan replaces.
 
     Attributes:
-        plan: plan of the first compaction.
         head_tokens: estimated tokens of its head in the context (bytes/4).
-        facts: facts of its head.
         facts_in_request: by fact, whether the request has it: a policy truncates long results before summarising.
         points: indexes of the messages before which a compaction happens, in order.
         facts_in_tail: by point and fact, whether the messages between the first head and that point have it too; a
@@ -251,7 +248,6 @@ def compare_summarizers(
             summary and the messages since; the facts are always those of the first head. Points at which there is
             nothing to summarise yet are skipped.
         mask_secrets: whether suspected secrets are masked in requests and extracts.
-        read_prompt: reads the file of a prompt.
         notify: called with a line for each request, before anything is sent.
 
     Raises:

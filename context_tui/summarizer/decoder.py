@@ -82,7 +82,6 @@ class Decoder(ABC):
     Attributes:
         complete: the end of the reply was seen.
         ended: nothing more of the stream has to be read.
-        api: name of the API that this decodes.
     """
 
     api: ClassVar[str]

@@ -52,7 +52,6 @@ class Endpoint:
         read_timeout: seconds without a byte until the server counts as hung.
         total_timeout: seconds until the call is abandoned.
         bearer: send the key in ``Authorization``, even if the API has its own header for it.
-        proxy: proxy for the requests, or None.
     """
 
     kind: str
@@ -138,7 +137,6 @@ class Api:
         path: path after the version.
         limit_fields: names of the output limit in tokens, in the order in which they are tried.
         key_headers: header of the key by environment variable, in order of precedence.
-        default_model: model if none is given.
     """
 
     build_body: Callable[[SummaryRequest, str], dict[str, Any]]

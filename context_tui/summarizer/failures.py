@@ -138,7 +138,6 @@ def build_status_failure(
 
     Args:
         body: body as text, with the key redacted.
-        retry_after: ``Retry-After`` header.
         location: ``Location`` header, with the key redacted.
     """
     host, error = endpoint.host, parse_error_body(body)

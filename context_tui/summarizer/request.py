@@ -24,11 +24,9 @@ class SummaryRequest:
     """Request for a summary.
 
     Attributes:
-        system: the system prompt, or None.
         messages: the history, followed by the user message that asks for the summary.
         tools: Anthropic-shaped schemas (``name``, ``description``, ``input_schema``) of the session's tools. They are
             declared so that the tool history is valid; the model may call none of them.
-        max_tokens: limit of the reply.
         sections: headings of a complete reply, in order; empty if none are requested.
         mask_secrets: mask suspected secrets when the request is encoded.
     """

@@ -193,7 +193,6 @@ class SecretShape(NamedTuple):
     """Shape of a kind of secret.
 
     Attributes:
-        kind: name of the kind.
         fixed: text that each such secret contains, in a run of 15 or more characters other than spaces and brackets
             (unless it contains a space itself); the pattern is tried only on texts that contain it.
         pattern: matches the secret with its group, or as a whole if there is no group.

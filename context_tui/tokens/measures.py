@@ -41,7 +41,6 @@ class TokenTable:
     """Sizes of the blocks of a session by a measure.
 
     Attributes:
-        measure: the kind of measure.
         name: ``calibrated``, or the encoding of an exact tokenizer.
         note: accuracy of a calibration (for the model with the most requests), or whether a tokenizer is the model's.
         blocks: tokens by block; ``messages`` by message.
@@ -223,7 +222,6 @@ def build_exact_table(
     Images, signatures and the provider's framing count 0.
 
     Args:
-        count: counts the tokens of a text.
         name: the name of the encoding; ``note`` is its relation to the session's model.
         checkpoint: called at every message; it may raise to stop.
     """

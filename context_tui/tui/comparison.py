@@ -157,7 +157,6 @@ class Lane:
 
     Attributes:
         view: holds the policy's name and settings.
-        result: last result.
         error: reason why the settings could not be replayed.
         result_key: key of the settings that ``result`` or ``error`` belongs to; they may have changed since.
     """
@@ -214,7 +213,6 @@ class Comparison:
 
     Attributes:
         lanes: compared policies, at least one; ``selected_number`` is the index of the selected one.
-        settings: settings of all replays.
         recording: data that all replays share; None until prepared.
         call: number of the call under the cursor.
         recording_index: data that prices and regrets share; None until computed.

@@ -59,8 +59,6 @@ class Controller:
         revision: number of changes of the view, without those that only moved the cursor.
         estimated_rows: all rows of the timeline, with tokens by ``bytes/4``.
         reader, marker: reader of the texts of rows, and of their marks.
-        search: current or last search.
-        analysis: results of threads.
         loader: loader of the file; None for a session in memory.
         progress: share of the file that has been read.
         has_moved_cursor: whether the user moved the cursor or folded a turn.

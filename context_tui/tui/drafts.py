@@ -26,11 +26,9 @@ class Draft:
 
     Attributes:
         number: position among the drafts of the plan, from 1.
-        kind: kind of summarizer.
         author: name shown for the summarizer: a model, or ``extract``.
         summary: reply, as far as it was received.
         text: text of the reply, or the edited text.
-        ending: how the writing ended.
         cause: reason if it was cut off, else empty.
     """
 

@@ -51,7 +51,6 @@ class View:
         params: values that differ from the defaults, by policy.
         undo_stack, redo_stack: views before plans were applied, and views that were undone.
         applied: plan that was applied last; it is shown instead of a plan until a policy is chosen.
-        measure: token measure of the sizes.
     """
 
     session: Session

@@ -89,11 +89,7 @@ def find_conversation_file(path: Path) -> Path | None:
 
 
 def read_histories(path: Path, *, max_events: int | None = None) -> list[Run]:
-    """Read the histories in a file, or the only one of a conversation in a folder.
-
-    Args:
-        max_events: Limit of the events of a conversation that are read.
-    """
+    """Read the histories in a file, or the only one of a conversation in a folder."""
     if find_conversation_file(path) != path:
         return read_runs(path, find_runs)
     folder, members = path.parent, dict[str, Element]()

@@ -41,7 +41,6 @@ class FiringPrice:
         behind: unchanged tokens that a warm cache has to write again, S.
         rewritten: tokens that the first call wrote only because of it; 0 if the cache had expired.
         cold: whether the first call would not have read the changed part in any case.
-        summarizer: cost of the call to a summarizer.
         break_even: number of calls after which it pays; 0 if at once, None if it saves nothing per call.
         calls_left: number of calls until a new context begins, or to the end.
         next_change: number of calls until the next firing; None if none follows in its context.
@@ -68,11 +67,8 @@ class ReplayPrice:
     """Replay at cache prices; every cost is in ``rate_table.unit``.
 
     Attributes:
-        replay: the priced replay.
-        rate_table: the prices.
         cache_usage, baseline_usage: by call, tokens read, written and uncached with the policy, and without it.
         costs, baseline_costs: by call, cost of its prompt with the policy, and without it.
-        summarizer_cost: cost of all calls to a summarizer.
         firings: by firing of the replay. Several firings before the same call share one price.
         unattributed_cost: added cost of calls after a reset of the context, which belongs to no firing.
         reuse: the assumed reuse of the cache by a changed prompt.

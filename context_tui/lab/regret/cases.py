@@ -58,7 +58,6 @@ class Regret:
     Attributes:
         dropped, tokens_dropped: number of dropped blocks, and estimated tokens (``bytes/4``) dropped of them.
         used_later, tokens_used_later: number and tokens of the cases.
-        by_tier, tokens_by_tier: number and tokens of the cases by tier.
         refetched_after_edit: number of dropped blocks that the agent read again after it had changed the file. They
             are no cases.
         cases: in the order of the dropped blocks.
@@ -166,7 +165,6 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
     """Compute the regret of *replay*, in time linear in the dropped blocks.
 
     Args:
-        replay: a replay of a session.
         uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of the same session.
     """
     remaining, facts = RemainingContext(replay, uses), uses.session.facts

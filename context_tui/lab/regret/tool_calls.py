@@ -49,8 +49,6 @@ class CallEffect(NamedTuple):
 
     Attributes:
         fetch_key: equal for two calls that fetch the same content; empty if the call fetches none, or checks a state.
-        read_paths, changed_paths: files that it reads, and files that it changes.
-        replaced_texts: texts that it replaces in the changed files.
         written_text: complete content that it writes to a file.
     """
 

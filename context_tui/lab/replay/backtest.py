@@ -30,7 +30,6 @@ class BacktestResult:
     """Recorded compaction, compared with the policy.
 
     Attributes:
-        message: message at which it happened.
         kind, trigger: full or micro, and the recorded cause.
         recorded: believed size in tokens at that point, from the file or else from the policy; None if unknown.
         testable: whether the compaction can be compared; ``why`` is the result or the reason why not.

@@ -100,7 +100,6 @@ class Recording:
         is_sent: by message, whether a model ever received it.
         undoable_messages: messages inserted by recorded compactions: summaries, and hints to continue.
         summary_tokens: estimated tokens of a summary: the recorded median, else :data:`DEFAULT_SUMMARY_TOKENS`.
-        calibrations: of each model.
         scales: by model, the scale of its factors, if recorded contexts are smaller than their content by the factors.
         tokens_outside_file: calibrated tokens of the first request that are in no message.
         recorded_sizes: by call, the recorded tokens of its context; None if there are none.

@@ -49,7 +49,6 @@ class Firing:
         cleared, truncated: numbers of results.
         dropped, summarised: numbers of messages removed without a summary, and replaced by one.
         believed: the believed size in tokens; None if unknown.
-        reason: the reason of the trigger.
     """
 
     call: int
@@ -99,7 +98,6 @@ class Replay:
     """Result of a policy along a session.
 
     Attributes:
-        session: the recording.
         policy, params: the policy's name and its parameters (a pydantic model).
         recorded: whether recorded compactions were kept or ignored.
         calls: every call to the model, in order.

@@ -56,7 +56,6 @@ class Dominance:
     """Dominance among settings, by name.
 
     Attributes:
-        points: result of each setting.
         dominated_by: by dominated setting, a setting on the front that dominates it.
         frontier: the Pareto front, by rising regret.
         best: the setting that saves the most at no more regret than the current one; None without a current one.

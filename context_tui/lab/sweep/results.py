@@ -48,11 +48,9 @@ class Sweep:
     """Result of many settings on many sessions.
 
     Attributes:
-        settings: all settings, in order.
         rows: one row per session and setting.
         unread: sessions that could not be read or replayed.
         current: name of the setting that the others are compared with.
-        saving_unit: unit of savings.
     """
 
     settings: Sequence[SweepSetting]

@@ -44,11 +44,9 @@ class SweepRow:
         session: path of the session, with ``#ID`` if the file contains several.
         project: working folder of the agent, else folder of the file.
         setting: name of the setting (:class:`context_tui.lab.sweep.settings.SweepSetting`).
-        policy, params: the setting as data.
         calls, firings: number of calls to the model, and of changes by the policy.
         sent, saved, peak, overflows: totals of the replay.
         without: tokens sent without a policy.
-        drops: dropped content.
         cost: None if the replay was not priced.
         dominated_by: setting that dominates this one on this session, if any.
     """

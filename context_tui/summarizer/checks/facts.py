@@ -88,12 +88,10 @@ class Fact:
     """Fact that a summary preserves or loses.
 
     Attributes:
-        kind: kind of the fact.
         text: the fact, on one line.
         message: number of the first message with the fact, among those of its best source.
         block: block ordinal there.
         source: source there.
-        messages: number of messages with the fact.
         quote: the line around it there, truncated.
         parts: the parts to match: components of a path, the name of an identifier, digits and unit of a number, or
             the words of an error or a constraint.

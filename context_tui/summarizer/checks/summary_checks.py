@@ -80,9 +80,7 @@ def check_summary(
     """Run all checks of a summary.
 
     Args:
-        head_messages: the messages that it replaces.
         usage: tokens of the reply, if known.
-        sections: requested headings.
         max_tokens: requested limit; a reply that reached it is cut off, whatever the stop reason.
         cut_off: how the reply ended, if it is known to be incomplete.
     """

@@ -91,7 +91,6 @@ def format_notice(
     """Format the most important notice about a view, in *lines* lines of *width* cells.
 
     Args:
-        points: jump points of the session.
         check: estimate check of the view's context; None until computed.
         progress: share of the file that has been read; less than 1 if reading was stopped.
     """

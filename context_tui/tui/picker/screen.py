@@ -82,9 +82,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
     Args:
         entries: sessions that are listed at first; the sessions of one file may be given as ``SessionInfo``.
         find: finds further sessions after the first paint; each list that it yields holds all sessions known by then.
-        heading: title line.
         current: session that ``esc`` returns to, with its *overview*; the cursor is on it at first.
-        read_title: reads the title of a session without one.
         now: time from which ages are counted; the present by default.
     """
 

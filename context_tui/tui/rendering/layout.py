@@ -95,7 +95,6 @@ class TextPart(NamedTuple):
         continuation_mark: prefix of continuation lines, as wide as the mark.
         mark_style: style of both marks; empty for that of the text.
         continues: whether the next part continues the same line.
-        right_part: part in the right column.
         mark_is_content: whether the mark belongs to the original text, and is copied with it.
     """
 

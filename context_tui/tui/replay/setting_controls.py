@@ -112,7 +112,6 @@ class ThresholdDrag:
 
     Args:
         values: the policy's values that are not defaults.
-        controls: all its parameters.
         state: the runtime state for which thresholds are computed.
     """
 

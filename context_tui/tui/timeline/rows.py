@@ -34,10 +34,8 @@ class TimelineRows:
     """Rows of the timeline, in parallel columns.
 
     Attributes:
-        message: message of each row.
         block: row of facts of a tool result, ``WHOLE_MESSAGE``, ``TURN_HEAD``, or -3 - n for ``events[n]``.
         tokens: tokens of each row; ``sums`` are their prefix sums.
-        first: first row of each message.
         turn: number of the turn of each message, from 1; 0 before the first turn.
         heads: rows of the heads of all turns, and of the messages before the first turn. The rows of a turn extend
             from its head to the next one.

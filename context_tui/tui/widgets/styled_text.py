@@ -30,7 +30,6 @@ def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -
     """Build choices with the chosen one marked; a click on one calls the screen's action ``choose`` with its name.
 
     Args:
-        labels: label of each choice, by name.
         width: cells after which lines are broken between choices; 0 for a single line.
     """
     parts: list[Content | str] = []

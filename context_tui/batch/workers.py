@@ -31,6 +31,7 @@ from context_tui.lab.sweep.settings import SweepSetting, build_setting
 from context_tui.policies.registry import POLICIES, find_policy
 from context_tui.policies.toml import parse_policy
 from context_tui.session.session import SessionInfo
+from context_tui.session.values import Checkpoint
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -145,7 +146,7 @@ def _format_reason(error: Exception, name: str) -> str:
 
 
 def run_task(
-    task: SweepTask, settings: Sequence[SweepSetting], options: SweepOptions, checkpoint: Callable[[], object]
+    task: SweepTask, settings: Sequence[SweepSetting], options: SweepOptions, checkpoint: Checkpoint
 ) -> TaskResult:
     """Compute the rows of a task. If a session cannot be read or replayed, the result is a failure reason."""
     source = task.source

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from context_tui.lab.replay.result import CompactionHandling, Firing, Replay, fi
 from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY, replay_recording
 from context_tui.policies.base import Params, Policy
 from context_tui.session.session import Session
+from context_tui.session.values import Checkpoint
 
 
 class Study(NamedTuple):
@@ -92,7 +92,7 @@ class Lab:
         return build_use_index(self.recording)
 
     def replay(
-        self, policy: Policy, params: Params, settings: StudySettings, checkpoint: Callable[[], object] = lambda: None
+        self, policy: Policy, params: Params, settings: StudySettings, checkpoint: Checkpoint = lambda: None
     ) -> Replay:
         """Replay a policy along the session; *checkpoint* is called at every call and may raise to stop.
 
@@ -119,7 +119,7 @@ class Lab:
         policy: Policy,
         params: Params,
         settings: StudySettings = StudySettings(),
-        checkpoint: Callable[[], object] = lambda: None,
+        checkpoint: Checkpoint = lambda: None,
     ) -> Study:
         """Replay a policy along the session, and compute its price, its regret and the bound of regret-free dropping.
 

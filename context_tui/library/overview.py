@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from context_tui.formats.registry import FORMATS, GuardedFormat
 from context_tui.library.cache import FileStamps, SessionCache, read_stamps
 from context_tui.library.discovery import IN_THIS_FILE, SessionEntry, build_session_key, find_title, is_database
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.values import Kind
+from context_tui.session.values import Checkpoint, Kind
 from context_tui.session.window import model_at
 from context_tui.tokens.accounting import find_last_usage
 
@@ -108,7 +108,7 @@ class OverviewReader:
         """Write new results to the cache."""
         self._cache.flush()
 
-    def read_overview(self, entry: SessionEntry, checkpoint: Callable[[], object] = lambda: None) -> SessionOverview:
+    def read_overview(self, entry: SessionEntry, checkpoint: Checkpoint = lambda: None) -> SessionOverview:
         """Read the overview of a session: with a problem if that is unreadable, without tokens if it is too large.
 
         Args:
@@ -160,7 +160,7 @@ class OverviewReader:
             return self._listers.setdefault(form.name, form.make_lister())(path)
 
 
-def _read_session(info: SessionInfo, checkpoint: Callable[[], object]) -> _CachedOverview:
+def _read_session(info: SessionInfo, checkpoint: Checkpoint) -> _CachedOverview:
     scanner = make_scanner(info)
     while not scanner.advance(READ_STEP_S).end:
         checkpoint()

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain, groupby, pairwise
 
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.facts import Facts, epoch_at, find_last_rewrite
 from context_tui.session.session import Session
-from context_tui.session.values import Kind, MessageFlag, Role
+from context_tui.session.values import Checkpoint, Kind, MessageFlag, Role
 from context_tui.tokens.accounting import find_request_before
 from context_tui.tokens.running_sizes import PastReasoning, RunningSizes
 
 
 def iterate_runtime_states(
-    session: Session, phases: frozenset[str], checkpoint: Callable[[], object] = lambda: None
+    session: Session, phases: frozenset[str], checkpoint: Checkpoint = lambda: None
 ) -> Iterator[RuntimeState]:
-    """Yield the states in which a runtime with these phases checks its trigger, in order; no context is built.
-
-    Args:
-        checkpoint: called at every message; it may raise to stop.
-    """
+    """Yield the states in which a runtime with these phases checks its trigger, in order; no context is built."""
     facts, length, sizes = session.facts, len(session), RunningSizes(session.facts, checkpoint)
     for start, end in pairwise(sorted({0, *_find_context_changes(session), length + 1})):
         sizes.move_to(end - 1)
@@ -86,13 +82,9 @@ def find_first_firing(session: Session, policy: Policy, params: Params) -> int |
 
 
 def find_firing_runs(
-    session: Session, policy: Policy, params: Params, checkpoint: Callable[[], object] = lambda: None
+    session: Session, policy: Policy, params: Params, checkpoint: Checkpoint = lambda: None
 ) -> list[list[RuntimeState]]:
-    """Return the runs of consecutive states in which the trigger fires.
-
-    Args:
-        checkpoint: called at every message; it may raise to stop.
-    """
+    """Return the runs of consecutive states in which the trigger fires."""
     states = iterate_runtime_states(session, policy.phases, checkpoint)
     runs = groupby(states, key=lambda state: policy.trigger(state, params).fires)
     return [list(run) for fires, run in runs if fires]

@@ -11,6 +11,9 @@ from typing import TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
 
+Checkpoint = Callable[[], object]
+"""Function that slow work calls at every message, request or call; it may raise an exception to stop the work."""
+
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value_class(*, eq: bool = True) -> Callable[[type[T]], type[T]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -12,7 +12,7 @@ from math import inf
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, prompt_at
-from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
+from context_tui.session.values import BlockFlag, Checkpoint, Kind, MessageFlag, Role
 from context_tui.tokens.accounting import estimate_prompt_parts
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes_to_tokens35, count_block_tokens
@@ -128,14 +128,13 @@ def _categorize(kind: int, block_flags: int, flags: int, role: int) -> str:
 def compute_breakdown(
     context: Context,
     not_in_file: int | None = None,
-    checkpoint: Callable[[], object] = lambda: None,
+    checkpoint: Checkpoint = lambda: None,
     table: TokenTable | None = None,
 ) -> Breakdown:
     """Measure the parts of a context.
 
     Args:
         not_in_file: the result of ``ContextAccount.not_in_file``.
-        checkpoint: called at every message; it may raise to stop.
         table: the token measure (default: ``bytes/4``).
     """
     facts, sums = context.facts, index_context(context)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Facts
 from context_tui.session.token_factors import PRIOR, Factors, fit_factors, interval_at
+from context_tui.session.values import Checkpoint
 from context_tui.tokens.estimators import IMAGE_TOKENS
 
 MIN_REQUESTS = 12
@@ -52,12 +52,8 @@ class Calibration:
         return "typical factors" if self.factors is PRIOR else "factors of few requests"
 
 
-def calibrate(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> list[Calibration]:
-    """Calibrate each model of a session that recorded sizes, in order of first use.
-
-    Args:
-        checkpoint: called at every request; it may raise to stop.
-    """
+def calibrate(facts: Facts, checkpoint: Checkpoint = lambda: None) -> list[Calibration]:
+    """Calibrate each model of a session that recorded sizes, in order of first use."""
     find_drops(facts)
     rows: dict[int, list[int]] = {}
     for row, model in enumerate(facts.request_model):
@@ -67,7 +63,7 @@ def calibrate(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> 
     return [_calibrate_model(facts, model, model_rows, checkpoint) for model, model_rows in rows.items()]
 
 
-def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Callable[[], object]) -> Calibration:
+def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Checkpoint) -> Calibration:
     name = facts.models[model] if model >= 0 else ""
     factors, half = fit_factors(facts, rows[-1] + 1), len(rows) // 2
     half_factors = fit_factors(facts, rows[half - 1] + 1) if len(rows) >= MIN_REQUESTS else None
@@ -84,7 +80,7 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Call
 
 
 def _compute_errors(
-    facts: Facts, rows: list[int], factors: Factors, checkpoint: Callable[[], object]
+    facts: Facts, rows: list[int], factors: Factors, checkpoint: Checkpoint
 ) -> tuple[ErrorStats | None, ErrorStats | None]:
     """Compute the errors over these requests of one model, by *factors* and by ``bytes/4``."""
     errors, plain_errors = list[float](), list[float]()

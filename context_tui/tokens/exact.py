@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from context_tui.errors import MeasureError
 from context_tui.session.session import Session
+from context_tui.session.values import Checkpoint
 from context_tui.tokens.measures import TokenTable, build_exact_table
 
 INSTALL_COMMAND = "pip install 'context-tui[exact]'"
@@ -71,11 +72,8 @@ def _load_counter(encoding: str) -> Callable[[str], int]:
     return count_text
 
 
-def measure_exactly(session: Session, checkpoint: Callable[[], object] = lambda: None) -> TokenTable:
+def measure_exactly(session: Session, checkpoint: Checkpoint = lambda: None) -> TokenTable:
     """Measure the texts of a session by the tokenizer of its model if there is one, else by another tokenizer.
-
-    Args:
-        checkpoint: called at every message; it may raise to stop.
 
     Raises:
         MeasureError: the extra is not installed, or does not work here.

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable
 
 from context_tui.session.facts import Facts, PromptPart, epoch_at, find_last_rewrite, prompt_at
+from context_tui.session.values import Checkpoint
 
 MAX_SCALE = 4.0
 """Maximum ratio of a recorded growth to its estimate, above which the estimate is kept."""
@@ -17,7 +18,7 @@ PartSizes = dict[PromptPart, int]
 
 
 def fit_to_growth(
-    facts: Facts, blocks: array[int], count_part: Callable[[PromptPart, bool], int], checkpoint: Callable[[], object]
+    facts: Facts, blocks: array[int], count_part: Callable[[PromptPart, bool], int], checkpoint: Checkpoint
 ) -> PartSizes:
     """Scale the sizes of *blocks* in place to the recorded size of each request; return the sizes of prompt parts.
 

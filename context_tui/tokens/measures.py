@@ -18,7 +18,7 @@ from context_tui.session.facts import Facts, PromptPart, epoch_at, prompt_row_at
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
-from context_tui.session.values import Explanation, Kind
+from context_tui.session.values import Checkpoint, Explanation, Kind
 from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.growth import fit_to_growth
@@ -129,14 +129,11 @@ def find_model_before(facts: Facts, at: int) -> str:
 # Calibrated
 
 
-def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> TokenTable:
+def build_calibrated_table(facts: Facts, checkpoint: Checkpoint = lambda: None) -> TokenTable:
     """Measure the blocks of a session by factors fitted to its recorded sizes.
 
     The factors of a message are those of the model whose request first sent it. The overhead of a request is added to
     the last block of its reply that is not a result, usually the call. A result with an image counts as an image.
-
-    Args:
-        checkpoint: called at every message; it may raise to stop.
     """
     calibrations = calibrate(facts, checkpoint)
     factors = {calibration.model: calibration.factors for calibration in calibrations}
@@ -214,7 +211,7 @@ def build_exact_table(
     count: Callable[[str], int],
     name: str,
     note: str = "",
-    checkpoint: Callable[[], object] = lambda: None,
+    checkpoint: Checkpoint = lambda: None,
 ) -> TokenTable:
     """Measure the texts of a session by a tokenizer.
 
@@ -223,7 +220,6 @@ def build_exact_table(
 
     Args:
         name: the name of the encoding; ``note`` is its relation to the session's model.
-        checkpoint: called at every message; it may raise to stop.
     """
     facts, content = session.facts, session.content
     blocks = array("l", bytes(array("l").itemsize * len(facts.kind)))
@@ -263,7 +259,7 @@ def _get_countable_text(block: Mapping[str, Any]) -> str:
 # Both
 
 
-def _complete_table(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> TokenTable:
+def _complete_table(facts: Facts, table: TokenTable, checkpoint: Checkpoint) -> TokenTable:
     """Add the sums by message, the sizes of prompts, and the tokens that are not in the file."""
     messages = array("l")
     for message in range(len(facts)):
@@ -278,7 +274,7 @@ def _complete_table(facts: Facts, table: TokenTable, checkpoint: Callable[[], ob
     return replace(table, not_in_file=_compute_not_in_file(facts, table, checkpoint))
 
 
-def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> dict[str, int]:
+def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Checkpoint) -> dict[str, int]:
     """Compute, by model, the median over its requests of the recorded size less the measured one."""
     if not facts.requests:
         return {}

@@ -8,7 +8,7 @@ from itertools import accumulate
 from context_tui.session.context import CLEARED_BODIES, Body
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Epoch, Facts
-from context_tui.session.values import Kind, MessageFlag, Role
+from context_tui.session.values import Checkpoint, Kind, MessageFlag, Role
 from context_tui.tokens.accounting import BelievedSize
 from context_tui.tokens.estimators import bytes4, count_message_tokens
 
@@ -19,14 +19,13 @@ class RunningSizes:
     A cleared result counts as its replacement. ``is_sent`` states for each message whether a model ever received it.
 
     Args:
-        checkpoint: called at every message; it may raise to stop.
         tokens: tokens by message, to use another measure; *freed* then returns the tokens that clearing a block frees.
     """
 
     def __init__(
         self,
         facts: Facts,
-        checkpoint: Callable[[], object] = lambda: None,
+        checkpoint: Checkpoint = lambda: None,
         tokens: Sequence[int] | None = None,
         freed: Callable[[int, Body], int] | None = None,
     ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from context_tui.policies.trigger_points import iterate_runtime_states
 from context_tui.session.context import context_at
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
+from context_tui.session.values import Checkpoint
 from context_tui.text.numbers import format_percent
 from context_tui.tokens.breakdown import Breakdown, PromptShares, compute_breakdown, measure_prompt
 from context_tui.tokens.context_size import measure_context
@@ -43,7 +44,7 @@ class ContextSizes:
 
 
 def compute_context_sizes(
-    view: View, checkpoint: Callable[[], object] = lambda: None, token_table: TokenTable | None = None
+    view: View, checkpoint: Checkpoint = lambda: None, token_table: TokenTable | None = None
 ) -> ContextSizes:
     """Compute the sizes of a view's context, by *token_table* if given; *checkpoint* may raise to stop."""
     session, context = view.session, view.context
@@ -126,7 +127,7 @@ class RuntimeSizes:
         return f"context size before this message, as each runtime counts it: {text}" if text else ""
 
 
-def compute_runtime_sizes(session: Session, checkpoint: Callable[[], object] = lambda: None) -> RuntimeSizes:
+def compute_runtime_sizes(session: Session, checkpoint: Checkpoint = lambda: None) -> RuntimeSizes:
     """Compute the sizes of all runtimes, in time linear in the session; *checkpoint* is called at every message."""
     length, policies = len(session), find_runtimes()
     by_runtime = {runtime: RuntimeSizeSeries(length) for runtime in policies}
@@ -198,7 +199,7 @@ class AnalysisCache:
         self._firings = _get_trigger_key(view), firings
 
 
-def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Callable[[], object]) -> int | None:
+def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Checkpoint) -> int | None:
     """Find the first message of *states* at which the plan changes something; None if there is none.
 
     In all *states* the trigger fires. The search is exponential, then binary: it assumes that the plan also changes

@@ -35,6 +35,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.session.session import Session
+from context_tui.session.values import Checkpoint
 from context_tui.tui.jump_points import find_next
 from context_tui.tui.terminal.cells import choose_form, shorten_at_word
 from context_tui.tui.timeline.context_events import ContextEvent, find_context_events
@@ -70,7 +71,7 @@ class RecordingIndex(NamedTuple):
     backtests: list[PolicyBacktest]
 
 
-def build_recording_index(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> RecordingIndex:
+def build_recording_index(recording: Recording, checkpoint: Checkpoint = lambda: None) -> RecordingIndex:
     """Build the index of a recording; *checkpoint* may raise to stop."""
     return RecordingIndex(
         reconstruct_recorded_calls(recording.session),
@@ -93,13 +94,12 @@ def run_replay(
     params: Params,
     settings: StudySettings,
     state: RuntimeState,
-    checkpoint: Callable[[], object] = lambda: None,
+    checkpoint: Checkpoint = lambda: None,
 ) -> LaneResult:
     """Replay a policy and compute its totals and thresholds.
 
     Args:
         state: runtime state at the end of the session.
-        checkpoint: called at every call of the recording; it may raise to stop.
 
     Raises:
         PlanError: the policy cannot be replayed.

@@ -12,7 +12,7 @@ from typing import Any
 
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
-from context_tui.session.values import Kind
+from context_tui.session.values import Checkpoint, Kind
 from context_tui.text.numbers import format_count, format_percent
 from context_tui.tui.rendering.formatting import format_block
 from context_tui.tui.timeline.rows import Location, TimelineRows
@@ -153,7 +153,7 @@ def search_session(
     text: str,
     number: int,
     post: Callable[[SearchReport], object],
-    checkpoint: Callable[[], object] = lambda: None,
+    checkpoint: Checkpoint = lambda: None,
 ) -> None:
     """Search a session and post reports; *checkpoint* is called after every message and may raise to stop."""
     locations: list[Location] = []

@@ -42,7 +42,7 @@ from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
 from context_tui.session.jsontext import compact_text
 from context_tui.session.session import Session
-from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
+from context_tui.session.values import BlockFlag, Checkpoint, Kind, MessageFlag, Role
 
 UseTier = Literal["re-fetch", "edit", "reference"]
 
@@ -131,12 +131,8 @@ class _NeedleRows:
             self.rows[needle] = sorted(set(rows), key=lambda row: (owner[row], row))
 
 
-def build_use_index(session: Session | Recording, checkpoint: Callable[[], object] = lambda: None) -> UseIndex:
-    """Build the index of a session; this reads the text of every message.
-
-    Args:
-        checkpoint: called at every message; it may raise to stop.
-    """
+def build_use_index(session: Session | Recording, checkpoint: Checkpoint = lambda: None) -> UseIndex:
+    """Build the index of a session; this reads the text of every message."""
     recording = Recording(session) if isinstance(session, Session) else session
     unsorted_uses, stale = _UseIndexer(recording.session, checkpoint).find_uses()
     order = {tier: number for number, tier in enumerate(TIERS)}
@@ -162,7 +158,7 @@ def _find_recorded_removals(recording: Recording, recorded: CompactionHandling) 
 class _UseIndexer:
     """Search for uses: a pass over the assistant's messages for needles, and one over the others for their sources."""
 
-    def __init__(self, session: Session, checkpoint: Callable[[], object]) -> None:
+    def __init__(self, session: Session, checkpoint: Checkpoint) -> None:
         self.session, self.facts, self.checkpoint = session, session.facts, checkpoint
         self.owner = session.facts.block_message
         self.uses_by_row: dict[int, list[BlockUse]] = defaultdict(list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
@@ -22,6 +22,7 @@ from context_tui.policies.versions import FORMER_POLICIES as FORMER_POLICIES
 from context_tui.policies.versions import find_policy_of_version
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, epoch_at, find_last_rewrite
+from context_tui.session.values import Checkpoint
 from context_tui.tokens.measures import build_calibrated_table
 
 
@@ -77,13 +78,12 @@ def backtest_policy(
     policy: Policy,
     cases: Sequence[BacktestCase],
     threshold: int | None = None,
-    checkpoint: Callable[[], object] = lambda: None,
+    checkpoint: Checkpoint = lambda: None,
 ) -> list[BacktestResult]:
     """Compare recorded compactions with a policy that runs along the unchanged recording.
 
     Args:
         threshold: tokens at which the policy fires (default: its own threshold).
-        checkpoint: called at every message and every compaction; it may raise to stop.
     """
     key = backtest_policy, policy.phases
     if key not in recording.memo:
@@ -235,12 +235,8 @@ class PolicyBacktest(NamedTuple):
         return list(dict.fromkeys(chain.from_iterable(texts)))
 
 
-def run_backtests(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> list[PolicyBacktest]:
-    """Compare the policies of the agent with the recorded compactions.
-
-    Args:
-        checkpoint: called at every message; it may raise to stop.
-    """
+def run_backtests(recording: Recording, checkpoint: Checkpoint = lambda: None) -> list[PolicyBacktest]:
+    """Compare the policies of the agent with the recorded compactions."""
     backtests = list[PolicyBacktest]()
     for kind, name in OWN_POLICIES.get(recording.session.info.format, {}).items():
         cases: dict[str, list[BacktestCase]] = {}

@@ -9,7 +9,6 @@ content.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -45,6 +44,7 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.versions import find_recorded_params
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
+from context_tui.session.values import Checkpoint
 from context_tui.tokens.accounting import has_valid_size
 
 DEFAULT_SUMMARY_DELAY = 2
@@ -89,12 +89,9 @@ def replay_recording(
     recorded: CompactionHandling = "keep",
     summary_tokens: int | None = None,
     delay: int = DEFAULT_SUMMARY_DELAY,
-    checkpoint: Callable[[], object] = lambda: None,
+    checkpoint: Checkpoint = lambda: None,
 ) -> Replay:
     """Replay a policy along a recording that several replays share; the arguments are those of :func:`replay`.
-
-    Args:
-        checkpoint: called at every call; it may raise to stop.
 
     Raises:
         PlanError: the policy cannot be replayed, or a value is out of range.
@@ -175,7 +172,7 @@ class Walk:
         # By policy, generation and length of the last history for which its plan was empty.
         self.fruitless_plans: dict[str, tuple[int, int]] = {}
 
-    def run(self, checkpoint: Callable[[], object]) -> Replay:
+    def run(self, checkpoint: Checkpoint) -> Replay:
         recording = self.recording
         for message, phases in recording.checkpoints:
             if self.next_event_at <= message:

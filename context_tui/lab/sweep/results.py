@@ -14,6 +14,7 @@ from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, merge_grids
 from context_tui.policies.registry import find_policy
 from context_tui.session.session import Session
+from context_tui.session.values import Checkpoint
 
 
 class UnreadSession(NamedTuple):
@@ -114,7 +115,7 @@ def sweep(
     *,
     how: SweepOptions | None = None,
     by: SavingUnit = "tokens",
-    checkpoint: Callable[[], object] = lambda: None,
+    checkpoint: Checkpoint = lambda: None,
 ) -> Sweep:
     """Sweep every combination of parameter values over every session.
 
@@ -125,7 +126,6 @@ def sweep(
             (:func:`context_tui.lab.sweep.settings.build_grid`).
         how: options of all studies.
         by: the unit of savings.
-        checkpoint: called at every call of a replay; it may raise to stop.
 
     Raises:
         PlanError: an unknown policy or parameter, a value that is not allowed, or a policy that cannot be replayed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,6 +18,7 @@ from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.base import Policy
 from context_tui.policies.clearing_rule import ClearingRule, HasClearingRule
 from context_tui.session.session import Session
+from context_tui.session.values import Checkpoint
 from context_tui.tokens.estimators import bytes4
 
 MIN_VECTORIZED_SETTINGS = 16
@@ -47,20 +48,20 @@ class SessionSweep:
         self.recording = self.lab.recording
         self.decision_trails = DecisionTrails[SweepRow]()
 
-    def build_use_index(self, checkpoint: Callable[[], object] = lambda: None) -> None:
+    def build_use_index(self, checkpoint: Checkpoint = lambda: None) -> None:
         """Build the index for regret, which takes the most time of the shared work; *checkpoint* may raise to stop."""
         if not self.options.quick and "uses" not in vars(self.lab):
             self.lab.uses = build_use_index(self.recording, checkpoint)
 
     def replay_setting(
-        self, setting: SweepSetting, policy: Policy | None = None, checkpoint: Callable[[], object] = lambda: None
+        self, setting: SweepSetting, policy: Policy | None = None, checkpoint: Checkpoint = lambda: None
     ) -> SweepRow:
         """Replay a setting along the session and return its row; *policy* replaces the setting's own, to record it."""
         replay = self.lab.replay(policy or setting.policy, setting.params, self.options, checkpoint)
         drops, cost = self._measure_drops(replay), self._compute_cost(replay)
         return self.build_row(setting, len(replay.firings), replay.totals, drops, cost)
 
-    def replay_or_reuse(self, setting: SweepSetting, checkpoint: Callable[[], object] = lambda: None) -> SweepRow:
+    def replay_or_reuse(self, setting: SweepSetting, checkpoint: Checkpoint = lambda: None) -> SweepRow:
         """Return the row of a setting, copied from a setting with the same decisions if there is one."""
         replay = partial(self.replay_setting, setting, checkpoint=checkpoint)
         return self.decision_trails.replay_or_reuse(setting.policy, setting.params, replay).copy_for(setting)
@@ -111,13 +112,12 @@ def sweep_session(
     options: SweepOptions | None = None,
     *,
     name: str | None = None,
-    checkpoint: Callable[[], object] = lambda: None,
+    checkpoint: Checkpoint = lambda: None,
 ) -> Iterator[SweepRow]:
     """Yield the row of each setting on one session.
 
     Args:
         name: name of the session in the rows (default: its path and id).
-        checkpoint: called at every call of a replay; it may raise to stop.
 
     Raises:
         PlanError: a policy cannot be replayed.
@@ -128,7 +128,7 @@ def sweep_session(
 
 
 def sweep_settings(
-    session_sweep: SessionSweep, settings: Sequence[SweepSetting], checkpoint: Callable[[], object] = lambda: None
+    session_sweep: SessionSweep, settings: Sequence[SweepSetting], checkpoint: Checkpoint = lambda: None
 ) -> Iterator[SweepRow]:
     """Yield the row of each setting; the session may have been swept before."""
     session_sweep.build_use_index(checkpoint)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from context_tui.session.values import Checkpoint
 from context_tui.tui.rendering.layout import StyleSpans
 
 MAX_HIGHLIGHTED_CHARS = 32_000
@@ -61,7 +62,7 @@ class HighlightCache:
             self._spans_by_code.clear()
 
 
-def compute_highlights(code_texts: Sequence[CodeText], checkpoint: Callable[[], object]) -> list[HighlightedCode]:
+def compute_highlights(code_texts: Sequence[CodeText], checkpoint: Checkpoint) -> list[HighlightedCode]:
     """Highlight code; call it in a thread, since the first call imports Pygments."""
     from context_tui.tui.rendering.highlighting import highlight
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, String, Token  # type: ignore[import-untyped]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
+from context_tui.session.values import Checkpoint
 from context_tui.tui.rendering.layout import StyleSpan, StyleSpans
 
 _TOKEN_STYLES = {
@@ -30,7 +29,7 @@ _TOKEN_STYLES = {
 }
 
 
-def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> list[StyleSpans]:
+def highlight(text: str, language: str, checkpoint: Checkpoint) -> list[StyleSpans]:
     """Return the style spans of each line; an empty list if there is no lexer. *checkpoint* may raise to stop."""
     lines = text.split("\n")
     spans_by_line: list[list[StyleSpan]] = [[] for _ in lines]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate, islice, zip_longest
 from operator import sub
 from typing import NamedTuple
 
 from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.session import Session
-from context_tui.session.values import Kind, MessageFlag
+from context_tui.session.values import Checkpoint, Kind, MessageFlag
 from context_tui.tokens.estimators import IMAGE_TOKENS
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.timeline.context_events import ContextEvent, find_context_events
@@ -67,7 +67,7 @@ class TimelineRows:
         rows.token_table = self.token_table
         return rows
 
-    def with_table(self, token_table: TokenTable, checkpoint: Callable[[], object] = lambda: None) -> TimelineRows:
+    def with_table(self, token_table: TokenTable, checkpoint: Checkpoint = lambda: None) -> TimelineRows:
         """Return the rows with tokens by another measure; *checkpoint* is called at every row and may raise to stop."""
         rows = self.copy()
         rows.token_table = token_table

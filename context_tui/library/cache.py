@@ -37,6 +37,10 @@ _PAGE_BYTES = 65_536
 """Largest page of a database, in bytes. The first one holds the definition of the table."""
 _ENTRY_VERSION = 2
 """Version of the entries; other versions are ignored."""
+_NOT_A_CACHE = (
+    "%s: is not a cache of context-tui, so it is left as it is and nothing is cached;"
+    " name another file in CONTEXT_TUI_CACHE"
+)
 
 FileStamps = list[list[str | int | None]]
 """For each file or folder: path, size, mtime and ctime (ns), inode, device; or path and None if it is missing."""
@@ -153,14 +157,11 @@ class SessionCache:
                 with suppress(FileExistsError):
                     os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             status = os.lstat(self._path)
-            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-                self._path = None
-                return None
-            if not _is_cache(self._path):
-                problem = "is not a cache of context-tui, so it is left as it is and nothing is cached"
-                getLogger(__name__).warning(
-                    "%s: %s; name another file in CONTEXT_TUI_CACHE", make_visible(self._path), problem
-                )
+            is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+            if is_own and not _is_cache(self._path):
+                getLogger(__name__).warning(_NOT_A_CACHE, make_visible(self._path))
+                is_own = False
+            if not is_own:
                 self._path = None
                 return None
             if status.st_mode & 0o077:

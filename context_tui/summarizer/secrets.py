@@ -32,9 +32,8 @@ def find_secrets(text: str) -> list[Secret]:
     """Find the suspected secrets in *text*, in order; overlapping ones are merged. Of an assignment, only the value."""
     plain, place = _resolve_escapes(text)
     matches = [*_find_matches(plain)]
-    if _TERMINAL_SEQUENCE.search(plain):
-        fillers = (lambda _: "", lambda _: " ")  # a sequence may divide a secret, or end the word before it
-        for replace in fillers:
+    if any(start in plain for start in _SEQUENCE_STARTS):
+        for replace in (lambda _: "", lambda _: " "):  # a sequence may divide a secret, or end the word before it
             bare, plain_place = _replace_matches(_TERMINAL_SEQUENCE, replace, plain)
             matches += [(kind, plain_place(start), plain_place(end)) for kind, start, end in _find_matches(bare)]
     secrets: list[Secret] = []
@@ -116,8 +115,9 @@ def _find_positions(word: str, text: str) -> Iterator[int]:
 _ESCAPE = re.compile(r"(?<!\\)\\++(?:u00([0-7][0-9a-fA-F])|([nrt\"'/]))")
 _ESCAPED_CHARS = {"n": "\n", "r": "\r", "t": "\t"}
 # Control sequences (colours), also as programs and `cat -v` spell them, and other escapes.
+_SEQUENCE_STARTS = ("\x1b", "\x9b", "x1b[", "x1B[", "33[", "\\e[", "^[[")
 _TERMINAL_SEQUENCE = re.compile(
-    r"(?:(?:\x1b|\\++(?:x1[bB]|0?33|e)|\^\[)\[|\x9b)[0-?]{0,200}+[ -/]{0,20}+[@-~]?|\x1b[ -/]{0,20}+[0-~]?"
+    r"(?:(?:\x1b|(?<!\\)\\++(?:x1[bB]|0?33|e)|\^\[)\[|\x9b)[0-?]{0,200}+[ -/]{0,20}+[@-~]?|\x1b[ -/]{0,20}+[0-~]?"
 )
 
 

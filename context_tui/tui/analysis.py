@@ -124,7 +124,7 @@ class RuntimeSizes:
             return ""
         sizes = (series.format_size(runtime, message) for runtime, series in self.by_runtime.items())
         text = ", ".join(filter(None, sizes))
-        return f"context size before this message, as each runtime counts it: {text}" if text else ""
+        return f"context size before this message, by runtime: {text}" if text else ""
 
 
 def compute_runtime_sizes(session: Session, checkpoint: Checkpoint = lambda: None) -> RuntimeSizes:

@@ -207,7 +207,7 @@ def test_what_each_runtime_believed_is_said_where_a_model_was_called() -> None:
     added = believed - made.facts.requests[0].context
     assert 0 < added < 2_000
     assert runtime_sizes.format_sizes(3) == (
-        f"context size before this message, as each runtime counts it: defect {believed:,} (last recorded + estimate), "
+        f"context size before this message, by runtime: defect {believed:,} (last recorded + estimate), "
         "agent-sdk 10 (uncached input tokens of the last reply)"
     )
     assert not runtime_sizes.covers(session(), 3)

@@ -73,7 +73,7 @@ async def test_a_recorded_compaction_is_a_labelled_rule() -> None:
     async with shown.run_test(size=(100, 60)) as pilot:
         await pilot.pause()
         (rule,) = [line for line in text(shown) if "full compaction" in line]
-        assert rule.startswith(" ── full compaction by the runtime (auto), 120,000 tokens before ──")
+        assert rule.startswith(" ── full compaction by the runtime (auto), 120,000 recorded tokens before ──")
         assert text(shown)[0].startswith(" <"), "what came before it is not in the context"
 
 

@@ -118,6 +118,19 @@ def test_what_is_left_becomes_visible(text: str, shown: str) -> None:
     assert sanitize(text) == shown
 
 
+@pytest.mark.parametrize("mark", ["\u0301", "\u20dd", "\u0e49", "\u064b", "\U0001e8d0"])
+def test_few_marks_stand_on_a_character(mark: str) -> None:
+    assert sanitize(f"a{mark * 4}b") == f"a{mark * 4}b"
+    assert sanitize(f"a{mark * 99}b{mark * 99}") == f"a{mark * 4}b{mark * 4}"
+    assert sanitize(f"\x1b[31ma{mark * 3}\u200d{mark * 3}b") == f"a{mark * 4}b"
+    assert make_visible(f"a{mark * 6}") == f"a{mark * 4}··"
+    assert sanitize("──────\u3000「「「「「「 ······ 🎉🎉🎉🎉🎉🎉") == "──────\u3000「「「「「「 ······ 🎉🎉🎉🎉🎉🎉"
+
+
+def test_tabs_can_be_kept() -> None:
+    assert sanitize("\x1b[1ma\tb\x1b[0m\r\n", tab_width=0) == "a\tb\n"
+
+
 def test_tabs_reach_the_next_stop() -> None:
     assert sanitize("a\tb\n\tc") == "a   b\n    c"
     assert sanitize("\x1b[1ma\tb", tab_width=8) == "a       b"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from pathlib import PurePath
 
 MAX_NAME_LENGTH = 200
@@ -59,6 +60,27 @@ def _format_ranges(codes: list[int]) -> str:
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in runs)
 
 
+MAX_MARKS = 4
+"""Limit of the combining marks on a character: more of them would be drawn over the lines around it."""
+# Five characters that may be marks: no letters, spaces, punctuation, box drawing, East Asian punctuation or emoji.
+_MARK_RUN = re.compile(
+    r"[^\w\s\x00-\u02ff\u2010-\u20cf\u2100-\u2cee\u2cf2-\u3029\u3030-\u3098\u309b-\ua66e\uff00-\uffff\U0001f000-\U0001faff]{5,}"
+)
+
+
+def _limit_marks(text: str, sign: str = "") -> str:
+    """Replace the marks on a character after the fourth by *sign*."""
+
+    def limit(match: re.Match[str]) -> str:
+        characters, count = [], 0
+        for character in match[0]:
+            count = count + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
+            characters.append(character if count <= MAX_MARKS else sign)
+        return "".join(characters)
+
+    return _MARK_RUN.sub(limit, text)
+
+
 _NAME_TABLE: dict[int, str] = {code: shown or "·" for code, shown in _TEXT_TABLE.items()} | {0x09: "␉", 0x0A: "⏎"}
 
 _UNSAFE = re.compile("[" + _format_ranges([*_TEXT_TABLE, ord("\t")]) + "]")
@@ -68,14 +90,18 @@ def sanitize(text: str, *, tab_width: int = 4) -> str:
     r"""Remove everything that a terminal would interpret from *text*, except ``\n``; replace tabs by spaces.
 
     The result has no control characters except ``\n``, no format characters and no surrogates. The number of lines is
-    unchanged, and a second call changes nothing.
+    unchanged, and a second call changes nothing. At most ``MAX_MARKS`` combining marks stand on a character.
+
+    Args:
+        tab_width: cells of a tab; 0 keeps the tabs.
     """
     # Most text is clean, and costs only this check (2 ms per megabyte of ASCII).
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
     if _UNSAFE.search(text) is None:
-        return text
-    return _SEQUENCE.sub("", text).replace("\r\n", "\n").translate(_TEXT_TABLE).expandtabs(tab_width)
+        return _limit_marks(text)
+    safe_text = _SEQUENCE.sub("", text).replace("\r\n", "\n").translate(_TEXT_TABLE)
+    return _limit_marks(safe_text.expandtabs(tab_width) if tab_width else safe_text)
 
 
 def sanitize_line(text: str) -> str:
@@ -90,7 +116,7 @@ def make_visible(text: str | PurePath) -> str:
     So different names look different, and offsets in the text are unchanged.
     """
     name = str(text)
-    return name if name.isascii() and name.isprintable() else name.translate(_NAME_TABLE)
+    return name if name.isascii() and name.isprintable() else _limit_marks(name.translate(_NAME_TABLE), "·")
 
 
 def truncate_name(text: str, length: int = MAX_NAME_LENGTH) -> str:

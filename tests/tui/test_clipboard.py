@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from context_tui.session.memory import from_messages
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.terminal import clipboard
 from tests.tui.fakes import until
@@ -110,3 +111,14 @@ async def test_the_last_copy_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert await clipboard.wait_for_copy(last)
     time.sleep(0.3)
     assert kept.read_text() == "last"
+
+
+async def test_the_copy_has_no_escape_sequences_unless_it_is_raw() -> None:
+    text = "\x1b]52;c;aGk=\x07\x1b[31mred\x1b[0m\tnext\r\nrm -rf x\x00"
+    running = ContextTuiApp(from_messages([{"role": "user", "content": text}]))
+    async with running.run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await pilot.press("home", "y")
+        assert running.clipboard == "red\tnext\nrm -rf x␀"
+        await pilot.press("Y")
+        assert running.clipboard == text

@@ -111,9 +111,9 @@ def _copy_table(
 ) -> None:
     """Copy the rows of one session from a table; of messages only those that were read, up to the id *max_id*."""
     # Text is read as bytes, so that invalid UTF-8 stays unchanged.
-    value = "CASE typeof(?{0}) WHEN 'blob' THEN CAST(?{0} AS TEXT) ELSE ?{0} END"
-    values = ", ".join(value.format(number) for number in range(1, len(names) + 1))
-    insert = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({values})"
+    value = "CASE typeof({0}) WHEN 'blob' THEN CAST({0} AS TEXT) ELSE {0} END"
+    values, row = ", ".join(map(value.format, names)), ", ".join(f"? AS {name}" for name in names)
+    insert = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) SELECT {values} FROM (SELECT {row})"
     select = f"SELECT {', '.join(names)} FROM {table} WHERE {condition}"
     if table != "messages":
         copy.executemany(insert, source.query(select, (session,)))

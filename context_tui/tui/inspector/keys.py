@@ -196,6 +196,7 @@ _OTHER_BINDINGS = [
     bind("w", "dialog('set_window')", "Window", "window", "Set the size of the context window"),
     bind("t", "dialog('go_to_message')", "Go to message", "go-to", "Go to a message by its number"),
     bind("y", "copy", "Copy", "copy", "Copy the selected message; from the parameters, the command for this plan"),
+    bind("Y", "copy(True)", "Copy raw", "copy-raw", "Copy the selected message with its escape sequences"),
     bind("escape", "back", "Back", "back", "Stop reading, close a pane, list all rows, or plan at the end again"),
     bind("ctrl+o", "sessions", "Sessions", "sessions", "Choose another session, a subagent or a branch"),
     bind("q", "dialog('leave')", "quit", "leave", "Quit; ask first if a result is not exported", "q"),

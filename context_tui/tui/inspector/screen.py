@@ -20,7 +20,7 @@ from textual.widgets import ContentSwitcher, Static
 from context_tui.app.state import InspectorState
 from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.session import Session, SessionInfo
-from context_tui.text.sanitize import make_visible
+from context_tui.text.sanitize import make_visible, sanitize
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.inspector import dialogs, notices, workers
@@ -427,12 +427,12 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         else:
             self.query_one(Detail).toggle_raw()
 
-    def action_copy(self) -> None:
-        """Copy the selected message, or from the settings the command."""
+    def action_copy(self, is_raw: bool = False) -> None:
+        """Copy the selected message, or from the settings the command; as drawn, or as it is in the file."""
         on_settings = self.query_one(ParameterPanel).has_focus_within
         text = self.run_command(self.controller.format_command if on_settings else self.controller.format_selected_text)
         if text is not None:
-            self.app.copy_to_clipboard(text)
+            self.app.copy_to_clipboard(text if is_raw else sanitize(text, tab_width=0))
 
     # Other screens
 

@@ -15,7 +15,7 @@ export PIP_ROOT_USER_ACTION = ignore
 PIP := $(BIN)/python -m pip install -qq --no-warn-script-location
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check pytest slow colours live bench growth snapshots samples screenshots readme recordings agreement regret lab agents build clean
+.PHONY: help setup demo test check pytest pythons slow colours live bench growth snapshots samples screenshots readme recordings agreement regret lab agents build clean
 
 help: ## list what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name about; do printf '%-12s %s\n' "$$name" "$$about"; done
@@ -46,6 +46,15 @@ test: check pytest ## lint, types, layers and the tests
 
 pytest: setup ## the tests alone
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# Newer Pythons of the system or of pyenv, each with an environment of its own.
+PYTHONS ?= $(wildcard /usr/bin/python3.1[2-9] /usr/local/bin/python3.1[2-9] $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python)
+
+pythons: ## the tests with every newer Python that is at hand
+	@for python in $(PYTHONS); do \
+		venv=.venv-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])') && \
+		echo "== $$python" && $(MAKE) --no-print-directory PYTHON=$$python VENV=$$venv pytest || exit 1; \
+	done
 
 check: setup ## lint, types and layers only
 	$(BIN)/ruff check

@@ -136,7 +136,7 @@ def test_the_request_is_told() -> None:
 
 def test_deep_nesting_is_no_crash() -> None:
     deep: Any = "x"
-    for _ in range(5_000):
+    for _ in range(100_000):
         deep = [deep]
     subject = replace(of(call("X", {})), blocks=[call("X", {"a": deep})])
     assert any("nested too deeply" in text for _, text in lines(subject))

@@ -70,9 +70,7 @@ class Plugins(Mapping[str, T], Generic[T]):
             group: group of the entry points.
             built_in: by name, ``module:Class`` or a function that creates the object, given its name.
             find_error: returns the reason why a loaded object cannot be used; empty if it can.
-            wrap: wraps an object of another package.
             make: creates an object from the value that an entry point loads.
-            find_in_files: yields the plug-ins of files.
         """
         self.group, self.built_in = group, built_in
         self._noun, self._find_error = noun, find_error

@@ -115,7 +115,6 @@ def find_sources(specs: Sequence[str | Path]) -> tuple[list[SweepSource], list[U
 
 
 def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator[SessionInfo]:
-    """Yield the sessions of all files in a folder and its subfolders."""
     suffixes = list_session_suffixes()
 
     def add_unread(error: OSError) -> None:

@@ -146,7 +146,6 @@ def _parse_contender_option(text: str) -> Contender:
 
 
 def _read_prompt(path: str) -> str:
-    """Read a prompt file."""
     try:
         data = read_settings_file(Path(path))
         text = data.decode()

@@ -37,7 +37,6 @@ def build_prompt_report(session: Session, context: Context, table: TokenTable | 
 
 
 def _build_injected_report(session: Session, context: Context, table: TokenTable | None) -> list[dict[str, Any]]:
-    """Report the injected texts of a context by name, the largest first."""
     facts = session.facts
     tokens: dict[str, int] = defaultdict(int)
     counts: dict[str, int] = defaultdict(int)

@@ -65,7 +65,6 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
 
     Args:
         summary: its text, for a plan that summarises, if it is written already.
-        token_table: the token measure (default: ``bytes/4``).
     """
     account = measure_context(plan.context, token_table)
     inserts = [insert for insert in plan.inserts if summary is not None or not insert.holds_summary]

@@ -172,7 +172,6 @@ def _collect_compactions(facts: Facts, before: int) -> list[tuple[Any, ...]]:
 
 
 def _write_context(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult:
-    """Write the context at the end of a session."""
     exportable = build_exportable(
         session, _read_messages(session), form.unsupported_reason if form.is_request else None
     )
@@ -193,7 +192,6 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
 
 
 def _write_markdown(session: Session, temporary: Path, out: Path) -> ExportResult:
-    """Write the context at the end of a session as a page of Markdown."""
     messages = _read_messages(session)
     if not any(message["content"] for message in messages):
         raise _build_empty_error(Losses())
@@ -332,7 +330,6 @@ def _collect_block_sizes(facts: Facts, message: int) -> list[tuple[int, int]]:
 
 
 def _read_back(form: Format, path: Path) -> Session:
-    """Read the written file back with the reader of its format."""
     try:
         detect_format(path)  # it must be recognizable without naming the format
         infos = form.list_sessions(path)
@@ -357,7 +354,6 @@ def _compare_contexts(
     """List every difference in size, messages and turns between *session* and the *written* session.
 
     Args:
-        exported: the session passed to the writer.
         declared: sizes of the losses that the writer declared.
         has_losses: whether any loss or note can explain a different size."""
     context, written_context = session.context_at(), restore_inferred(written.context_at())

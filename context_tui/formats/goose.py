@@ -283,7 +283,6 @@ def _split_records(line: bytes) -> list[bytes]:
 
 
 def _format_line(role: Any, content: Any, created: Any, metadata: Any) -> bytes:
-    """Format a row as a line of a file."""
     members = {"role": decode_value(role), "created": decode_value(created)}
     raw = content if isinstance(content, bytes) else compact_json(decode_value(content))
     metadata_json = metadata if isinstance(metadata, bytes) and metadata.strip() else b"null"

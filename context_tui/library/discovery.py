@@ -247,7 +247,6 @@ def find_choices(
 def _merge_entries(
     nearby: Iterable[SessionEntry], current: SessionInfo | None, entries: Iterable[SessionEntry]
 ) -> list[SessionEntry]:
-    """Merge the current session and those *nearby* it into the *entries*."""
     merged = {entry.key: entry for entry in entries}
     for entry in nearby:
         merged[entry.key] = replace(merged.pop(entry.key, entry), info=entry.info, group=entry.group)

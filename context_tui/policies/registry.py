@@ -143,7 +143,6 @@ def _load_entry_point(loaded: Any) -> Any:
 
 
 def _find_policy_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
-    """Yield the policies in the folder beside the configuration file."""
     from context_tui.app.config import config_path
 
     paths: list[Path] = []

@@ -136,7 +136,6 @@ def _find_part_type(annotation: Any) -> type[BaseModel] | None:
 
 
 def _describe_error(error: Any, model: type[BaseModel] | None, key: str) -> str:
-    """Describe an error for users, with its remedy."""
     kind, value = str(error["type"]), truncate_name(repr(error.get("input")))
     if kind == "extra_forbidden" and model is not None:
         matches = get_close_matches(key, model.model_fields, 1)
@@ -205,7 +204,6 @@ def _split_key(dotted: str) -> list[str]:
 def _build_table_path(
     names: tuple[str, ...], counts: dict[tuple[int | str, ...], int], element: bool
 ) -> tuple[int | str, ...]:
-    """Return the path of a table, with the numbers of the elements of lists."""
     path: tuple[int | str, ...] = ()
     for number, name in enumerate(names):
         path = (*path, name)

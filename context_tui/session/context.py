@@ -141,7 +141,6 @@ def context_at(facts: Facts, at: int, *, after_micro: bool = True, content: Cont
 
     Args:
         after_micro: False for the context before a microcompaction recorded at this message.
-        content: the reader of the full text.
     """
     micro_until = at if after_micro else at - 1
     find_drops(facts)

@@ -90,7 +90,6 @@ class Selection:
                 facts[index] = source[message]
 
     def _copy_blocks(self) -> set[int]:
-        """Copy the new blocks and return their messages."""
         source, facts, first = self.source, self.facts, len(self._block_rows)
         for row in range(first, len(source.kind)):
             index = self._numbers[source.block_message[row]]

@@ -168,7 +168,6 @@ class ComparisonRound:
         error: the reason why there is no summary, on one line.
         skipped: the reason why there was nothing to summarise; the previous summary remains.
         survivals: survival of each fact of the first head.
-        cost: cost of the summary; None: unknown.
     """
 
     at: int

@@ -134,7 +134,6 @@ class Api:
     Attributes:
         build_body: builds a request body without its model, given a name from ``limit_fields``.
         decoder: creates a decoder, given a function that redacts the key.
-        path: path after the version.
         limit_fields: names of the output limit in tokens, in the order in which they are tried.
         key_headers: header of the key by environment variable, in order of precedence.
     """

@@ -41,7 +41,6 @@ class CallFailed(SummarizerError):
         kind: identifier of the failure: refused, unresolved, unreachable, tls, timeout, disconnected, redirect, auth,
             not_found, wrong_api, too_long, rate_limited, overloaded, rejected, server, error, malformed, cut, empty,
             thinking_only, refusal, tool_call.
-        partial: the text received before the failure.
     """
 
     def __init__(self, kind: str, message: str, partial: str = "") -> None:

@@ -113,7 +113,6 @@ def build_payload(endpoint: Endpoint, request: SummaryRequest, limit_field: str 
 
     Args:
         endpoint: the endpoint; the name of its model is not masked.
-        request: the request, masked if it says so.
         limit_field: name of the output limit; by default the first one of the API.
 
     Raises:

@@ -175,10 +175,6 @@ async def write_summary(
 ) -> Summary:
     """Write the summary. Cancelling the task closes the connection immediately.
 
-    Args:
-        on_event: called with each event of the reply as it arrives.
-        transport: replacement for the network, for tests.
-
     Returns:
         The summary; ``model`` is empty for an extract.
 

@@ -107,7 +107,6 @@ class Summary:
     Attributes:
         model: the model named in the reply, else the requested one; empty for an extract.
         usage: reported tokens; all None if the server reports none.
-        stop_reason: reported stop reason, may be empty.
         thinking_chars: characters of reasoning, which is not part of the text.
         notes: changes to the request or the call, for the user.
     """

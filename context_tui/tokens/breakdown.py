@@ -135,7 +135,6 @@ def compute_breakdown(
 
     Args:
         not_in_file: the result of ``ContextAccount.not_in_file``.
-        table: the token measure (default: ``bytes/4``).
     """
     facts, sums = context.facts, index_context(context)
     categories = dict.fromkeys(CATEGORIES, 0)
@@ -197,11 +196,7 @@ def compute_breakdown(
 
 
 def measure_prompt(context: Context, table: TokenTable | None = None) -> PromptShares:
-    """Measure the system prompt and the tools at the point of a context, as far as they are in the file.
-
-    Args:
-        table: the token measure (default: ``bytes/4``).
-    """
+    """Measure the system prompt and the tools at the point of a context, as far as they are in the file."""
     facts, prompt = context.facts, prompt_at(context.facts, context.at)
     count = table.count_part if table else lambda part, is_tool: bytes_to_tokens(part.size)
     calls: dict[str, int] = defaultdict(int)

@@ -245,7 +245,6 @@ _STRUCTURAL_KINDS, _UNSIZED_KINDS = frozenset({_RESULT, _USE}), frozenset({_IMAG
 
 
 def _count_block_tokens(facts: Facts, row: int, replaced: Mapping[int, Body]) -> int:
-    """Count the tokens of a block, with these replaced bodies."""
     body = replaced.get(row)
     return bytes4(facts, row) if body is None else body.tokens
 

@@ -143,11 +143,7 @@ def resize(size: int, fixed: int, content: int, change: int, removed_share: floa
 
 
 def measure_context(context: Context, token_table: TokenTable | None = None) -> ContextAccount:
-    """Measure a context; computed once for each measure.
-
-    Args:
-        token_table: the measure (default: ``bytes/4``).
-    """
+    """Measure a context; computed once for each measure."""
     key = measure_context, token_table
     if key not in context.memo:
         context.memo[key] = _measure_context(context, token_table)

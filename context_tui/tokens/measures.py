@@ -38,7 +38,7 @@ class TokenMeasure(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class TokenTable:
-    """Sizes of the blocks of a session by a measure.
+    """Sizes of the blocks of a session by a measure; where a table may be None, that stands for ``bytes/4``.
 
     Attributes:
         name: ``calibrated``, or the encoding of an exact tokenizer.

@@ -50,7 +50,6 @@ class LaneResult:
     """Replay of a policy, with its totals, price and regret.
 
     Attributes:
-        baseline_tokens: tokens sent without the policy.
         thresholds: sizes in tokens, as the runtime counts, at which the policy fired; if it never fired, those at which
             it would fire at the end of the session. Empty if the size is not what triggers it.
         study: price and regret; None until computed.
@@ -97,9 +96,6 @@ def run_replay(
     checkpoint: Checkpoint = lambda: None,
 ) -> LaneResult:
     """Replay a policy and compute its totals and thresholds.
-
-    Args:
-        state: runtime state at the end of the session.
 
     Raises:
         PlanError: the policy cannot be replayed.

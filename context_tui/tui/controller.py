@@ -58,9 +58,7 @@ class Controller:
         view: state of the screen; ``view.cursor`` is the selected row, which is always listed.
         revision: number of changes of the view, without those that only moved the cursor.
         estimated_rows: all rows of the timeline, with tokens by ``bytes/4``.
-        reader, marker: reader of the texts of rows, and of their marks.
         loader: loader of the file; None for a session in memory.
-        progress: share of the file that has been read.
         has_moved_cursor: whether the user moved the cursor or folded a turn.
         is_fresh: whether the view has not changed since the session was opened.
         comparison, sweep_results: last content of the replay screen and of the sweep screen.

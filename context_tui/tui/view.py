@@ -280,11 +280,7 @@ def format_settings(settings: PolicySettings) -> str:
 def describe_applied_plan(
     plan: Plan, copy: Session, cursor: Location, token_table: TokenTable | None
 ) -> tuple[AppliedPlan, Location]:
-    """Describe a plan that was applied, and find the location in its copy that corresponds to *cursor*.
-
-    Args:
-        token_table: the token measure of the plan's session (default: ``bytes/4``).
-    """
+    """Describe a plan that was applied, and find the location in its copy that corresponds to *cursor*."""
     entries = list(iterate_result_entries(plan))
     order = [entry if isinstance(entry, int) else -1 for entry in entries]
     new_message = {message: index for index, message in enumerate(order) if message >= 0}

@@ -222,7 +222,6 @@ class LegacyEventParser:
 
 
 def _format_key(event_id: Any, place: int) -> str:
-    """Return the key of an event: its id, or its place if it has none."""
     return parse_id(event_id) or f"@{place}"
 
 

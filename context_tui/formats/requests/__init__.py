@@ -31,7 +31,6 @@ class RequestLogFormat(Format):
     """Base of the formats whose files are logs of requests."""
 
     def _open(self, path: Path, session_id: str = "") -> OpenLog:
-        """Return the log at a path, or the part of it that holds a session."""
         raise NotImplementedError
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:

@@ -76,8 +76,6 @@ class _CachedBeginning:
 
 
 class _CacheReconstruction:
-    """One pass over the requests of a session."""
-
     def __init__(self, session: Session) -> None:
         self.facts = facts = session.facts
         self.request_count = bisect_left(facts.request_message, session.length)

@@ -34,7 +34,6 @@ class PriceModel:
     """Use of the prompt cache by the recorded calls, recorded and predicted.
 
     Attributes:
-        read_recorded, read_predicted: tokens read by all calls.
         written_recorded, written_predicted: tokens written by all calls; 0 if no writes are recorded.
         error: relative error of the predicted sum of tokens read; None if nothing was read.
         off: sum of the absolute errors of the calls, relative to the tokens read; None if nothing was read.

@@ -142,8 +142,6 @@ class _FirstCallCost(NamedTuple):
 
 
 class _ReplayPricing:
-    """Computation of the price of one replay."""
-
     def __init__(
         self,
         replay: Replay,

@@ -49,7 +49,6 @@ class CallEffect(NamedTuple):
 
     Attributes:
         fetch_key: equal for two calls that fetch the same content; empty if the call fetches none, or checks a state.
-        written_text: complete content that it writes to a file.
     """
 
     fetch_key: str = ""

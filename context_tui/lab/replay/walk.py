@@ -115,8 +115,6 @@ class _PolicyStep(NamedTuple):
 
 @dataclass
 class _PendingFiring:
-    """Firing since the last call."""
-
     step: _PolicyStep
     plan: Plan
     trigger: Trigger

@@ -73,8 +73,6 @@ class DecisionTrails(Generic[T]):
 
 
 class _RecordedPolicy:
-    """Policy whose answers are logged."""
-
     def __init__(self, policy: Policy, steps: list[tuple[Policy, Params]], log: _Log) -> None:
         self._policy, self._log, self._step_number = policy, log, 0
         if [step_policy for step_policy, _ in steps] != [policy]:

@@ -45,10 +45,8 @@ class SweepRow:
         project: working folder of the agent, else folder of the file.
         setting: name of the setting (:class:`context_tui.lab.sweep.settings.SweepSetting`).
         calls, firings: number of calls to the model, and of changes by the policy.
-        sent, saved, peak, overflows: totals of the replay.
         without: tokens sent without a policy.
         cost: None if the replay was not priced.
-        dominated_by: setting that dominates this one on this session, if any.
     """
 
     session: str

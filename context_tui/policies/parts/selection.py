@@ -110,7 +110,6 @@ def select_blocks(
     """Select the blocks that a rule changes; of other blocks, only those added since the last call are examined.
 
     Args:
-        marker_tokens: tokens of the marker that replaces a block.
         longer_than: change only those selected blocks whose text is known and has more bytes.
     """
     blocks, end = find_blocks_of_kind(context, _BLOCK_KINDS[body_kind]), keep.find_protected_start(context, limits)
@@ -224,7 +223,6 @@ def _filter_by_age_and_pairing(
 def _build_token_counter(
     context: Context, body_kind: BodyKind, blocks: BlockColumns, *, by_character: bool = False
 ) -> Callable[[int], int]:
-    """Return a function that returns the tokens of a block in the context, by its number."""
     if body_kind == "results" and by_character:
         facts = context.facts
         return lambda number: count_result_by_characters(facts, blocks.block[number])

@@ -88,7 +88,6 @@ class Fact:
     """Fact that a summary preserves or loses.
 
     Attributes:
-        text: the fact, on one line.
         message: number of the first message with the fact, among those of its best source.
         block: block ordinal there.
         source: source there.

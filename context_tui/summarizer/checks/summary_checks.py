@@ -80,7 +80,6 @@ def check_summary(
     """Run all checks of a summary.
 
     Args:
-        usage: tokens of the reply, if known.
         max_tokens: requested limit; a reply that reached it is cut off, whatever the stop reason.
         cut_off: how the reply ended, if it is known to be incomplete.
     """

@@ -109,7 +109,6 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
 
     Args:
         plan: plan with a summary; a plan without one is applied at once.
-        token_table: token measure of the session's sizes (default: ``bytes/4``).
         drafts: store of drafts; by default the drafts are lost when the screen closes.
         kind, model, base_url: summarizer that is chosen at first.
         environ: environment with settings and keys; by default that of the process.

@@ -442,7 +442,6 @@ class BreakdownView(ScrollView, can_focus=True):
         return strips[0].adjust_cell_length(width, style.rich_style)
 
     def _format_call(self, row: BreakdownRow) -> str:
-        """Format the call of one of the largest results, as the timeline shows it."""
         context, reader = self._context_and_sizes[0] if self._context_and_sizes else None, self._reader
         if row.kind != "message" or row.value or context is None or reader is None:
             return ""

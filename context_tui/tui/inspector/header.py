@@ -130,8 +130,6 @@ class HeaderBar(Widget):
 
         Args:
             parts: ``Breakdown.by_category``; None until computed.
-            progress: share of the file that has been read.
-            token_table: token measure of the parts; None for ``bytes/4``.
         """
         if session is not self.session:
             # These scan the whole session.

@@ -147,7 +147,6 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.dismiss_notification()
 
     def _restore_focus(self) -> None:
-        """Restore the focus; focus the timeline if the pane is not visible."""
         widget, self._focus_before = self._focus_before or self.focused, None
         self.set_focus(widget if widget in self.focus_chain else self.query_one(Timeline))
 

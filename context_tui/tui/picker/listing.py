@@ -96,7 +96,6 @@ class SessionListing:
 
     Args:
         entries: sessions; those whose ``parent`` is among them are listed below it.
-        selected: session that the cursor is on at first.
     """
 
     def __init__(self, entries: Iterable[SessionEntry], selected: SessionKey | None = None) -> None:

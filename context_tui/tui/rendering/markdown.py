@@ -263,7 +263,6 @@ def _parse_emphasis(state: StateInline, silent: bool) -> bool:
 
 
 def _parse_destination(text: str, start: int, stop: int) -> Any:
-    """Parse the target of a link, as written."""
     result = helpers.parseLinkDestination(text, start, stop)
     if result.ok:
         target = text[start : result.pos]
@@ -272,7 +271,6 @@ def _parse_destination(text: str, start: int, stop: int) -> Any:
 
 
 def _parse_title(text: str, start: int, stop: int, before: Any = None) -> Any:
-    """Parse the title of a link, as written."""
     result = helpers.parseLinkTitle(text, start, stop, before)
     if result.ok:
         result.str = text[start : result.pos]

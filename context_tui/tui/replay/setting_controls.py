@@ -37,7 +37,6 @@ def build_common_controls(
 
     Args:
         recording: the data that all replays share; None until it is ready.
-        has_compactions: whether the recording has compactions, which can be undone.
     """
     derived = recording.summary_tokens if recording else None
     max_delay = max(USUAL_DELAY_CALLS, settings.delay)
@@ -112,7 +111,6 @@ class ThresholdDrag:
 
     Args:
         values: the policy's values that are not defaults.
-        state: the runtime state for which thresholds are computed.
     """
 
     def __init__(self, policy: Policy, values: dict[str, Any], controls: list[Parameter], state: RuntimeState) -> None:

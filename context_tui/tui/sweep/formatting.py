@@ -256,7 +256,6 @@ def compute_changes(old: SweepSetting, new: SweepSetting) -> list[tuple[str, obj
 
 
 def _collect_changed_values(setting: SweepSetting) -> dict[tuple[str, str], object]:
-    """Collect the values that are not defaults, by policy and name."""
     by_policy = find_changed_values(setting.policy, setting.params)
     return {(policy, name): value for policy, values in by_policy.items() for name, value in values.items()}
 

@@ -87,7 +87,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         """Show a board.
 
         Args:
-            format_command: formats the command line of the same sweep.
             adopt: adopts the chosen setting; None to list its sessions instead.
         """
         super().__init__()
@@ -157,7 +156,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self.call_after_refresh(self._center_cursor)
 
     def _center_cursor(self) -> None:
-        """Scroll the cursor to the middle of the table."""
         self._first_row = max(self.board.cursor_index - self._visible_rows // 2, 0)
         self.draw()
 

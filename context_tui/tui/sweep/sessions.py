@@ -77,7 +77,6 @@ def format_session_lines(
 def _measure_columns(
     columns: Sequence[SweepColumn], session_rows: Sequence[tuple[SweepRow, Totals]], full: bool
 ) -> list[int]:
-    """Measure the widths of the columns."""
     return [
         2
         + max(

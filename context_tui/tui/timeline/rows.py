@@ -40,7 +40,6 @@ class TimelineRows:
         heads: rows of the heads of all turns, and of the messages before the first turn. The rows of a turn extend
             from its head to the next one.
         largest, largest_turn: largest number of tokens of a row, and of a turn.
-        token_table: token measure of ``tokens``; None for ``bytes/4``.
     """
 
     def __init__(self) -> None:

@@ -206,7 +206,6 @@ class ReadingPane(ScrollView, can_focus=True):
         return segments
 
     def _resolve_style(self, style_name: str, *, is_overlay: bool = False) -> Style:
-        """Return the Rich style of a style name, opaque or as an overlay on another style."""
         style = self._styles.get((style_name, is_overlay))
         if style is None:
             # A style that is not partial has its colours blended with the background.
@@ -230,7 +229,6 @@ class ReadingPane(ScrollView, can_focus=True):
     def _find_selected_span(
         self, selection: Selection, index: int, span: tuple[int, int]
     ) -> tuple[LineColumn, int, int]:
-        """Find the selected characters of a line, in the column in which the selection begins."""
         line, start = self._lines[min(index, len(self._lines) - 1)], selection.start
         start_line = self._lines[start.y] if start is not None and start.y < len(self._lines) else None
         is_right = start_line is not None and start is not None and is_in_right_column(start_line, start.x, self._width)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from math import ceil
 from pathlib import Path
@@ -20,7 +20,6 @@ from context_tui.lab.price.cache import (
     CacheRequest,
     CacheUsage,
     PromptCache,
-    compute_cache_usage,
 )
 from context_tui.lab.price.cache_requests import NOTHING_CHANGED, reconstruct_recorded_calls
 from context_tui.lab.price.model import PriceModel, build_price_model
@@ -48,6 +47,16 @@ ANY_PLAN: Any = None
 def price(replay: Replay, **given: Any) -> ReplayPrice:
     """The price in a cache that is read up to the first change, as the formulas have it."""
     return price_of(replay, **{"reuse": "anywhere"} | given)
+
+
+def compute_cache_usage(requests: Iterable[CacheRequest]) -> list[CacheUsage]:
+    """The usage of each call, in order."""
+    cache, usages, reply_tokens = PromptCache(), list[CacheUsage](), 0
+    for each in requests:
+        cache.append_reply(reply_tokens)
+        usages.append(cache.update(each))
+        reply_tokens = each.cached_reply_tokens
+    return usages
 
 
 # -- prices

@@ -135,7 +135,10 @@ async def test_the_rows_are_those_of_the_command(tmp_path: Path, capsys: pytest.
     for row in (*here, *report["rows"]):
         row.pop("project")  # a command takes the folder of the file for one
     assert report["rows"] == json.loads(json.dumps(here))
-    assert report["frontier"] == found.board.dominance.frontier and report["best"] == found.board.dominance.best
+    assert (
+        report["frontier"] == found.board.sweep.dominance.frontier
+        and report["best"] == found.board.sweep.dominance.best
+    )
 
 
 async def test_keys_in_a_burst_are_done_while_it_is_measured(gate: Gate) -> None:
@@ -230,9 +233,9 @@ async def test_the_mouse_points_at_settings_in_both_and_sorts() -> None:
         await pilot.click("#sweep-table", offset=(8, table.gutter.top + 3))
         await pilot.pause()
         assert board.cursor_index == 2
-        best = board.dominance.frontier[-1]
+        best = board.sweep.dominance.frontier[-1]
         assert found._scatter_cache is not None
-        x, y = found._scatter_cache[2].frame.compute_cell(board.dominance.points[best])
+        x, y = found._scatter_cache[2].frame.compute_cell(board.sweep.dominance.points[best])
         await pilot.click("#sweep-plot", offset=(plot.gutter.left + GUTTER + x, plot.gutter.top + y))
         await pilot.pause()
         assert board.cursor == best and "◆" in drawn(running)
@@ -269,7 +272,7 @@ async def test_money_and_only_the_best() -> None:
         assert found.board.saving_unit == "money" and "in money" in drawn(running)
         assert "▲cost" in found.query_one("#sweep-table", ClickableLines).render().plain
         await pilot.press("f")
-        assert set(found.board.listed_names) == {*found.board.dominance.frontier, found.board.sweep.current}
+        assert set(found.board.listed_names) == {*found.board.sweep.dominance.frontier, found.board.sweep.current}
         await pilot.press("m", "f")
         assert len(found.board.listed_names) == 12
 

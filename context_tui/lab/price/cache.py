@@ -7,7 +7,7 @@ Rules and times to live: https://platform.claude.com/docs/en/build-with-claude/p
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from copy import copy
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -142,13 +142,3 @@ class PromptCache:
             and (entry is newest or self._blocks - entry.block <= LOOKBACK)
         ][-LOOKBACK:]
         return max((entry for entry in self._entries if entry.key == key), key=lambda entry: entry.end, default=None)
-
-
-def compute_cache_usage(requests: Iterable[CacheRequest]) -> list[CacheUsage]:
-    """Compute the usage of each call, in order."""
-    cache, usages, reply_tokens = PromptCache(), list[CacheUsage](), 0
-    for call in requests:
-        cache.append_reply(reply_tokens)
-        usages.append(cache.update(call))
-        reply_tokens = call.cached_reply_tokens
-    return usages

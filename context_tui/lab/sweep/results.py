@@ -43,6 +43,17 @@ class Totals:
     cost: SettingCost | None
     priced_sessions: int
 
+    @property
+    def extra_cost(self) -> float:
+        """How much more the setting costs than no policy; negative if it saves."""
+        return self.cost.cost - self.cost.without if self.cost else 0.0
+
+    @property
+    def regret_tokens(self) -> int:
+        """Tokens needed later; all dropped tokens if later uses were not searched."""
+        regret = self.drops.tokens_used_later
+        return self.drops.tokens_dropped if regret is None else regret
+
 
 @dataclass(frozen=True)
 class Sweep:
@@ -81,6 +92,27 @@ class Sweep:
     def dominance(self) -> Dominance:
         """Dominance among the settings over all sessions."""
         return self._compute_dominance(self.rows)
+
+    @cached_property
+    def best(self) -> frozenset[str]:
+        """Settings on the Pareto front; the first of several equal ones."""
+        return frozenset(self.dominance.frontier)
+
+    @cached_property
+    def has_prices(self) -> bool:
+        """Whether the costs of all settings are known."""
+        return bool(self.totals) and all(each.cost is not None for each in self.totals.values())
+
+    @cached_property
+    def regret_name(self) -> str:
+        """Name of the regret: ``needed later``, or ``dropped`` if later uses were not searched."""
+        has_uses = all(each.drops.tokens_used_later is not None for each in self.totals.values())
+        return "needed later" if has_uses else "dropped"
+
+    @cached_property
+    def cost_digits(self) -> int:
+        """Number of decimals with which the costs can be told apart."""
+        return 2 if max((abs(each.extra_cost) for each in self.totals.values()), default=0.0) >= 1 else 4
 
     @cached_property
     def dominance_by_project(self) -> Mapping[str, Dominance]:

@@ -107,19 +107,6 @@ def _format_size_after(row: ScoreRow) -> str:
     return f"~{format_tokens(row.request.tokens_after)}" if row.request and row.changes else ""
 
 
-@dataclass(frozen=True)
-class ScoreColumns:
-    """Widths of the columns in cells, each with the gap before it; 0 for a column that is left out."""
-
-    name: int
-    runs: int
-    would: int
-    before: int
-    after: int
-    waits: int
-    bar: int
-
-
 RUNS_HEADING, EFFECT_HEADING = "would it fire", "what it would do"
 REQUEST_HEADING, REMAINING_HEADING = "next request", "what is left"
 SIZE_ARROW = " → "
@@ -129,13 +116,14 @@ SUMMARY_SUFFIX, SHORT_SUMMARY_SUFFIX = " + summary", "+"
 """Suffix of a size to which a summary of unknown size is added."""
 
 
-def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ScoreColumns:
-    """Fit the columns to *width* cells.
+def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ColumnFitter:
+    """Fit the columns, each with the gap before it, to *width* cells.
 
     On a narrow screen, the bar is dropped first, then the effect, then the size of the request without the policy.
     """
     name = min(max(len("policy"), *(len(row.policy) for row in rows)), MAX_NAME_WIDTH) if rows else 0
-    fitter = ColumnFitter(width, 3 + name + SHARE_WIDTH)
+    fitter = ColumnFitter(width, 3 + SHARE_WIDTH)
+    fitter.reserve("name", name)
     has_pending = any(row.request and row.request.summary_pending for row in rows)
     fitter.give("runs", 5)
     fitter.give("after", max([6, *(len(_format_size_after(row)) for row in rows)]) + len(SIZE_ARROW))
@@ -149,59 +137,58 @@ def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ScoreColumns:
     if has_effect:
         fitter.give("would", min_effect, longest)
         fitter.give("bar", len(REMAINING_HEADING) + 2, MAX_BAR_WIDTH)
-    columns = ("runs", "would", "before", "after", "waits", "bar")
-    return ScoreColumns(name, **{column: fitter[column] for column in columns})
+    return fitter
 
 
-def format_score_heading(columns: ScoreColumns, width: int, measure_label: str = "") -> list[Run]:
+def format_score_heading(columns: ColumnFitter, width: int, measure_label: str = "") -> list[Run]:
     """Format the headings; *measure_label* names the token measure if it is not the policies' own."""
-    text = "   " + "policy".ljust(columns.name)
-    if columns.runs:
-        text += f"  {RUNS_HEADING if columns.runs >= len(RUNS_HEADING) + 2 else 'now'}".ljust(columns.runs)
-    if columns.would:
-        text += f"  {EFFECT_HEADING}".ljust(columns.would)
-    room = columns.before + columns.after + columns.waits + SHARE_WIDTH
+    text = "   " + "policy".ljust(columns["name"])
+    if columns["runs"]:
+        text += f"  {RUNS_HEADING if columns['runs'] >= len(RUNS_HEADING) + 2 else 'now'}".ljust(columns["runs"])
+    if columns["would"]:
+        text += f"  {EFFECT_HEADING}".ljust(columns["would"])
+    room = columns["before"] + columns["after"] + columns["waits"] + SHARE_WIDTH
     headings = [REQUEST_HEADING, "next"]
     if measure_label:
         headings = [f"{REQUEST_HEADING}, {measure_label}", f"next, {measure_label}", f"next {measure_label}", "next"]
     head = choose_form(headings, room - 2)
     text += f"  {head}"
-    if columns.bar:
+    if columns["bar"]:
         text += f"  {REMAINING_HEADING}".rjust(room - len(head) + len(REMAINING_HEADING))
     return pad_runs([(text, MUTED)], width)
 
 
-def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: ScoreColumns, width: int) -> list[Run]:
+def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: ColumnFitter, width: int) -> list[Run]:
     """Format the line of policy *number*, from 1, in *width* cells."""
     digit = str(number) if number <= MAX_POLICY_DIGIT else ""
     runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), (f"{digit:<2}", BOLD if is_current else MUTED)]
-    runs.append((shorten(row.policy, columns.name).ljust(columns.name), BOLD if is_current else ""))
+    runs.append((shorten(row.policy, columns["name"]).ljust(columns["name"]), BOLD if is_current else ""))
     if row.plan_error:
         error = shorten_at_word(row.plan_error.removeprefix(f"{row.policy}: "), width - count_cells(runs) - 2)
         return pad_runs([*runs, ("  ", ""), (error, BAD)], width)
     quiet = "" if row.changes else MUTED
-    if columns.runs:
-        text = row.run_label if columns.runs > 5 else {True: "yes", False: "no", None: "–"}[row.runs]
-        runs.append((f"  {text}".ljust(columns.runs), f"bold {GOOD}" if row.runs else MUTED))
-    if columns.would:
-        fits = len(row.effect) + 2 <= columns.would
+    if columns["runs"]:
+        text = row.run_label if columns["runs"] > 5 else {True: "yes", False: "no", None: "–"}[row.runs]
+        runs.append((f"  {text}".ljust(columns["runs"]), f"bold {GOOD}" if row.runs else MUTED))
+    if columns["would"]:
+        fits = len(row.effect) + 2 <= columns["would"]
         text = row.effect if fits or not row.changes else _NOUNS_PATTERN.sub("", row.effect)
-        text = shorten_at_word(text, columns.would - 2)
-        runs += pad_runs([("  ", ""), (text, quiet)], columns.would)
-    if columns.before:
-        runs.append((_format_size_before(row.request).rjust(columns.before), quiet))
-    if columns.after:
-        arrow = SIZE_ARROW if columns.before and row.changes else " " * len(SIZE_ARROW)
-        suffix = SUMMARY_SUFFIX if columns.waits > len(SHORT_SUMMARY_SUFFIX) else SHORT_SUMMARY_SUFFIX
-        summary = suffix if columns.waits and row.request and row.request.summary_pending else ""
-        size_width = columns.after - len(SIZE_ARROW) + columns.waits
+        text = shorten_at_word(text, columns["would"] - 2)
+        runs += pad_runs([("  ", ""), (text, quiet)], columns["would"])
+    if columns["before"]:
+        runs.append((_format_size_before(row.request).rjust(columns["before"]), quiet))
+    if columns["after"]:
+        arrow = SIZE_ARROW if columns["before"] and row.changes else " " * len(SIZE_ARROW)
+        suffix = SUMMARY_SUFFIX if columns["waits"] > len(SHORT_SUMMARY_SUFFIX) else SHORT_SUMMARY_SUFFIX
+        summary = suffix if columns["waits"] and row.request and row.request.summary_pending else ""
+        size_width = columns["after"] - len(SIZE_ARROW) + columns["waits"]
         runs += [(arrow, ""), *pad_runs([(_format_size_after(row), BOLD), (summary, MUTED)], size_width)]
     request = row.request
     if request is None or not row.changes:
         return pad_runs([*runs, ("–".rjust(SHARE_WIDTH), MUTED)], width)
     runs.append((format_size_change(request).rjust(SHARE_WIDTH), GOOD if request.saved_share else WARN))
-    if columns.bar and request.tokens_before:
-        remaining, removed = format_bar(1 - request.saved_share, columns.bar - 2, "━", "─")
+    if columns["bar"] and request.tokens_before:
+        remaining, removed = format_bar(1 - request.saved_share, columns["bar"] - 2, "━", "─")
         runs += [("  ", ""), (remaining, PRIMARY if is_current else BOLD), (removed, MUTED)]
     return pad_runs(runs, width)
 

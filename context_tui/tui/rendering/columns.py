@@ -21,6 +21,11 @@ class ColumnFitter:
     def __getitem__(self, column: str) -> int:
         return self._cells.get(column, 0)
 
+    def reserve(self, column: str, cells: int) -> None:
+        """Give a column its cells even if there is no room for them."""
+        self.room -= cells
+        self._cells[column] = cells
+
     def give(self, column: str, least: int, most: int | None = None, *, spare: int = 0, from_width: int = 0) -> bool:
         """Give a column *least* to *most* cells if there is room for them, and return whether it was.
 

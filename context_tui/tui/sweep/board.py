@@ -8,11 +8,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
-from context_tui.lab.sweep.frontier import Dominance
 from context_tui.lab.sweep.results import Sweep, Totals
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SessionSweep, SweepOptions
@@ -48,55 +46,15 @@ class SortOrder(NamedTuple):
     is_largest_first: bool
 
 
-def compute_extra_cost(each: Totals) -> float:
-    """Return how much more a setting costs than no policy; negative if it saves."""
-    return each.cost.cost - each.cost.without if each.cost else 0.0
-
-
-def get_regret_tokens(each: Totals) -> int:
-    """Return the tokens needed later; all dropped tokens if later uses were not searched."""
-    regret = each.drops.tokens_used_later
-    return each.drops.tokens_dropped if regret is None else regret
-
-
 SORT_ORDERS = (
     SortOrder("saved", lambda each: each.saved, True),
-    SortOrder("needed later", get_regret_tokens, False),
-    SortOrder("cost", compute_extra_cost, False),
+    SortOrder("needed later", lambda each: each.regret_tokens, False),
+    SortOrder("cost", lambda each: each.extra_cost, False),
     SortOrder("firings", lambda each: each.firings, False),
     SortOrder("peak", lambda each: each.peak, False),
 )
 """Orders by a number, before the order of the grid."""
 GRID_ORDER = "as given"
-
-
-@dataclass(frozen=True, eq=False)
-class SweepFindings:
-    """Findings of a sweep, computed once."""
-
-    totals: Mapping[str, Totals]
-    dominance: Dominance
-
-    @cached_property
-    def best(self) -> frozenset[str]:
-        """Settings on the Pareto front; the first of several equal ones."""
-        return frozenset(self.dominance.frontier)
-
-    @cached_property
-    def has_prices(self) -> bool:
-        """Whether the costs of all settings are known."""
-        return bool(self.totals) and all(each.cost is not None for each in self.totals.values())
-
-    @cached_property
-    def regret_name(self) -> str:
-        """Name of the regret: ``needed later``, or ``dropped`` if later uses were not searched."""
-        has_uses = all(each.drops.tokens_used_later is not None for each in self.totals.values())
-        return "needed later" if has_uses else "dropped"
-
-    @cached_property
-    def cost_digits(self) -> int:
-        """Number of decimals with which the costs can be told apart."""
-        return 2 if max((abs(compute_extra_cost(each)) for each in self.totals.values()), default=0.0) >= 1 else 4
 
 
 class SweepBoard:
@@ -138,7 +96,6 @@ class SweepBoard:
             settings, self.current_setting.policy.name if self.settings_by_name else ""
         )
         self._listing_cache: tuple[Sweep, object, list[str], dict[str, int]] | None = None
-        self._findings: SweepFindings | None = None
 
     # Settings and results
 
@@ -160,11 +117,6 @@ class SweepBoard:
         return self.settings_by_name[next(iter(self._sweeps.values())).current]
 
     @property
-    def dominance(self) -> Dominance:
-        """Dominance among the known settings."""
-        return self.sweep.dominance
-
-    @property
     def is_live(self) -> bool:
         """Whether this is a sweep of the open session, whose grid can be changed."""
         return self.row_cache is not None
@@ -180,13 +132,6 @@ class SweepBoard:
     def totals(self) -> Mapping[str, Totals]:
         """Totals of the known settings."""
         return next(iter(self._sweeps.values())).totals
-
-    @property
-    def findings(self) -> SweepFindings:
-        """Findings from the known settings."""
-        if self._findings is None or self._findings.dominance is not self.dominance:
-            self._findings = SweepFindings(self.totals, self.dominance)
-        return self._findings
 
     def build_native(self, setting: SweepSetting) -> AgentSettings | None:
         """Build a setting as its agent's own configuration; None if that is unknown."""
@@ -232,14 +177,14 @@ class SweepBoard:
 
     def _sort_names(self) -> list[str]:
         totals, order = self.totals, next((each for each in SORT_ORDERS if each.name == self.order), None)
-        best = {*self.findings.best, self.sweep.current}
+        best = {*self.sweep.best, self.sweep.current}
         names = [each.name for each in self.settings if each.name in totals]
         names = [name for name in names if not self.only_best or name in best]
         if order is not None and order.name == "saved" and self.saving_unit == "money":
-            order = SortOrder("saved", lambda each: -compute_extra_cost(each), True)
+            order = SortOrder("saved", lambda each: -each.extra_cost, True)
         if order is not None:
             # Equal settings are sorted by regret and savings.
-            names.sort(key=lambda name: (get_regret_tokens(totals[name]), -totals[name].saved))
+            names.sort(key=lambda name: (totals[name].regret_tokens, -totals[name].saved))
             names.sort(key=lambda name: order.key(totals[name]), reverse=order.is_largest_first)
         return names[::-1] if self.is_reversed else names
 
@@ -298,7 +243,7 @@ class SweepBoard:
 
     def toggle_saving_unit(self) -> bool:
         """Switch savings between tokens and money; return False if there are no prices."""
-        if self.saving_unit == "tokens" and not self.findings.has_prices:
+        if self.saving_unit == "tokens" and not self.sweep.has_prices:
             return False
         self.saving_unit = "money" if self.saving_unit == "tokens" else "tokens"
         return True

@@ -12,7 +12,7 @@ from context_tui.policies.parameter_space import find_changed_values
 from context_tui.policies.registry import POLICIES
 from context_tui.text.numbers import format_cost, format_count, format_saving
 from context_tui.text.sanitize import make_visible
-from context_tui.tui.sweep.board import GRID_ORDER, SweepBoard, compute_extra_cost, format_value, get_regret_tokens
+from context_tui.tui.sweep.board import GRID_ORDER, SweepBoard, format_value
 from context_tui.tui.sweep.table import (
     BEATEN_SIGN,
     BEST_SIGN,
@@ -92,9 +92,9 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
     if board.missing_settings:
         remedy = "esc stops" if is_measuring else "stopped; r continues"
         return [(shorten_at_word(f"{len(board.totals):,} of {count} measured, {remedy}", width), WARN)]
-    dominance, has_several = board.dominance, len(board.settings) > 1
-    regret_name = board.findings.regret_name
-    front = f"{len(board.findings.best):,} on {'the Pareto front' if width >= WIDE_CELLS else 'front'}"
+    dominance, has_several = board.sweep.dominance, len(board.settings) > 1
+    regret_name = board.sweep.regret_name
+    front = f"{len(board.sweep.best):,} on {'the Pareto front' if width >= WIDE_CELLS else 'front'}"
     head = f"{count}, {front}" if has_several else count
     best, current = dominance.best, dominance.points.get(board.sweep.current)
     if best and current and best != board.sweep.current and dominance.points[best].saved > current.saved:
@@ -115,7 +115,7 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
 def format_legend(board: SweepBoard, width: int) -> list[Run]:
     """Format the legend of the plot."""
     saving = "cost saved" if board.saving_unit == "money" else "tokens saved"
-    regret = board.findings.regret_name
+    regret = board.sweep.regret_name
     signs = [
         (BEST_SIGN, f"{BOLD} {GOOD}"),
         (CURRENT_SIGN, f"{BOLD} {WARN}"),
@@ -155,7 +155,7 @@ def format_setting(board: SweepBoard, width: int) -> Iterator[list[Run]]:
 
 
 def _format_title(board: SweepBoard, name: str, totals: Totals | None, width: int) -> list[Run]:
-    current, best = name == board.sweep.current, name in board.findings.best
+    current, best = name == board.sweep.current, name in board.sweep.best
     signs = f"{CURRENT_SIGN if current else ''}{BEST_SIGN if best else ''} ".lstrip()
     ranks, style = _format_rank(board, name, totals)
     room = width - len(ranks[0]) - 2
@@ -168,41 +168,41 @@ def _format_title(board: SweepBoard, name: str, totals: Totals | None, width: in
 
 def _format_rank(board: SweepBoard, name: str, totals: Totals | None) -> tuple[list[str], str]:
     """Format the rank of a setting in parts, the most important first, and return their style."""
-    points, dominator = board.dominance.points, board.dominance.dominated_by.get(name)
+    points, dominator = board.sweep.dominance.points, board.sweep.dominance.dominated_by.get(name)
     if totals is None:
         return ["not measured yet"], MUTED
     if dominator:
         saved, regret = points[dominator].saved - points[name].saved, points[name].regret - points[dominator].regret
         saving = f"{format_board_saving(board, saved)} more" if saved else ""
-        fewer = f"{regret:,.0f} fewer {board.findings.regret_name}" if regret else ""
+        fewer = f"{regret:,.0f} fewer {board.sweep.regret_name}" if regret else ""
         gains = f"{saving}, with {fewer}" if saving and fewer else saving or f"has {fewer}"
         label = shorten(format_setting_values(board, dominator), 40)
         return [f"dominated by {label}", f"which {gains}"], WARN
-    if name in board.findings.best:
+    if name in board.sweep.best:
         return ["on the Pareto front"], GOOD
     return (["equal to a setting on the Pareto front"], GOOD) if name in points else (["no price"], MUTED)
 
 
 def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
     """Format the numbers of a setting and its differences from the current one; only these if both do not fit."""
-    current, points = board.totals.get(board.sweep.current), board.dominance.points
-    regret_name = board.findings.regret_name
+    current, points = board.totals.get(board.sweep.current), board.sweep.dominance.points
+    regret_name = board.sweep.regret_name
     numbers = [
         format_saving(totals.saved, "tokens", total=totals.without, with_unit=True),
-        f"{get_regret_tokens(totals):,} {regret_name}",
+        f"{totals.regret_tokens:,} {regret_name}",
     ]
     if totals.cost:
-        numbers.append(_format_cost_change(board, compute_extra_cost(totals)))
+        numbers.append(_format_cost_change(board, totals.extra_cost))
     parts: list[tuple[int, Run]] = [(8, (f"  {', '.join(numbers)}", ""))]
     if current is not None and current is not totals:
-        regret = get_regret_tokens(totals) - get_regret_tokens(current)
+        regret = totals.regret_tokens - current.regret_tokens
         firings = totals.firings - current.firings
         differences = [
             format_saving(totals.saved - current.saved, "tokens", with_unit=True),
             *([f"{_format_difference(regret)} {regret_name}"] if regret else []),
         ]
         if totals.cost and current.cost:
-            extra_cost = compute_extra_cost(totals) - compute_extra_cost(current)
+            extra_cost = totals.extra_cost - current.extra_cost
             differences.append(_format_cost_change(board, extra_cost))
         if firings:
             differences.append(f"{_format_difference(firings)} {'firing' if abs(firings) == 1 else 'firings'}")
@@ -233,7 +233,7 @@ def _format_changes(board: SweepBoard, setting: SweepSetting, width: int) -> lis
 
 
 def _format_cost_change(board: SweepBoard, extra: float) -> str:
-    return format_saving(-extra, board.sweep.cost_unit, digits=board.findings.cost_digits, with_unit=True)
+    return format_saving(-extra, board.sweep.cost_unit, digits=board.sweep.cost_digits, with_unit=True)
 
 
 def _format_difference(number: int) -> str:

@@ -42,8 +42,8 @@ def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
 
 
 def _build_setting_parts(board: SweepBoard, name: str) -> Iterator[TextPart]:
-    totals, dominator = board.totals[name], board.dominance.dominated_by.get(name)
-    signs = (CURRENT_SIGN if name == board.sweep.current else "") + (BEST_SIGN if name in board.findings.best else "")
+    totals, dominator = board.totals[name], board.sweep.dominance.dominated_by.get(name)
+    signs = (CURRENT_SIGN if name == board.sweep.current else "") + (BEST_SIGN if name in board.sweep.best else "")
     yield TextPart(f"{signs:2} {board.format_label(name)}")
     numbers = [f"{each.head}: {each.format_value(each.get_value(totals), True)}" for each in list_columns(board)]
     numbers += [f"dominated by {board.format_label(dominator)}"] if dominator else []

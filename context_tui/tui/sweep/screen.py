@@ -138,7 +138,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     def _draw_plot(self, width: int, height: int) -> list[list[Run]]:
         board, size = self.board, (width - plot.GUTTER, height - 1)
-        dominance, current, cache = board.dominance, board.sweep.current, self._scatter_cache
+        dominance, current, cache = board.sweep.dominance, board.sweep.current, self._scatter_cache
         if not dominance.points or size[0] < 8 or size[1] < 2:
             return []
         if cache is None or cache[0] is not dominance or cache[1] != size:
@@ -300,7 +300,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     def action_next_best(self) -> None:
         names, index = self.board.listed_names, self.board.cursor_index
-        name = next((name for name in [*names[index + 1 :], *names[:index]] if name in self.board.findings.best), None)
+        name = next((name for name in [*names[index + 1 :], *names[:index]] if name in self.board.sweep.best), None)
         if name is not None:
             self.board.move_to_setting(name)
             self.draw_cursor()

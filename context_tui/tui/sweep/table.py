@@ -8,7 +8,7 @@ from typing import NamedTuple
 from context_tui.lab.sweep.results import Totals
 from context_tui.text.numbers import format_saving, format_tokens
 from context_tui.tui.rendering.columns import drop_columns
-from context_tui.tui.sweep.board import SweepBoard, compute_extra_cost, format_value, get_regret_tokens
+from context_tui.tui.sweep.board import SweepBoard, format_value
 from context_tui.tui.terminal.cells import shorten
 from context_tui.tui.widgets.styled_text import (
     BOLD,
@@ -56,15 +56,15 @@ def _format_share(saved: float, full: bool = True) -> str:
 
 def list_columns(board: SweepBoard) -> list[SweepColumn]:
     """List the columns whose numbers are known for all settings."""
-    sweep, digits = board.sweep, board.findings.cost_digits
+    sweep = board.sweep
     has_overflows = any(each.overflows for each in board.totals.values())
     by_money = board.saving_unit == "money"
     cost = SweepColumn(
         "cost",
         "cost",
         8 if by_money else 5,
-        compute_extra_cost,
-        lambda value, full: format_saving(-value, sweep.cost_unit, digits=digits, brief=not full),
+        lambda each: each.extra_cost,
+        lambda value, full: format_saving(-value, sweep.cost_unit, digits=sweep.cost_digits, brief=not full),
     )
     return [
         SweepColumn(
@@ -75,14 +75,8 @@ def list_columns(board: SweepBoard) -> list[SweepColumn]:
             lambda value, full: format_saving(value, "tokens", brief=not full),
         ),
         SweepColumn("share", "", 6, lambda each: each.saved / each.without if each.without else 0, _format_share),
-        SweepColumn(
-            board.findings.regret_name,
-            "needed later",
-            9,
-            get_regret_tokens,
-            format_amount,
-        ),
-        *([cost] if board.findings.has_prices else []),
+        SweepColumn(sweep.regret_name, "needed later", 9, lambda each: each.regret_tokens, format_amount),
+        *([cost] if sweep.has_prices else []),
         SweepColumn("firings", "firings", 4, lambda each: each.firings, format_amount),
         SweepColumn("peak", "peak", 3, lambda each: each.peak, format_amount),
         *([SweepColumn("over", "", 2, lambda each: each.overflows, format_amount)] if has_overflows else []),
@@ -194,7 +188,7 @@ def format_head(board: SweepBoard, layout: TableLayout, width: int) -> list[Run]
         runs.append((" " * (layout.name_cells - sum(cells for _, cells in layout.value_columns)), ""))
     else:
         runs.append(("setting".ljust(layout.name_cells), MUTED))
-    by_money = board.saving_unit == "money" and board.order == "saved" and board.findings.has_prices
+    by_money = board.saving_unit == "money" and board.order == "saved" and board.sweep.has_prices
     order = "cost" if by_money else board.order or "-"  # savings in money are shown as a cost
     for column, cells in layout.number_columns:
         is_sorted = column.order == order
@@ -213,8 +207,8 @@ def _truncate_start(name: str, width: int) -> str:
 def format_setting_line(board: SweepBoard, layout: TableLayout, name: str, width: int) -> list[Run]:
     """Format the values and totals of a setting in *width* cells; the setting under the cursor is highlighted."""
     totals, is_selected = board.totals[name], name == board.cursor
-    is_best, is_current = name in board.findings.best, name == board.sweep.current
-    dominator = board.dominance.dominated_by.get(name)
+    is_best, is_current = name in board.sweep.best, name == board.sweep.current
+    dominator = board.sweep.dominance.dominated_by.get(name)
     style = BOLD if is_selected else "" if is_best or is_current else MUTED
     runs: list[Run] = [
         (CURRENT_SIGN if is_current else " ", f"{BOLD} {WARN}"),

@@ -52,12 +52,9 @@ class Study(NamedTuple):
 
 @dataclass(frozen=True)
 class StudySettings:
-    """Settings of a study.
+    """Settings of a study; ``recorded``, ``summary_tokens`` and ``delay`` are those of :func:`.walk.replay`.
 
     Attributes:
-        recorded: whether recorded compactions happen (``keep``) or not (``ignore``).
-        summary_tokens: estimated tokens (``bytes/4``) of a summary (None: the median of the recorded ones, else 2,000).
-        delay: number of calls made while a summary is written in the background.
         shares_prefix: whether the summarizer's prompt begins as the calls do, so that it is read from the cache.
         reuse: the assumed reuse of the prompt cache by a changed prompt.
     """
@@ -67,6 +64,24 @@ class StudySettings:
     delay: int = DEFAULT_SUMMARY_DELAY
     shares_prefix: bool = False
     reuse: CacheReuse = "breakpoints"
+
+    def replay(
+        self, recording: Recording, policy: Policy, params: Params, checkpoint: Checkpoint = lambda: None
+    ) -> Replay:
+        """Replay a policy along a recording with these settings.
+
+        Raises:
+            PlanError: the policy cannot be replayed, or a value is out of range.
+        """
+        return replay_recording(
+            recording,
+            policy,
+            params,
+            recorded=self.recorded,
+            summary_tokens=self.summary_tokens,
+            delay=self.delay,
+            checkpoint=checkpoint,
+        )
 
 
 class Lab:
@@ -91,24 +106,6 @@ class Lab:
         """Later uses of each block's content."""
         return build_use_index(self.recording)
 
-    def replay(
-        self, policy: Policy, params: Params, settings: StudySettings, checkpoint: Checkpoint = lambda: None
-    ) -> Replay:
-        """Replay a policy along the session; *checkpoint* is called at every call and may raise to stop.
-
-        Raises:
-            PlanError: the policy cannot be replayed, or a value is out of range.
-        """
-        return replay_recording(
-            self.recording,
-            policy,
-            params,
-            recorded=settings.recorded,
-            summary_tokens=settings.summary_tokens,
-            delay=settings.delay,
-            checkpoint=checkpoint,
-        )
-
     def price(self, replay: Replay, settings: StudySettings) -> ReplayPrice:
         """Price a replay of the session."""
         shares_prefix, reuse = settings.shares_prefix, settings.reuse
@@ -126,6 +123,6 @@ class Lab:
         Raises:
             PlanError: the policy cannot be replayed, or a value is out of range.
         """
-        replay = self.replay(policy, params, settings, checkpoint)
+        replay = settings.replay(self.recording, policy, params, checkpoint)
         regret, bound = compute_regret(replay, self.uses), compute_regret_bound(replay, self.uses)
         return Study(replay, self.price(replay, settings), regret, bound)

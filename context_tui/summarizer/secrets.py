@@ -30,7 +30,7 @@ class Secret(NamedTuple):
 
 def find_secrets(text: str) -> list[Secret]:
     """Find the suspected secrets in *text*, in order; overlapping ones are merged. Of an assignment, only the value."""
-    plain, place = _resolve_escapes(text)
+    plain, place = _replace_matches(_ESCAPE, _resolve_escape, text) if "\\" in text else (text, int)
     matches = [*_find_matches(plain)]
     if any(start in plain for start in _SEQUENCE_STARTS):
         for replace in (lambda _: "", lambda _: " "):  # a sequence may divide a secret, or end the word before it
@@ -119,11 +119,6 @@ _SEQUENCE_STARTS = ("\x1b", "\x9b", "x1b[", "x1B[", "33[", "\\e[", "^[[")
 _TERMINAL_SEQUENCE = re.compile(
     r"(?:(?:\x1b|(?<!\\)\\++(?:x1[bB]|0?33|e)|\^\[)\[|\x9b)[0-?]{0,200}+[ -/]{0,20}+[@-~]?|\x1b[ -/]{0,20}+[0-~]?"
 )
-
-
-def _resolve_escapes(text: str) -> tuple[str, Callable[[int], int]]:
-    """Resolve escapes; return the text and a function that maps its positions to the original."""
-    return _replace_matches(_ESCAPE, _resolve_escape, text) if "\\" in text else (text, int)
 
 
 def _resolve_escape(match: re.Match[str]) -> str:

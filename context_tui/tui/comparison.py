@@ -27,7 +27,6 @@ from context_tui.lab.replay.result import (
     ReplayTotals,
     format_policy_label,
 )
-from context_tui.lab.replay.walk import replay_recording
 from context_tui.lab.study import Study, StudySettings
 from context_tui.policies.base import Params, Policy, list_nested_policies
 from context_tui.policies.parameter_space import build_params
@@ -100,15 +99,7 @@ def run_replay(
     Raises:
         PlanError: the policy cannot be replayed.
     """
-    replay = replay_recording(
-        recording,
-        policy,
-        params,
-        recorded=settings.recorded,
-        summary_tokens=settings.summary_tokens,
-        delay=settings.delay,
-        checkpoint=checkpoint,
-    )
+    replay = settings.replay(recording, policy, params, checkpoint)
     thresholds = _sort_thresholds(_get_token_threshold(firing.plan.trigger) for firing in replay.firings)
     thresholds = thresholds or compute_thresholds(policy, params, state)
     return LaneResult(replay, replay.totals, sum(replay.baseline), thresholds)

@@ -138,7 +138,8 @@ def test_the_rows_are_those_of_the_python_interface(session: Session) -> None:
     assert [build_row_report(row) for row in made.sweep.sorted_rows] == [
         build_row_report(row) for row in there.sorted_rows
     ]
-    assert made.sweep.dominance.frontier == there.dominance.frontier and made.sweep.dominance.best == there.dominance.best
+    dominance = made.sweep.dominance
+    assert dominance.frontier == there.dominance.frontier and dominance.best == there.dominance.best
 
 
 def test_another_grid_keeps_what_is_known(session: Session) -> None:

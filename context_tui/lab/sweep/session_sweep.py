@@ -57,7 +57,7 @@ class SessionSweep:
         self, setting: SweepSetting, policy: Policy | None = None, checkpoint: Checkpoint = lambda: None
     ) -> SweepRow:
         """Replay a setting along the session and return its row; *policy* replaces the setting's own, to record it."""
-        replay = self.lab.replay(policy or setting.policy, setting.params, self.options, checkpoint)
+        replay = self.options.replay(self.recording, policy or setting.policy, setting.params, checkpoint)
         drops, cost = self._measure_drops(replay), self._compute_cost(replay)
         return self.build_row(setting, len(replay.firings), replay.totals, drops, cost)
 

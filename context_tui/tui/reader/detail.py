@@ -93,7 +93,7 @@ class Detail(ReadingPane):
         if old and _is_same_document(old, subject):
             return
         self._title, self._subtitle = title, subtitle
-        is_same = old is not None and _is_same_message(old, subject)
+        is_same = old is not None and old.location == subject.location and old.session.facts is subject.session.facts
         self._subject = replace(subject, extent=old.extent if is_same and old else TextExtent(needle=self.needle))
         self._is_raw_here = self._is_raw_here and is_same
         if not is_same:
@@ -284,10 +284,6 @@ class Detail(ReadingPane):
 
     def action_close(self) -> None:
         self.post_message(self.Closed())
-
-
-def _is_same_message(old: DocumentSource, new: DocumentSource) -> bool:
-    return old.location == new.location and old.session.facts is new.session.facts
 
 
 def _is_same_document(old: DocumentSource, new: DocumentSource) -> bool:

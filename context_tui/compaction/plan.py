@@ -394,7 +394,6 @@ PROTECTED_CODES = frozenset(
 """Codes of messages and blocks that a policy keeps because of their place."""
 
 ACTION_PAST_TENSE = {"clear": "cleared", "truncate": "truncated", "drop": "dropped", "summarise": "summarised"}
-"""Outcome of each action."""
 
 
 class KeepReason(NamedTuple):

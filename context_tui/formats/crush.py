@@ -53,7 +53,6 @@ Block = dict[str, Any]
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.USER, "system": Role.SYSTEM}
 FAILED_REASONS = ("error", "canceled")
-"""Finish reasons of replies that failed."""
 
 
 OUTPUT_INCLUDES_CACHE = "output includes cache"
@@ -236,7 +235,6 @@ class CrushSource(RowSource):
 
 
 DATABASE_PATHS = (Path(".crush") / "crush.db", Path(".opencode") / "opencode.db")
-"""Paths of the databases in the folder of a project."""
 _SIZES_QUERY = "SELECT session_id, sum(length(CAST(parts AS BLOB))) FROM messages GROUP BY session_id"
 
 

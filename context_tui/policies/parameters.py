@@ -21,7 +21,6 @@ from context_tui.policies.base import Params, Policy, get_bounds
 from context_tui.policies.scales import Number, Scale, compute_round_values, format_number, parse_number
 
 MAX_RANGE_VALUES = 1_000
-"""Maximum number of values of a range."""
 
 
 class ListEntry(NamedTuple):

@@ -47,7 +47,6 @@ class Body:
 
 
 REMOVED_BODY = Body(None, 0, removed=True)
-"""Body of a removed block."""
 CLEARED_BODIES = {source: Body.from_text(RESULT_STUB, source) for source in ("recorded", "inferred")}
 """Placeholders of results that were cleared in the recording, as Claude Code writes them."""
 

@@ -139,4 +139,3 @@ class Spans(Sequence[int]):
 
 
 NO_MESSAGES = Spans()
-"""No messages."""

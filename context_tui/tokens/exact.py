@@ -13,7 +13,6 @@ from context_tui.session.values import Checkpoint
 from context_tui.tokens.measures import TokenTable, build_exact_table
 
 INSTALL_COMMAND = "pip install 'context-tui[exact]'"
-"""Command that installs the tokenizer."""
 CHUNK_CHARACTERS = 4_000_000
 """Characters counted at once."""
 _O200K = re.compile(r"(^|/)(chatgpt-4o|gpt-4o|gpt-4\.[15]|gpt-[5-9]|codex|o\d)(?![a-z0-9])", re.IGNORECASE)

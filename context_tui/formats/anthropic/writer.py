@@ -32,7 +32,6 @@ REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
     "container_upload": ("file_id",),
     "tool_reference": ("tool_name",),
 }
-"""Required members, by type of block."""
 OPTIONAL_MEMBERS: dict[str, tuple[str, ...]] = {
     "text": ("cache_control", "citations"),
     "document": ("cache_control", "citations", "context", "title"),

@@ -21,7 +21,6 @@ from context_tui.session.session import Session, SessionInfo
 from context_tui.text.sanitize import truncate_name
 
 BATCH_SIZE = 64
-"""Entries that are read at once."""
 MISSING_REASON = "it is listed, and not there"
 """Problem of an entry that is not found by its id."""
 

@@ -22,7 +22,6 @@ from context_tui.session.values import Kind
 from context_tui.text.private_files import move_to_free_name, private_folder
 
 BATCH_ROWS = 100
-"""Rows cleared by one statement."""
 
 
 def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:

@@ -66,7 +66,6 @@ _CONSTRAINTS = {
 }
 """Table constraints, with the columns that each of them needs."""
 BATCH_ROWS = 64
-"""Rows copied at once."""
 
 
 def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:

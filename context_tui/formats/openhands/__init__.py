@@ -150,7 +150,6 @@ def _flatten_pairs(elements: list[Element]) -> list[Element]:
 
 
 TITLE_EVENTS = 5
-"""Number of events that are read for the title of a conversation."""
 
 
 class OpenHandsFormat(Format):

@@ -30,7 +30,6 @@ from context_tui.session.values import Role
 
 Event = dict[str, Any]
 UsageByResponse = Mapping[str, Usage]
-"""Usage of each response, by its id."""
 
 
 def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:

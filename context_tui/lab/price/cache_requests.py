@@ -26,7 +26,6 @@ PROVIDER_MISS_REASONS = {
     "model_changed": "the model changed",
     "messages_changed": "messages changed",
 }
-"""Reasons of a provider for a cache miss."""
 MISPREDICTION_TOLERANCE = 1_000
 """Error of a prediction in tokens, above which the recording is used instead and the call is listed."""
 MIN_TAIL_CHANGE = 3

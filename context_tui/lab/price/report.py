@@ -21,7 +21,6 @@ VERDICT_TEXTS: dict[Verdict, str] = {
     "pays only as the cache was cold": "pays only because the cache had expired",
     "saves nothing": "saves nothing",
 }
-"""Text of a verdict."""
 
 
 def format_cache_reuse(reuse: CacheReuse) -> str:

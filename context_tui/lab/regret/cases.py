@@ -16,14 +16,6 @@ from context_tui.session.blocks import get_text
 from context_tui.session.jsontext import compact_text
 from context_tui.tokens.estimators import bytes4
 
-DROPPED_DESCRIPTION = "blocks whose content the policy removed from the context, each counted once"
-"""Description of ``Regret.dropped``, the denominator."""
-USED_LATER_DESCRIPTION = (
-    "those blocks whose content the recorded run needed later and the policy's context held nowhere else; "
-    "re-fetches are a lower bound, as the recorded agent still had the content"
-)
-"""Description of ``Regret.used_later``, the numerator."""
-
 
 @dataclass(frozen=True)
 class RegretCase:
@@ -53,7 +45,10 @@ class RegretCase:
 
 @dataclass(frozen=True)
 class Regret:
-    """Blocks that were dropped and needed later (:data:`DROPPED_DESCRIPTION`, :data:`USED_LATER_DESCRIPTION`).
+    """Blocks whose content the policy removed from the context, and those of them that were needed later.
+
+    A removed block was needed later if the recorded run used its content and the policy's context held it nowhere else.
+    Fetches that the run repeated are a lower bound, as the recorded agent still had the content.
 
     Attributes:
         dropped, tokens_dropped: number of dropped blocks, and estimated tokens (``bytes/4``) dropped of them.

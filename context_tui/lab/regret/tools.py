@@ -56,7 +56,6 @@ PATH_ARGUMENTS = (
     *("file_path", "path", "notebook_path", "filePath", "filepath", "filename", "file", "target_file", "absolute_path"),
     *("relative_path", "url"),
 )
-"""Arguments that name a file."""
 PATH_LIST_ARGUMENTS = ("paths", "files", "file_paths")
 """Arguments with a list of paths, or of objects with one of :data:`PATH_ARGUMENTS` and a range of lines."""
 COMMAND_LINE_ARGUMENTS = ("command", "cmd", "script", "commands")
@@ -65,7 +64,6 @@ REPLACED_TEXT_ARGUMENTS = ("old_string", "old_str", "oldString", "oldText", "old
 DIFF_ARGUMENTS = ("diff", "patch")
 """Arguments with search-and-replace blocks, or a unified diff."""
 FILE_CONTENT_ARGUMENTS = ("content", "file_text")
-"""Arguments with the complete content of a file."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _RUN_WORDS = frozenset("bash shell exec command terminal run execute powershell".split())

@@ -45,7 +45,7 @@ class Totals:
 
     @property
     def extra_cost(self) -> float:
-        """How much more the setting costs than no policy; negative if it saves."""
+        """Cost beyond that of no policy; negative if the setting saves."""
         return self.cost.cost - self.cost.without if self.cost else 0.0
 
     @property

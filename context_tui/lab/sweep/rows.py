@@ -10,7 +10,6 @@ from context_tui.lab.sweep.frontier import ParetoPoint
 from context_tui.lab.sweep.settings import SweepSetting
 
 SavingUnit = Literal["tokens", "money"]
-"""Unit of savings."""
 
 
 @dataclass(frozen=True)

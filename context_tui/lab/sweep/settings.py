@@ -14,7 +14,6 @@ from context_tui.policies.parameter_space import build_params, list_parameters
 from context_tui.policies.parameters import format_assignments, parse_assignments, parse_values
 
 MAX_SETTINGS = 20_000
-"""Maximum number of settings of a sweep."""
 
 
 class SweepSetting(NamedTuple):

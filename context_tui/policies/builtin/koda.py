@@ -24,9 +24,7 @@ from context_tui.tokens.context_index import index_context, memoize_by_messages
 from context_tui.tokens.estimators import bytes_to_tokens35
 
 STUB_BODY = Body.from_text(RESULT_STUB)
-"""Body of a cleared result."""
 ESTIMATOR = "bytes/3.5"
-"""koda's estimator."""
 
 
 class KodaMicrocompactParams(Params):

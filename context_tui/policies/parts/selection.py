@@ -28,11 +28,9 @@ BodyKind = Literal["results", "inputs", "thinking"]
 
 _BLOCK_KINDS = {"results": Kind.TOOL_RESULT, "inputs": Kind.TOOL_USE, "thinking": Kind.THINKING}
 BODY_KIND_LABELS = {"results": "tool results", "inputs": "inputs of calls", "thinking": "thinking"}
-"""Text for each kind of body."""
 LINE_COUNT_PLACEHOLDER, MAX_LINE_COUNT_DIGITS = "{lines}", 4
 """Placeholder in a marker for the number of removed lines, known when the plan is applied, and its maximum digits."""
 EMPTY_INPUT_BYTES = 2
-"""Bytes of the input ``{}``."""
 
 
 class Select(Part):

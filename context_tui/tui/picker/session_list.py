@@ -34,7 +34,6 @@ FOLDED_GLYPH, OPEN_GLYPH, CHILD_GLYPH = "▸", "▾", "└"
 COUNT_WIDTH = 4
 """Cells after a name for the number of its children."""
 MAX_MEASURED_NAMES = 1_000
-"""Number of names that are measured to fit their column."""
 FULL_SHARE = 0.8
 """Used share of the context window from which on it is drawn as full."""
 

@@ -14,7 +14,6 @@ from context_tui.tui.rendering.columns import drop_columns
 from context_tui.tui.terminal.cells import ELLIPSIS, MAX_LINE_SOURCE, find_word_end, shorten
 
 Run = tuple[str, str]
-"""Text with its style."""
 
 MUTED, BOLD = "$foreground-muted", "bold"
 GOOD, WARN, BAD, PRIMARY = "$text-success", "$text-warning", "$text-error", "$text-primary"

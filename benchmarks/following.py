@@ -229,7 +229,7 @@ class Cost(NamedTuple):
 def columns(facts: Facts) -> dict[str, Any]:
     """Return the facts for a comparison, without the results of searches, which are computed on first use."""
     columns = {name: value for name, value in vars(facts).items() if name[0] != "_" and not name.endswith("_known")}
-    del columns["peak_search"]
+    del columns["peak_search"], columns["drop_search"]
     return {name: [*value] if isinstance(value, array) else value for name, value in columns.items()}
 
 

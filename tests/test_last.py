@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.widgets import Static
@@ -12,6 +14,7 @@ from textual.widgets import Static
 from benchmarks.pty import Terminal
 from context_tui.app.state import EMPTY_STATE, InspectorState, read_state, state_path, write_state
 from context_tui.policies.registry import DEFAULT_POLICY
+from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.timeline.rows import Location
@@ -74,8 +77,15 @@ def test_marks_of_one_session_are_not_kept() -> None:
     assert view.cursor == Location(0)
 
 
+def app_after(state: InspectorState, **asked: Any) -> ContextTuiApp:
+    """The application after a run that ended in a state."""
+    running = app(**asked)
+    running.options, running.last_state = replace(running.options, last_state=state), state
+    return running
+
+
 async def test_the_inspector_begins_as_it_was_left_and_says_so() -> None:
-    running = app(last_state=CHOSEN)
+    running = app_after(CHOSEN)
     async with running.run_test(size=(160, 50)) as pilot:
         await settled(pilot)
         screen = inspector(running)
@@ -92,7 +102,7 @@ async def test_the_inspector_begins_as_it_was_left_and_says_so() -> None:
 
 
 async def test_a_policy_that_was_named_counts_once() -> None:
-    running = app(last_state=CHOSEN, policy="defect-compact")
+    running = app_after(CHOSEN, policy="defect-compact")
     async with running.run_test(size=(160, 50)) as pilot:
         await settled(pilot)
         assert inspector(running).view.policy == "defect-compact" and not inspector(running).view.params

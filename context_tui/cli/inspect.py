@@ -543,7 +543,6 @@ def _format_factor(value: float | None, name: str) -> str:
 
 
 def _format_recorded_cell(entry: dict[str, Any]) -> object:
-    """Format the recorded size at a message, followed by its drop."""
     recorded, dropped = entry["recorded_tokens"], entry["dropped_tokens"]
     if recorded is None:
         return ""

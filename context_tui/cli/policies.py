@@ -104,7 +104,6 @@ def _build_policy_report(policy: Policy) -> dict[str, Any]:
 
 
 def _get_spec(policy: Policy) -> PolicySpec | None:
-    """Return the parsed TOML of a policy; None for a Python class."""
     spec = getattr(policy, "spec", None)
     return cast("PolicySpec", spec) if spec is not None else None
 

@@ -77,8 +77,6 @@ class RepairedHistory(NamedTuple):
 
 
 class _TracedMessage(NamedTuple):
-    """Message between two repairs, with its source."""
-
     message: Message
     source: MessageSource
 

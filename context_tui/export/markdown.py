@@ -94,7 +94,7 @@ def _format_block(block: BlockData, injected: bool, calls: dict[str, str], losse
         if thinking:
             yield _quote_text(thinking)
     elif kind == "tool_use":
-        calls[str(block.get("id"))] = name = _format_tool_name(str(block.get("name") or "?"))
+        calls[str(block.get("id"))] = name = "`" + sanitize_line(str(block.get("name") or "?")).replace("`", "'") + "`"
         yield f"**call** {name}"
         yield _format_fence(_format_json(block.get("input")), "json")
     elif kind == "tool_result":
@@ -125,10 +125,6 @@ def _format_image(block: BlockData) -> str:
     source = block.get("source")
     source = source if isinstance(source, Mapping) else {}
     return str(source.get("media_type") or source.get("url") or "of unknown type")[:200]
-
-
-def _format_tool_name(name: str) -> str:
-    return "`" + sanitize_line(name).replace("`", "'") + "`"
 
 
 def _format_json(value: Any) -> str:

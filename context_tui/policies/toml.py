@@ -99,7 +99,6 @@ def _format_validation_error(error: ValidationError, text: str, label: str) -> s
 
 
 def _strip_union_tags(loc: Sequence[int | str]) -> tuple[int | str, ...]:
-    """Return the path of an error without the tags of unions."""
     return tuple(
         key
         for number, key in enumerate(loc)

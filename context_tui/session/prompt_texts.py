@@ -46,7 +46,6 @@ def name_text(text: str) -> str:
 
 
 def _name_file(text: str) -> str:
-    """Return the path of the instruction file that a text quotes."""
     line = text.partition("\n")[0]
     match = re.search(r"\S+\.md\b", line)
     return truncate_name(match[0] if match else line, MAX_NAME_CHARACTERS)

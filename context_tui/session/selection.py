@@ -156,7 +156,6 @@ class Selection:
 
 
 def _record_key(facts: Facts, row: int) -> tuple[int, int, int] | None:
-    """Return place, length and kind of a record, or None."""
     if row >= len(facts.record_kind):
         return None
     return facts.record_place[row], facts.record_length[row], facts.record_kind[row]

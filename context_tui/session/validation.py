@@ -43,7 +43,6 @@ def validate_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _find_message_error(message: Any) -> str:
-    """Describe the error in a message and its remedy; empty if the message is valid."""
     if not isinstance(message, dict):
         return f"{_describe_type(message)}, not an object; give role and content"
     role, content = message.get("role"), message.get("content")

@@ -113,7 +113,6 @@ class RunningSizes:
 
 
 def _list_ranges(epoch: Epoch, at: int) -> tuple[range, ...]:
-    """List the ranges of messages in the context before message *at* of *epoch*."""
     return (*epoch.prefix.ranges, range(epoch.start, at))
 
 

@@ -26,7 +26,7 @@ from textual.widgets import Static
 
 from context_tui.app.config import Config, ConfigError, save_theme
 from context_tui.app.signals import exit_code_of, handle_termination
-from context_tui.app.state import EMPTY_STATE, InspectorState, read_state, state_path, write_state
+from context_tui.app.state import EMPTY_STATE, read_state, state_path, write_state
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.private_files import remove_open_folders
 from context_tui.text.sanitize import make_visible
@@ -106,7 +106,6 @@ class ContextTuiApp(App[None]):
         ascii: bool = False,
         theme: str | None = None,
         config: Config = DEFAULT_CONFIG,
-        last_state: InspectorState = EMPTY_STATE,
         demo: bool = False,
         follow: bool = False,
         sweep: SweepToOpen | None = None,
@@ -116,10 +115,8 @@ class ContextTuiApp(App[None]):
         super().__init__()
         self.no_color = has_no_colours(os.environ)
         self.target, self.sweep = target, sweep
-        self.options = InspectorOptions(
-            at, policy, settings or {}, window, ascii, demo, follow, tuple(config.keys), last_state
-        )
-        self.last_state = last_state
+        self.options = InspectorOptions(at, policy, settings or {}, window, ascii, demo, follow, tuple(config.keys))
+        self.last_state = EMPTY_STATE
         self.drafts = Drafts()
         self._output_filter: OutputFilter | None = None
         self._copy_process: Popen[bytes] | None = None

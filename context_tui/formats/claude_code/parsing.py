@@ -175,7 +175,6 @@ def _is_nested_too_deeply(record: Record) -> bool:
 
 
 def _is_content_nested_too_deeply(content: Any) -> bool:
-    """Return whether the measured members of a message's blocks are nested too deeply."""
     for item in content if isinstance(content, list) else [content]:
         kind = item.get("type") if isinstance(item, dict) else None
         if isinstance(kind, str) and kind in MEASURED_MEMBERS:

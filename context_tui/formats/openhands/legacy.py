@@ -201,7 +201,6 @@ class LegacyEventParser:
         return self._answers.get(place, "")
 
     def _parse_condensation(self, arguments: Event, key: str) -> ParsedRecord:
-        """Parse a condensation, whose summary replaces an earlier one."""
         ids, summary, offset = (arguments.get(name) for name in ("forgotten_event_ids", "summary", "summary_offset"))
         first_id, last_id = (arguments.get(f"forgotten_events_{bound}_id") for bound in ("start", "end"))
         forgotten = {_format_key(each, 0) for each in as_list(ids)}

@@ -115,7 +115,6 @@ def compute_break_even_clearing(firing: FiringPrice, write: float, read: float) 
 def _advise_clear_at_least(
     priced: ReplayPrice, warm: list[WarmFiring], unprofitable: list[FiringPrice]
 ) -> Advice | None:
-    """Advise a minimum for clearings without a summary."""
     clearings = [(firing, rates) for firing, rates in warm if not firing.summarizer]
     losses = [firing for firing in unprofitable if not firing.summarizer]
     if not losses:

@@ -90,8 +90,6 @@ def compute_regret_bound(replay: Replay, uses: UseIndex) -> RegretBound:
 
 
 class _PolicyDrops:
-    """Dropped tokens of a policy, by call."""
-
     def __init__(self, calls: Sequence[ModelCall]) -> None:
         self.dropped_unused, self.dropped = _TokensByCall(calls), _TokensByCall(calls)
 

@@ -129,8 +129,6 @@ class _PendingFiring:
 
 
 class _BackgroundSummary(NamedTuple):
-    """Summary that is written in the background."""
-
     step: _PolicyStep
     plan: Plan
     trigger: Trigger

@@ -311,7 +311,6 @@ class _KernelRun:
         self.last_cell[:] = -1
 
     def _add_cleared_to_totals(self) -> None:
-        """Add the cleared results of the context that ends here to the totals."""
         self.dropped += self.count
         self.removed_tokens += self.original_tokens
 

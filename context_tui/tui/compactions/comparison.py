@@ -50,7 +50,6 @@ class ComparisonRow(NamedTuple):
 
 
 def _count_tokens(context: Context, message: int) -> int:
-    """Count the estimated tokens of a message, with the replaced bodies that it has in a context."""
     bodies = ((row, context.replacements.get(row)) for row in context.blocks_of(message))
     return sum(body.tokens if body else bytes4(context.facts, row) for row, body in bodies)
 

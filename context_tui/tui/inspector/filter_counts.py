@@ -75,7 +75,6 @@ def find_possible_verdicts(marker: RowMarker, messages: int) -> list[str]:
 
 
 def _find_block_actions(marker: RowMarker, plan: Plan) -> set[str]:
-    """Return the actions of a plan on blocks of messages that it does not drop."""
     if not plan.dropped_ranges:
         return {change.action for change in plan.changes.values()}
     owner = marker.context.facts.block_message

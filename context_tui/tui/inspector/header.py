@@ -78,7 +78,6 @@ def _format_measure(token_table: TokenTable | None, width: int = 200) -> str:
 
 
 def _format_parts_labels(token_table: TokenTable | None) -> tuple[str, ...]:
-    """Return the labels of the parts, with the name of their token measure, longest first."""
     if token_table is None:
         return "estimated parts:", "est."
     if token_table.measure is TokenMeasure.CALIBRATED:

@@ -77,7 +77,6 @@ def fit_paragraphs(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: 
 
 
 def _find_shorter_variant(variants: list[list[list[Run]]], level: int) -> int | None:
-    """Return the level of the next variant that has fewer lines."""
     line_count = len(variants[level])
     return next((later for later in range(level + 1, len(variants)) if len(variants[later]) < line_count), None)
 

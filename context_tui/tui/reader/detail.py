@@ -233,7 +233,6 @@ class Detail(ReadingPane):
         return self._starts[number] + max(sum(line.start <= place for line in lines) - 1, 0)
 
     def _wrap_remaining_parts(self) -> Iterator[TextPart]:
-        """Yield all parts; wrap each before it is yielded."""
         number = 0
         while number < len(self._parts) or self._wrap_next_part():
             yield self._parts[number]

@@ -505,7 +505,6 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.app.push_screen(ConfigurationScreen(self.comparison.selected_lane))
 
     def _dismiss_with(self, command: InspectorCommand | None) -> None:
-        """Close with the command of the screen above, if there is one."""
         if command is not None:
             self.dismiss(command)
 

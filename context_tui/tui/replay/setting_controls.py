@@ -172,7 +172,6 @@ class ThresholdDrag:
 
 
 def _replace_value(policy: Policy, values: dict[str, Any], control: Parameter, value: Number | None) -> dict[str, Any]:
-    """Return the values with one replaced; the values of policies that *policy* runs are nested."""
     if not control.owner:
         return {**values, control.label: value}
     field = find_nested_field(policy)

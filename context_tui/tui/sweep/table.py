@@ -164,7 +164,6 @@ def _fit_value_columns(board: SweepBoard, room: int) -> list[tuple[str, int]]:
 def _measure_numbers(
     columns: Sequence[SweepColumn], totals: Sequence[Totals], full: bool
 ) -> list[tuple[SweepColumn, int]]:
-    """Measure the cells that the largest and smallest number of each column need."""
     sizes = []
     for column in columns:
         values = [column.get_value(each) for each in totals] or [0]

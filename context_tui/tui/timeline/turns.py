@@ -144,7 +144,6 @@ class TurnSummaries:
                 yield TurnEffect(verdict, verdict, count, len(rows), "result")
 
     def _find_effects(self, plan: Plan, messages: range, positions: list[range]) -> Iterator[TurnEffect]:
-        """Find the effects on the messages of a turn, then on the blocks of the messages that stay."""
         total, summarised_ranges = sum(map(len, positions)), plan.summarised_ranges or ()
         dropped = [overlap for span in positions for overlap in find_overlaps(plan.dropped_ranges, span)]
         summarised = sum(len(overlap) for span in dropped for overlap in find_overlaps(summarised_ranges, span))

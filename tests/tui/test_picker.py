@@ -20,7 +20,7 @@ from context_tui.session.session import SessionInfo
 from context_tui.text.numbers import format_age, format_bytes
 from context_tui.tui.picker.listing import SessionItem, SessionListing
 from context_tui.tui.picker.screen import PickerExit, PickerScreen
-from context_tui.tui.picker.session_list import PickerColumns, PickerList
+from context_tui.tui.picker.session_list import PickerList, fit_picker_columns
 from context_tui.tui.terminal.cells import shorten_middle
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 
@@ -356,4 +356,5 @@ def test_children_that_match_are_listed_below_their_session() -> None:
 
 
 def test_where_there_is_room_no_agent_is_cut() -> None:
-    assert PickerColumns.fit(160, 30).agent > max(map(len, FORMATS)) and PickerColumns.fit(160, 30).title > 10
+    columns = fit_picker_columns(160, 30)
+    assert columns["agent"] > max(map(len, FORMATS)) and columns["title"] > 10

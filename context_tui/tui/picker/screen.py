@@ -34,7 +34,7 @@ from context_tui.library.overview import SAME_FILE, OverviewReader, SessionOverv
 from context_tui.session.session import SessionInfo
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
-from context_tui.tui.picker.session_list import PickerList, bind_picker_key
+from context_tui.tui.picker.session_list import PickerList, bind_picker_key, format_heads
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.footer import KeyFooter
 
@@ -163,7 +163,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         order += ", looking for more…" if self.is_finding and listing.items else ""
         total = f" · {counts} {noun}{order}" if listing.items or not self.is_finding else ""
         self._update_label("heading", self._heading + total)
-        self._update_label("heads", rows.columns.format_heads())
+        self._update_label("heads", format_heads(rows.columns))
         empty = self._update_label(
             "empty", NO_MATCH_TEXT if listing.items else FINDING_TEXT if self.is_finding else EMPTY_TEXT
         )

@@ -38,62 +38,50 @@ FULL_SHARE = 0.8
 """Used share of the context window from which on it is drawn as full."""
 
 
-@dataclass(frozen=True)
-class PickerColumns:
-    """Widths of the columns in cells; 0 for a column that is left out. The title gets the remaining room."""
+@lru_cache(maxsize=16)
+def fit_picker_columns(width: int, longest: int) -> ColumnFitter:
+    """Fit the columns to *width* cells; the title gets the rest. *longest* is the length of the longest name."""
+    name_cells = max(longest + COUNT_WIDTH, len("session"))
+    fitter = ColumnFitter(width, 3 + 2 + 1)
+    for column, cells, from_width in (
+        ("age", 7, 0),
+        ("context", 6, 0),
+        ("name", min(name_cells, 20), 0),
+        ("size", 9, 50),
+        ("place", 13, 76),
+        ("context", 13, 98),
+        ("name", min(name_cells, 28), 98),
+        ("agent", 13, 98),
+        ("place", 15, 98),
+        ("name", min(name_cells, 40), 138),
+        ("place", 20, 138),
+        ("agent", 21, 158),
+        ("model", 20, 158),
+        ("compactions", 13, 158),
+    ):
+        fitter.give(column, cells, from_width=from_width)
+    title_cells = max(fitter.room, 0)
+    if not fitter["name"]:
+        fitter.reserve("name", min(name_cells, 20))
+    fitter.reserve("title", title_cells)
+    return fitter
 
-    name: int
-    title: int
-    agent: int
-    place: int
-    age: int
-    size: int
-    context: int
-    model: int = 0
-    compactions: int = 0
 
-    @classmethod
-    @lru_cache(maxsize=16)
-    def fit(cls, width: int, longest: int) -> PickerColumns:
-        """Fit the columns to *width* cells; *longest* is the length of the longest name."""
-        name_cells = max(longest + COUNT_WIDTH, len("session"))
-        fitter = ColumnFitter(width, 3 + 2 + 1)
-        for column, cells, from_width in (
-            ("age", 7, 0),
-            ("context", 6, 0),
-            ("name", min(name_cells, 20), 0),
-            ("size", 9, 50),
-            ("place", 13, 76),
-            ("context", 13, 98),
-            ("name", min(name_cells, 28), 98),
-            ("agent", 13, 98),
-            ("place", 15, 98),
-            ("name", min(name_cells, 40), 138),
-            ("place", 20, 138),
-            ("agent", 21, 158),
-            ("model", 20, 158),
-            ("compactions", 13, 158),
-        ):
-            fitter.give(column, cells, from_width=from_width)
-        columns = ("agent", "place", "age", "size", "context", "model", "compactions")
-        name = fitter["name"] or min(name_cells, 20)
-        return cls(name, max(fitter.room, 0), **{column: fitter[column] for column in columns})
-
-    def format_heads(self) -> str:
-        """Format the line of column headings."""
-        context = "context" if self.context > 7 else "full"
-        cells = [
-            "   " + clip_to_width("session", self.name),
-            "  " + clip_to_width("title", self.title),
-            _fit_cell("agent", self.agent),
-            _fit_cell("model", self.model),
-            _fit_cell("project", self.place),
-            f"{'age':>{self.age}}",
-            f"{'size':>{self.size}}" if self.size else "",
-            f"{context:>{self.context}}",
-            f"{'compactions':>{self.compactions}}" if self.compactions else "",
-        ]
-        return "".join(cells)
+def format_heads(columns: ColumnFitter) -> str:
+    """Format the line of column headings."""
+    context = "context" if columns["context"] > 7 else "full"
+    cells = [
+        "   " + clip_to_width("session", columns["name"]),
+        "  " + clip_to_width("title", columns["title"]),
+        _fit_cell("agent", columns["agent"]),
+        _fit_cell("model", columns["model"]),
+        _fit_cell("project", columns["place"]),
+        f"{'age':>{columns['age']}}",
+        f"{'size':>{columns['size']}}" if columns["size"] else "",
+        f"{context:>{columns['context']}}",
+        f"{'compactions':>{columns['compactions']}}" if columns["compactions"] else "",
+    ]
+    return "".join(cells)
 
 
 class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
@@ -142,9 +130,9 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         self._longest = max((cell_len(format_short_name(item.entry)) for item in first), default=0)
 
     @property
-    def columns(self) -> PickerColumns:
+    def columns(self) -> ColumnFitter:
         """Columns for the current width."""
-        return PickerColumns.fit(self._compute_width(), self._longest)
+        return fit_picker_columns(self._compute_width(), self._longest)
 
     def get_visible_sessions(self) -> list[SessionItem]:
         """Return the visible sessions, the one under the cursor first."""
@@ -234,7 +222,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             return self._build_strip([(line, "heading")], width)
         return self._build_strip(self._format_cells(line, self.columns), width, is_current=index == self.listing.cursor)
 
-    def _format_cells(self, item: SessionItem, columns: PickerColumns) -> list[tuple[str, str]]:
+    def _format_cells(self, item: SessionItem, columns: ColumnFitter) -> list[tuple[str, str]]:
         entry, overview = item.entry, item.summary
         sign = (OPEN_GLYPH if item.shows_children else FOLDED_GLYPH) if item.children else " "
         name, count = format_short_name(entry), f" ({len(item.children):,})" if item.children else ""
@@ -243,7 +231,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         title = item.title or ("cannot be read" if overview and overview.problem else "")
         context = format_tokens(overview.tokens) if overview and overview.tokens else ""
         share = compute_used_share(overview)
-        if columns.context > 7:
+        if columns["context"] > 7:
             percent = "" if share is None else format_percent(share)
             context = f"{context} {percent:>5}" if context or percent else ""
         elif share is not None:
@@ -251,15 +239,15 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         compactions = str(overview.compactions) if overview and overview.compactions else ""
         return [
             (f" {sign} ", "muted"),
-            (clip_to_width(shorten_middle(name, columns.name - len(count)) + count, columns.name) + "  ", "name"),
-            (clip_to_width(sanitize_line(title), columns.title), "title"),
-            (_fit_cell(make_visible(item.agent), columns.agent), "muted"),
-            (_fit_cell(sanitize_line(overview.model if overview else ""), columns.model), "muted"),
-            (_fit_cell(make_visible(item.project_name), columns.place), "muted"),
-            (f"{format_age(self._now - entry.info.time):>{columns.age}}", "muted"),
-            (f"{format_bytes(item.bytes):>{columns.size}}" if columns.size else "", "muted"),
-            (f"{context:>{columns.context}}", "full" if share is not None and share >= FULL_SHARE else "muted"),
-            (f"{compactions:>{columns.compactions}} " if columns.compactions else " ", "muted"),
+            (clip_to_width(shorten_middle(name, columns["name"] - len(count)) + count, columns["name"]) + "  ", "name"),
+            (clip_to_width(sanitize_line(title), columns["title"]), "title"),
+            (_fit_cell(make_visible(item.agent), columns["agent"]), "muted"),
+            (_fit_cell(sanitize_line(overview.model if overview else ""), columns["model"]), "muted"),
+            (_fit_cell(make_visible(item.project_name), columns["place"]), "muted"),
+            (f"{format_age(self._now - entry.info.time):>{columns['age']}}", "muted"),
+            (f"{format_bytes(item.bytes):>{columns['size']}}" if columns["size"] else "", "muted"),
+            (f"{context:>{columns['context']}}", "full" if share is not None and share >= FULL_SHARE else "muted"),
+            (f"{compactions:>{columns['compactions']}} " if columns["compactions"] else " ", "muted"),
         ]
 
     def _build_strip(self, cells: Sequence[tuple[str, str]], width: int, *, is_current: bool = False) -> Strip:

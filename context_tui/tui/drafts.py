@@ -61,7 +61,7 @@ class Drafts:
     def __init__(self) -> None:
         self._by_plan: dict[str, list[Draft]] = {}
         self._accepted: set[str] = set()  # plans
-        self.requested_server: tuple[str | None, str | None] | None = None
+        self.requested_server: tuple[str | None, str | None] = (None, None)
 
     def list_drafts(self, plan: str) -> list[Draft]:
         """Return the drafts of a plan, newest first."""

@@ -13,7 +13,7 @@ from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.tui.apply import ApplyScreen
 from context_tui.tui.apply.screen import Phase
-from context_tui.tui.drafts import DraftEnding
+from context_tui.tui.drafts import DraftEnding, Drafts
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from tests.tui.fakes import Shell, messages, until
 
@@ -30,7 +30,9 @@ def screen(server: LiveServer, kind: str = "anthropic", key: str = "") -> ApplyS
     names = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
     environ = {"CONTEXT_TUI_CONFIG": ""} | ({names[kind]: key} if key else {})
     made = plan(session, "manual", cut=2)
-    return ApplyScreen(session, made, kind=kind, model="any", base_url=server.url, environ=environ)
+    drafts = Drafts()
+    drafts.requested_server = "any", server.url
+    return ApplyScreen(session, made, kind=kind, drafts=drafts, environ=environ)
 
 
 def status(app: Shell[ApplyScreen]) -> str:

@@ -110,7 +110,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
     Args:
         plan: plan with a summary; a plan without one is applied at once.
         drafts: store of drafts; by default the drafts are lost when the screen closes.
-        kind, model, base_url: summarizer that is chosen at first.
+        kind: kind of summarizer that is chosen at first.
         environ: environment with settings and keys; by default that of the process.
         transport: transport of requests, for tests.
     """
@@ -128,8 +128,6 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         token_table: TokenTable | None = None,
         drafts: Drafts | None = None,
         kind: str = EXTRACT,
-        model: str | None = None,
-        base_url: str | None = None,
         environ: Mapping[str, str] | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -140,8 +138,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self.shown_draft: Draft | None = None
         self._plan_key = compute_plan_key(session, plan)
         self._draft_store = Drafts() if drafts is None else drafts
-        model, base_url = self._draft_store.requested_server or (model, base_url)
-        self._choice = SummarizerChoice(plan, kind, model, base_url, environ)
+        self._choice = SummarizerChoice(plan, kind, *self._draft_store.requested_server, environ)
         self._transport = transport
         self._attempt: SummaryAttempt | None = None
         self._writer: Worker[None] | None = None

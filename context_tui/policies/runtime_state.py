@@ -23,7 +23,6 @@ class RuntimeState:
         recorded_usage: usage of the last request of this epoch, if any.
         idle_seconds: time since the last assistant message; None if unknown.
         at_end: whether the recording ends here, which counts as idle.
-        input_includes_cache: whether the provider counts cached tokens as input tokens.
         forced: whether to plan even if the trigger does not fire.
         firing_only: whether, of several policies, only those that fire run, if any does.
         context_rewritten: whether an earlier policy has changed the context.

@@ -246,7 +246,6 @@ def compare_summarizers(
         rounds: number of compactions, at the points of :func:`find_compaction_points`. Each summarises the previous
             summary and the messages since; the facts are always those of the first head. Points at which there is
             nothing to summarise yet are skipped.
-        mask_secrets: whether suspected secrets are masked in requests and extracts.
         notify: called with a line for each request, before anything is sent.
 
     Raises:

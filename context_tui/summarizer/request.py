@@ -28,7 +28,6 @@ class SummaryRequest:
         tools: Anthropic-shaped schemas (``name``, ``description``, ``input_schema``) of the session's tools. They are
             declared so that the tool history is valid; the model may call none of them.
         sections: headings of a complete reply, in order; empty if none are requested.
-        mask_secrets: mask suspected secrets when the request is encoded.
     """
 
     system: str | None

@@ -201,7 +201,6 @@ class Comparison:
     Attributes:
         lanes: compared policies, at least one; ``selected_number`` is the index of the selected one.
         recording: data that all replays share; None until prepared.
-        call: number of the call under the cursor.
         recording_index: data that prices and regrets share; None until computed.
         replay_lock: held while replaying, because replays of a recording add their summaries to the same facts.
     """

@@ -59,7 +59,6 @@ class Controller:
         revision: number of changes of the view, without those that only moved the cursor.
         estimated_rows: all rows of the timeline, with tokens by ``bytes/4``.
         loader: loader of the file; None for a session in memory.
-        has_moved_cursor: whether the user moved the cursor or folded a turn.
         is_fresh: whether the view has not changed since the session was opened.
         comparison, sweep_results: last content of the replay screen and of the sweep screen.
     """

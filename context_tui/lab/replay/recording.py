@@ -96,7 +96,6 @@ class Recording:
         facts: a copy of the session's facts; replays add their summaries as messages after the last one.
         calls: every call to the model with a recorded usage, in order, or every reply if the file records no usage.
         checkpoints: messages before which a runtime may check its trigger, with their phases, in order.
-        events: recorded changes of the context, in order.
         is_sent: by message, whether a model ever received it.
         undoable_messages: messages inserted by recorded compactions: summaries, and hints to continue.
         summary_tokens: estimated tokens of a summary: the recorded median, else :data:`DEFAULT_SUMMARY_TOKENS`.

@@ -103,7 +103,6 @@ class Replay:
         calls: every call to the model, in order.
         sizes, baseline: by call, tokens of its context under the policy, and without a policy.
         unchanged_prefixes: by call, tokens of the prefix that it has in common with the previous call.
-        firings: changes by the policy, in order.
         removed_by_policy, removed_by_recording: by block row, the message before which its content was removed
             (cleared, truncated, dropped or summarised) by the policy, or by a kept recorded compaction.
         windows: by call, the context window in tokens.

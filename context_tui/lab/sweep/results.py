@@ -61,7 +61,6 @@ class Sweep:
 
     Attributes:
         rows: one row per session and setting.
-        unread: sessions that could not be read or replayed.
         current: name of the setting that the others are compared with.
     """
 

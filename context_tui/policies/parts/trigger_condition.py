@@ -85,7 +85,6 @@ class TriggerCondition(Part):
         share, reserve: the limit as a share of the context window, and the tokens left free of the share or the window.
         at_least, at_most: bounds of that limit.
         above: whether the condition holds only above the limit, not at it.
-        min_window: minimum window for the condition to hold.
         whole_percent: whether the used share of the window is rounded down to whole percent.
         whole_window: whether the window is the model's, even if the agent uses only a part of it.
     """

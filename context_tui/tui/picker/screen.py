@@ -83,7 +83,6 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         entries: sessions that are listed at first; the sessions of one file may be given as ``SessionInfo``.
         find: finds further sessions after the first paint; each list that it yields holds all sessions known by then.
         current: session that ``esc`` returns to, with its *overview*; the cursor is on it at first.
-        now: time from which ages are counted; the present by default.
     """
 
     AUTO_FOCUS = "PickerList"

@@ -36,7 +36,6 @@ class Sawtooth:
     Attributes:
         sizes: tokens of the context under the policy; ``baseline_sizes`` are those without it.
         recorded_sizes: recorded tokens; empty if they are the same as ``baseline_sizes``.
-        event_signs: sign of the recorded context event before a call.
     """
 
     sizes: Sequence[int]

@@ -67,7 +67,6 @@ class SweepBoard:
         error: the reason why a setting cannot be measured.
         window: the context window, for native configurations in tokens or shares: that of the open session, else the
             given or an assumed one.
-        cursor: the name of the setting under the cursor.
         order: the name of the order of the list; ``is_reversed`` reverses it.
         only_best: whether only the Pareto front and the current setting are listed.
     """

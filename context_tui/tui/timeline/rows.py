@@ -39,7 +39,6 @@ class TimelineRows:
         turn: number of the turn of each message, from 1; 0 before the first turn.
         heads: rows of the heads of all turns, and of the messages before the first turn. The rows of a turn extend
             from its head to the next one.
-        largest, largest_turn: largest number of tokens of a row, and of a turn.
     """
 
     def __init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import ClassVar
 
@@ -30,6 +31,7 @@ from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.tokens.accounting import find_standing_blocks
 from context_tui.tokens.estimators import count_result_by_characters
+from context_tui.tui.view import View
 from tests.formats import recordings
 from tests.formats.recordings import call, result, text, usage
 
@@ -298,6 +300,12 @@ def test_a_preset_takes_the_version_that_recorded(
     output = capsys.readouterr().out
     told = f"trigger_reserve=45000 keep_messages=0: as in version {version}, which recorded this session"
     assert (told in output) == (reserve == 45_000) == ("it fires there" in output)
+    view = View(session, policy="claude-code-auto")
+    assert view.policy_params.model_dump()["trigger_reserve"] == reserve
+    assert view.with_param("claude-code-auto", "trigger_reserve", 33_000).policy_params.trigger_reserve == 33_000  # type: ignore[attr-defined]
+    assert main(["sweep", path, "-P", "claude-code-auto", "-p", "summary_max_tokens=10000,20000", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["firings"] for row in rows} == {len(run.firings)}, "a sweep replays by the same settings"
 
 
 def long_run(files: dict[str, str]) -> recordings.Recording:

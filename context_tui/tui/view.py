@@ -20,6 +20,7 @@ from context_tui.policies.parameter_space import build_params, find_changed_valu
 from context_tui.policies.parameters import format_assignments, parse_assignments
 from context_tui.policies.registry import DEFAULT_POLICY, MANUAL_POLICY, POLICIES
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
+from context_tui.policies.versions import find_recorded_params
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
@@ -132,8 +133,11 @@ class View:
             return [tokens for value in values for tokens in self.compute_curve(name, [value])]
 
     def get_settings(self, policy: str) -> dict[str, Any]:
-        """Return the values of a policy that differ from its defaults, with those of nested policies of a chain."""
-        values = dict(self.params.get(policy, {}))
+        """Return the values of a policy that differ from its defaults, with those of nested policies of a chain.
+
+        A preset has the values of the version that recorded the session, unless the user changed them.
+        """
+        values = {**find_recorded_params(policy, self.session.facts), **self.params.get(policy, {})}
         definition = POLICIES[policy]
         if nested := find_nested_field(definition):
             names = list_nested_policies(definition, build_params(definition, values))
@@ -170,7 +174,8 @@ class View:
         if dot and nested_policy in POLICIES:
             policy, name = nested_policy, nested_name
         values = {key: old_value for key, old_value in self.params.get(policy, {}).items() if key != name}
-        if value != POLICIES[policy].Params.model_fields[name].get_default():
+        default = POLICIES[policy].Params.model_fields[name].get_default()
+        if value != find_recorded_params(policy, self.session.facts).get(name, default):
             values[name] = value
         return replace(self, params={**self.params, policy: values}, applied=None)
 

@@ -15,8 +15,9 @@ from context_tui.lab.study import Lab, StudySettings
 from context_tui.lab.sweep.decision_trails import DecisionTrails
 from context_tui.lab.sweep.rows import SettingCost, SettingDrops, SweepRow
 from context_tui.lab.sweep.settings import SweepSetting
-from context_tui.policies.base import Policy
+from context_tui.policies.base import Params, Policy
 from context_tui.policies.clearing_rule import ClearingRule, HasClearingRule
+from context_tui.policies.versions import find_recorded_params
 from context_tui.session.session import Session
 from context_tui.session.values import Checkpoint
 from context_tui.tokens.estimators import bytes4
@@ -57,14 +58,20 @@ class SessionSweep:
         self, setting: SweepSetting, policy: Policy | None = None, checkpoint: Checkpoint = lambda: None
     ) -> SweepRow:
         """Replay a setting along the session and return its row; *policy* replaces the setting's own, to record it."""
-        replay = self.options.replay(self.recording, policy or setting.policy, setting.params, checkpoint)
+        replay = self.options.replay(self.recording, policy or setting.policy, self._get_params(setting), checkpoint)
         drops, cost = self._measure_drops(replay), self._compute_cost(replay)
         return self.build_row(setting, len(replay.firings), replay.totals, drops, cost)
 
     def replay_or_reuse(self, setting: SweepSetting, checkpoint: Checkpoint = lambda: None) -> SweepRow:
         """Return the row of a setting, copied from a setting with the same decisions if there is one."""
         replay = partial(self.replay_setting, setting, checkpoint=checkpoint)
-        return self.decision_trails.replay_or_reuse(setting.policy, setting.params, replay).copy_for(setting)
+        return self.decision_trails.replay_or_reuse(setting.policy, self._get_params(setting), replay).copy_for(setting)
+
+    def _get_params(self, setting: SweepSetting) -> Params:
+        """Return the parameters of a setting, with those of the version that recorded the session where it names none."""
+        recorded = find_recorded_params(setting.policy.name, self.recording.facts)
+        open_values = {name: value for name, value in recorded.items() if name not in setting.params.model_fields_set}
+        return setting.params.model_copy(update=open_values) if open_values else setting.params
 
     def build_row(
         self,

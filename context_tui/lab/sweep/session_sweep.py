@@ -68,7 +68,7 @@ class SessionSweep:
         return self.decision_trails.replay_or_reuse(setting.policy, self._get_params(setting), replay).copy_for(setting)
 
     def _get_params(self, setting: SweepSetting) -> Params:
-        """Return the parameters of a setting, with those of the version that recorded the session where it names none."""
+        """Return the parameters of a setting; those that it leaves open are as in the version that recorded."""
         recorded = find_recorded_params(setting.policy.name, self.recording.facts)
         open_values = {name: value for name, value in recorded.items() if name not in setting.params.model_fields_set}
         return setting.params.model_copy(update=open_values) if open_values else setting.params

@@ -20,7 +20,7 @@ MAX_MESSAGE_LENGTH = 2_000
 
 
 def shorten_message(text: str) -> str:
-    """Shorten a long message in its middle, since the place is at its start and the remedy at its end."""
+    """Shorten a long message in its middle, since it starts with the place and ends with the remedy."""
     half = MAX_MESSAGE_LENGTH // 2 - 2
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
 
@@ -39,7 +39,7 @@ class WorkStopped(Exception):
 
 
 def describe_failure(error: Exception) -> str:
-    """Return the message of an error; one that nobody raised deliberately is a defect to be reported."""
+    """Return the message of an error; an unexpected error is described as a defect to be reported."""
     if isinstance(error, Error | OSError):
         return shorten_message(str(error))
     return shorten_message(f"internal error ({type(error).__name__}: {error}); please report it")

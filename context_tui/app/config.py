@@ -47,7 +47,7 @@ def config_path(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """Read the configuration file without checking its settings; empty if it does not exist.
+    """Read the configuration file without checking its settings; return no tables if it does not exist.
 
     Raises:
         ConfigError: the file cannot be read, or is not TOML.
@@ -96,11 +96,7 @@ def _parse_settings(path: Path, name: str, value: object) -> SavedSettings:
 
 
 def require_table(path: Path, name: str, value: object) -> dict[str, Any]:
-    """Return *value* if it is a table.
-
-    Raises:
-        ConfigError: it is not.
-    """
+    """Return *value* if it is a table; otherwise raise :class:`ConfigError`."""
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: {name} must be a table; write [{name}], and one setting per line below it")
     return value

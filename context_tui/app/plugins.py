@@ -31,7 +31,7 @@ _this_thread = local()
 
 @dataclass(frozen=True)
 class BrokenPlugin:
-    """Plug-in that cannot be used: its name, its package (empty for a file), and the reason, in one line."""
+    """Plug-in that cannot be used: its name, its package (empty for a file), and the reason as one line."""
 
     name: str
     package: str
@@ -47,10 +47,10 @@ FilePlugin = tuple[str, Callable[[], T]]
 
 
 class Plugins(Mapping[str, T], Generic[T]):
-    """Plug-ins by name: the built-in ones in their order, then those of entry points by name, then files.
+    """Plug-ins by name: built-in ones in the given order, then those of entry points, sorted, then those of files.
 
-    A built-in one is imported when it is looked up; the others are loaded together on the first other lookup. A name
-    that is taken cannot be replaced.
+    A built-in plug-in is imported when it is looked up; the first lookup of another name loads all others. The plug-in
+    of a name cannot be replaced.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Plugins(Mapping[str, T], Generic[T]):
         Args:
             noun: name for a plug-in in warnings, such as ``format``.
             group: group of the entry points.
-            built_in: by name, ``module:Class`` or a function that creates the object, given its name.
+            built_in: by name, ``module:Class``, or a function that creates the object when called with the name.
             find_error: returns the reason why a loaded object cannot be used; empty if it can.
             make: creates an object from the value that an entry point loads.
         """
@@ -103,7 +103,7 @@ class Plugins(Mapping[str, T], Generic[T]):
         return "built in" if name in self.built_in else self._origins.get(name, "")
 
     def add(self, instance: T, name: str, origin: str) -> str:
-        """Register a plug-in until the process ends.
+        """Register a plug-in for the lifetime of the process.
 
         Returns:
             The reason why it cannot be used; empty if it can.
@@ -166,7 +166,7 @@ class Plugins(Mapping[str, T], Generic[T]):
 
 
 class QuietMember(NamedTuple):
-    """Member that only inspects: the type of its answer (or of the items of a list), and the default if it fails."""
+    """Member without side effects: the type of its result (or of the items of a list), and the default on failure."""
 
     kind: type
     default: Any = None
@@ -174,11 +174,11 @@ class QuietMember(NamedTuple):
 
 
 class Guard:
-    """Wrapper of an object of another package, whose failures become one line about it.
+    """Wrapper of an object from another package; failures of the object become one-line errors.
 
     Args:
         noun: name for the object in errors.
-        quiet: members that return their default where they fail, or where the answer is of another type.
+        quiet: members that return their default if they fail or return another type.
         advice: remedy to add to errors.
     """
 
@@ -201,11 +201,11 @@ class Guard:
         return answer if isinstance(answer, quiet.kind) else quiet.default
 
     def call(self, error: type[Error], where: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a member.
+        """Call *function*, a member of the object.
 
         Raises:
-            Error: the call failed: an *error* with the reason, after *where*. Errors of this package and OSError are
-                not converted.
+            Error: the call failed; the *error* names the place *where* and the reason. Errors of this package and
+                OSError are not converted.
         """
         try:
             return function(*args, **kwargs)
@@ -215,7 +215,7 @@ class Guard:
             raise self.fail(error, truncate_name(f"{type(failed).__name__}: {failed}"), where) from failed
 
     def fail(self, error: type[Error], reason: str, where: str = "") -> Error:
-        """Return the error for a reason."""
+        """Return an *error* that names the object, the place and the reason."""
         return error(f"{where}{self._noun} {self._wrapped.name} failed: {reason}{self._advice}")
 
     def check(self, error: type[Error], answer: object, kind: type[R], reason: str, where: str = "") -> R:
@@ -247,7 +247,7 @@ def _import_instance(path: str) -> Any:
 
 
 def _call_in_thread(function: Callable[[], R]) -> R:
-    """Call foreign code in a thread, since it may never return, or raise anything.
+    """Call code of another package in a thread, since it may never return, or raise anything.
 
     Raises:
         Error: the call failed, or took more than ``LOADING_SECONDS``.

@@ -22,7 +22,7 @@ class Terminated(KeyboardInterrupt):
 
 
 def find_termination(error: BaseException | None) -> Terminated | None:
-    """Return the :class:`Terminated` in the chain of causes of an error, if any."""
+    """Return the :class:`Terminated` in the chain of causes of an error; None without one."""
     while error is not None and not isinstance(error, Terminated):
         error = error.__cause__ or error.__context__
     return error

@@ -24,7 +24,7 @@ SCHEMA = "context-tui.sweep/1"
 
 
 class SweepFileError(Error):
-    """A sweep file cannot be read, written or resumed. Every function here that writes may raise it."""
+    """Sweep file that cannot be read, written or resumed; raised by every function of this module that writes."""
 
 
 class SweepJournal:
@@ -40,7 +40,7 @@ class SweepJournal:
         """Create a journal, or resume one.
 
         Raises:
-            SweepFileError: it exists (without *resume* or *force*), is not a journal, or cannot be written.
+            SweepFileError: the file exists (without *resume* or *force*), is not a journal, or cannot be written.
         """
         self.path, self.rows = path, dict[tuple[str, str], SweepRow]()
         self._header: dict[str, Any] = {"schema": SCHEMA, "version": __version__, "how": asdict(options)}

@@ -63,7 +63,7 @@ class TaskResult(NamedTuple):
 
 @dataclass(frozen=True)
 class SweepWork:
-    """Work for every session, in a form that can be sent to other processes: policies by name, with parameters.
+    """Settings and options of a sweep in a form that can be sent to other processes: policies by name, with parameters.
 
     ``policy_files`` are the paths and texts of policies from TOML files.
     """
@@ -76,7 +76,7 @@ class SweepWork:
     def from_settings(
         cls, settings: Iterable[SweepSetting], options: SweepOptions, files: Sequence[Path] = ()
     ) -> SweepWork:
-        """Build the work for these settings. *files* are those of policies from TOML files."""
+        """Build the work for these settings. *files* are the TOML files of policies."""
         texts = [(str(path), path.read_text("utf-8-sig")) for path in files]
         return cls([(each.policy.name, each.params.model_dump()) for each in settings], options, texts)
 
@@ -91,14 +91,14 @@ class SweepWork:
 
 
 class SweepStopped(WorkStopped):
-    """The sweep was asked to stop."""
+    """Raised in a task when the sweep is stopped."""
 
 
 # Sources
 
 
 def find_sources(specs: Sequence[str | Path]) -> tuple[list[SweepSource], list[UnreadSession]]:
-    """Find the sessions of files, ``PATH#ID`` and folders (recursively), each once; and the unreadable ones."""
+    """Find the sessions of files, ``PATH#ID`` and folders (recursively), each once, and the unreadable sessions."""
     sources: dict[str, SweepSource] = {}
     unread: list[UnreadSession] = []
     for spec in specs:
@@ -196,8 +196,7 @@ def run_on_processes(
 ) -> Generator[TaskResult, None, None]:
     """Run all tasks in worker processes, the largest files first; a single job or task runs in this process.
 
-    Closing the iterator, or an interrupt, ends them. If a process dies, its session is reported and the others
-    continue.
+    An interrupt, or closing the iterator, ends the processes. If one dies, its session is reported, and others go on.
 
     Args:
         jobs: Number of processes at a time (default: one per core).
@@ -223,7 +222,7 @@ def count_cores() -> int:
 def _run_in_pool(
     tasks: Sequence[SweepTask], work: SweepWork, jobs: int
 ) -> Generator[TaskResult, None, list[SweepTask]]:
-    """Run tasks in processes; return those that remain if a process dies."""
+    """Run tasks in processes; if a process dies, return the unfinished tasks."""
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     remaining = {id(task): task for task in tasks}
@@ -244,7 +243,7 @@ def _run_in_pool(
 def _submit_ahead(
     tasks: Iterable[SweepTask], submit: Callable[[SweepTask], Future[TaskResult]], max_pending: int
 ) -> Iterator[tuple[SweepTask, Future[TaskResult]]]:
-    """Yield tasks with their results as they finish. Only a few are submitted ahead, so that results do not pile up."""
+    """Yield tasks with their results as they finish; at most *max_pending* are submitted ahead, to limit memory."""
     queue = iter(tasks)
     pending = {submit(task): task for task in islice(queue, max_pending)}
     while pending:

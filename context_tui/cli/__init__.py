@@ -133,10 +133,7 @@ def _clean_up() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Replace closed standard streams (``>&-``) with the null device.
-
-    Otherwise the next file to be opened, a session or an output file, would get the number of the closed stream.
-    """
+    """Replace closed standard streams (``>&-``) by the null device, so that no file opened later gets their numbers."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             handle = os.open(os.devnull, os.O_RDWR)
@@ -152,7 +149,7 @@ def _drop_output() -> None:
 
 
 def _drop_closed_streams() -> None:
-    """Redirect streams that cannot be flushed to the null device: the terminal may be closed."""
+    """Redirect to the null device the streams that cannot be flushed, such as those of a closed terminal."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,4 +1,4 @@
-"""`context-tui apply`: carry out a plan in a new file, or with ``--in-place`` in the session's own."""
+"""`context-tui apply`: apply a plan, writing a new file or, with ``--in-place``, the session's own file."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from context_tui.tokens.measures import build_calibrated_table
 
 @dataclass(frozen=True)
 class WrittenSummary:
-    """Summary and its author: ``kind`` is model or extract."""
+    """Summary of a plan; ``kind`` is ``model`` or ``extract``."""
 
     kind: str
     model: str | None
@@ -147,7 +147,7 @@ def _apply_in_place(session: Session, options: argparse.Namespace) -> int:
 
 
 def _write_summary(plan: Plan, options: argparse.Namespace) -> WrittenSummary:
-    """Write the summary; report on stderr first if anything is sent."""
+    """Write the summary; announce each request on stderr before it is sent."""
     prepared = prepare_summary(plan, mask_secrets=options.mask_secrets)
     summarizer = choose_summarizer(plan, options.summarizer, options.model, options.base_url)
     for line in format_notice(summarizer, prepared):
@@ -218,7 +218,7 @@ _ORPHAN_FIELDS = ("kind", "message", "block", "call_id")
 
 
 def print_report(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:
-    """Print the result as text; with ``--dry-run``, the result that an export would have."""
+    """Print the result as text; with ``--dry-run``, the expected result."""
     tokens, check, summary = report["tokens"], report["check"], report["summary"]
     print_line(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
     print_line(f"next request: {format_request(request)}")

@@ -99,9 +99,9 @@ def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: b
 
 
 def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:
-    """Find the sessions named on the command line, all of a file that has no main one.
+    """Find the sessions named on the command line: all sessions of a file without a main session.
 
-    Without names the list is empty, and the picker searches.
+    Without names, return an empty list; the picker then searches for sessions.
     """
     if not specs:
         return []
@@ -120,7 +120,7 @@ def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:
 
 
 def _reopen_keyboard() -> None:
-    """Make the terminal standard input again: the session was read from it."""
+    """Reconnect standard input to the terminal after a session was read from a pipe."""
     try:
         handle = os.open("/dev/tty", os.O_RDWR)
     except OSError:

@@ -1,4 +1,4 @@
-"""`context-tui inspect`: the breakdown of a session and of its context at a point."""
+"""`context-tui inspect`: report the breakdown of a session and of its context."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
 
 
 def _format_newest_compaction(session: Session, known_keys: set[tuple[str, int]]) -> str:
-    """Format the last compaction of a followed session; empty if its key is one of *known_keys*."""
+    """Format the last compaction of a followed session; empty if *known_keys* contains it."""
     compactions = find_recorded_compactions(session)[-1:]
     return "".join(
         f"   last compaction: {each.kind}, before message {each.message:,}, "
@@ -147,8 +147,8 @@ def build_report(
     """Build the report as JSON-ready data (schema ``context-tui.inspect/1``), with sizes by a token measure.
 
     Args:
-        compactions: add both sides of recorded compactions and the lost content that was needed later, which reads
-            all text.
+        compactions: add the contexts before and after each recorded compaction, and the lost content that was needed
+            later; this reads all text.
 
     Raises:
         MeasureError: the token measure needs a tokenizer that is not installed.
@@ -234,7 +234,7 @@ def build_report(
 
 
 def _build_fit_report(fit: EstimateCheck) -> dict[str, Any]:
-    """Report the estimate and the recorded size. Positive tokens of a cause make the estimate too large."""
+    """Report the estimated and the recorded size, and the causes of the difference; positive means overestimated."""
     return {
         **pick_fields(fit, ("recorded", "expected")),
         "cause": fit.causes_text,
@@ -244,7 +244,7 @@ def _build_fit_report(fit: EstimateCheck) -> dict[str, Any]:
 
 
 def build_calibration_report(calibration: Calibration) -> dict[str, Any]:
-    """Report recorded tokens per estimated token by kind of content.
+    """Report the recorded tokens per estimated token, by kind of content.
 
     ``each`` and ``image`` are the tokens of one request and of one image."""
     factors = asdict(calibration.factors)
@@ -282,9 +282,9 @@ def _build_error_report(errors: ErrorStats | None) -> dict[str, float] | None:
 def _build_drop_reports(
     session: Session, at: int, compactions: Sequence[RecordedCompaction], uses: UseIndex | None
 ) -> list[dict[str, Any]]:
-    """Report the drops of the recorded context.
+    """Report the drops in recorded context size.
 
-    A drop without a record that cleared results is one of the *compactions*; its cleared results are inferred.
+    A drop that cleared results without a log record is among the *compactions*; the cleared results are inferred.
     """
     silent = [each for each in compactions if each.kind == "silent"]
     sides = {each.message: _build_sides_report(each, uses) for each in silent} if uses else {}
@@ -320,7 +320,7 @@ def _build_compaction_report(compaction: RecordedCompaction, uses: UseIndex | No
 
 
 def _build_sides_report(compaction: RecordedCompaction, uses: UseIndex) -> dict[str, Any]:
-    """Report both sides of a compaction, what was lost, and what of that was needed later; tokens by ``bytes/4``."""
+    """Report the contexts before and after a compaction, the lost content, and its later uses (bytes/4)."""
     facts, summary = compaction.session.facts, compaction.summary_message
     return {
         "before": _build_side_report(compaction.context_before),
@@ -361,8 +361,8 @@ def build_timeline(
 ) -> list[dict[str, Any]]:
     """Build the timeline: every message with its turn (1-based; 0 before the first) and its blocks.
 
-    Tokens are by ``bytes/4`` or *sizes*. Each model call has its recorded size, and the size that each runtime would
-    have computed: defect by baseline and delta, agent-sdk by the input tokens of the last reply.
+    Tokens are those of *sizes*, by default ``bytes/4``. Each model call has its recorded size, and the sizes that two
+    runtimes would have computed: defect from baseline and delta, agent-sdk from the input tokens of the last reply.
     """
     facts, turn, entries = session.facts, 0, []
     recorded = {message: usage.context for message, usage in zip(facts.request_message, facts.requests, strict=True)}
@@ -487,7 +487,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
 
 
 def _print_sides(compactions: list[dict[str, Any]]) -> None:
-    """Print the context before and after each compaction, and the lost content that was needed later."""
+    """Print the contexts before and after each compaction, and the lost content that was needed later."""
     compactions = sorted((each for each in compactions if "lost" in each), key=itemgetter("message"))
     rows = [(each["message"], each.get("kind", "silent"), *_format_side_cells(each)) for each in compactions]
     heads = ("message", "kind", "before", "after", "kept", "inserted", "summary", "lost blocks", "lost tokens")
@@ -515,7 +515,7 @@ def _format_side_cells(compaction: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _print_calibration(calibration: list[dict[str, Any]]) -> None:
-    """Print the recorded tokens of each model per estimated token, and the errors of sizes computed with them."""
+    """Print the recorded tokens per estimated token of each model, and the errors of sizes calibrated with them."""
     usable = [each for each in calibration if each["usable"]]
     rows: list[tuple[object, ...]] = [
         (name, *(_format_factor(each["factors"][key], key) for each in usable)) for key, name in _FACTOR_NAMES.items()
@@ -580,7 +580,7 @@ def _format_believed_source(window: dict[str, Any]) -> str:
 
 
 def _format_next_request_source(window: dict[str, Any], label: str) -> str:
-    """Format the source of the next request's size; *label* names the measure of what was not recorded."""
+    """Format the source of the next request's size; *label* names the token measure of the unrecorded part."""
     if window["next_request_source"] == SizeSource.PARTLY:
         return f"last recorded + everything after it, {label}"
     if window["next_request_source"] == SizeSource.RECORDED:
@@ -589,7 +589,7 @@ def _format_next_request_source(window: dict[str, Any], label: str) -> str:
 
 
 def _format_window_source(about: dict[str, Any]) -> str:
-    """Format the source of the window, and the alternatives that this model may have had."""
+    """Format the source of the context window, and the other windows that this model may have."""
     source, alternatives = about["context_window_source"], about["context_window_others"]
     return (
         f"{source}; may also be {' or '.join(f'{tokens:,}' for tokens in alternatives)}"

@@ -1,4 +1,4 @@
-"""Options shared by several commands, and opening the named session."""
+"""Options shared by several commands, and the opening of the named session."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Argument parser whose errors are one sanitized line, with exit code 2."""
+    """Argument parser that reports an error as one sanitized line and exits with code 2."""
 
     def error(self, message: str) -> NoReturn:
         print_notice(f"{shorten_message(message)}; see {self.prog} --help", self.prog)
@@ -70,7 +70,7 @@ def add_policy_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_policies_options(parser: argparse.ArgumentParser, policy_help: str, values: str, values_help: str) -> None:
-    """Add -P and -p, which set ``policies``: names, each with the assignments of the -p after it."""
+    """Add -P and -p, which set ``policies``: each policy name with the assignments of the -p options after it."""
     parser.add_argument(
         "-P", "--policy", dest="policies", action=_PolicyAction, type=parse_name, metavar="POLICY", help=policy_help
     )
@@ -206,7 +206,7 @@ def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
 
 
 def build_number_type(noun: str, remedy: str = "a whole number", minimum: int | None = None) -> Callable[[str], int]:
-    """Build an argument type of whole numbers; with a *minimum*, written in digits only."""
+    """Build an argument type for whole numbers; with a *minimum*, only digits are accepted."""
 
     def parse_number(text: str) -> int:
         digits_only = text.isascii() and text.isdigit()

@@ -1,4 +1,4 @@
-"""Terminal output: ASCII JSON and tables on stdout, notices and the removal of leftovers on stderr."""
+"""Command output: ASCII JSON and tables on stdout, notices and questions to the user on stderr."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def build_plugin_report(plugin: BrokenPlugin) -> dict[str, str]:
 def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], limit: int | None = None, hint: str = ""
 ) -> None:
-    """Print a table: drawn on a terminal, aligned plain text otherwise; nothing without rows.
+    """Print a table, with rules on a terminal, else as aligned plain text; print nothing without rows.
 
-    Rows beyond *limit* are only counted; *hint* is added to that line.
+    Rows beyond *limit* are only counted, in a line that ends with *hint*.
     """
     rows = list(rows)
     texts = [[_format_cell(value) for value in row] for row in rows[:limit]]
@@ -104,7 +104,7 @@ def _is_number(text: str) -> bool:
 
 
 def offer_leftover_removal(folder: Path) -> None:
-    """Report leftovers in *folder*, and on a terminal offer to remove them."""
+    """Report folders that killed runs left in *folder*; on a terminal, offer to remove them."""
     leftovers = find_leftovers(folder)
     if not leftovers:
         return

@@ -85,7 +85,7 @@ def plan_from_options(session: Session, options: argparse.Namespace) -> Plan:
 
 
 def build_report(plan: Plan, request: NextRequest) -> dict[str, Any]:
-    """Build the plan and the next request with it as JSON-ready data (schema ``context-tui.plan/1``)."""
+    """Report a plan and the next request after it as JSON-ready data (schema ``context-tui.plan/1``)."""
     return {
         "schema": "context-tui.plan/1",
         "policy": plan.policy,
@@ -117,7 +117,7 @@ def build_report(plan: Plan, request: NextRequest) -> dict[str, Any]:
 
 
 def build_request_report(request: NextRequest) -> dict[str, Any]:
-    """Build the next request as JSON-ready data, in tokens: its size with ranges, and how it is made up."""
+    """Report the size of the next request, with ranges, and of its components, in tokens."""
     return {
         "next_size": {"before": request.account.size._asdict(), "after": request.after._asdict()},
         "next_request": {
@@ -160,7 +160,7 @@ def _format_percent(share: float) -> str:
 
 
 def _find_message_number(plan: Plan, position: int) -> int:
-    """Return the number of the message at a position; past the end, that of the plan's point."""
+    """Return the number of the message at a position in the context; past its end, that of the next message."""
     return plan.context.order[position] if position < len(plan.context) else plan.context.at
 
 

@@ -1,4 +1,4 @@
-"""Start of each request in `context-tui inspect`: system prompt, tools, MCP servers and injected texts."""
+"""Report of the start of each request for `context-tui inspect`: system prompt, tools, MCP servers, injected texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MCP_START = "mcp__"
 
 
 def build_prompt_report(session: Session, context: Context, table: TokenTable | None) -> dict[str, Any]:
-    """Report the parts of the system prompt and the tools, as far as the file has them, and the injected texts.
+    """Report the parts of the system prompt and the tools, as far as the file holds them, and the injected texts.
 
     Injected texts are only read if the file holds whole requests.
     """

@@ -140,7 +140,7 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
 
 
 def build_policy_report(study: Study) -> dict[str, Any]:
-    """Report one policy's replay. ``regrets`` of a firing are indices of the policy's ``regrets``."""
+    """Report one policy's replay. The ``regrets`` of a firing are indices into those of the policy."""
     replay, price = study.replay, study.price
     return {
         "policy": replay.policy,
@@ -193,7 +193,7 @@ _FIRING_FIELDS = (
 
 
 def _build_firing_report(firing: Firing) -> dict[str, Any]:
-    """Report one firing; ``request`` is an index of the list of requests."""
+    """Report one firing; ``request`` is an index into the list of requests."""
     fields = pick_fields(firing, _FIRING_FIELDS)
     return {"request": firing.call, **fields, "cache_kept": firing.cache_cut.unchanged_prefix}
 

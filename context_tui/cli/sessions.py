@@ -35,7 +35,7 @@ MAX_TITLE_WIDTH = 48
 
 @dataclass(frozen=True)
 class SessionRow:
-    """Row of the list: a session, its overview, and the session that it belongs to."""
+    """Row of the list: a session, its overview, and its parent session."""
 
     entry: SessionEntry
     title: str
@@ -113,7 +113,7 @@ def _find_entries(paths: Sequence[str]) -> list[SessionEntry]:
 
 
 def _filter_entries(entries: Sequence[SessionEntry], options: Any, reader: OverviewReader) -> list[SessionEntry]:
-    """Filter entries by the options, reading the start of a file if its name is not enough."""
+    """Filter entries by the options; the head of a file is read only if its name does not decide."""
     matches = [entry for entry in entries if options.agent in (None, entry.agent) or not entry.agent]
     if options.here or options.project or (options.agent and not all(entry.agent for entry in matches)):
         matches = [reader.read_place(entry) for entry in matches]
@@ -132,7 +132,7 @@ def _filter_entries(entries: Sequence[SessionEntry], options: Any, reader: Overv
 
 
 def _find_folder_name(entry: SessionEntry) -> str:
-    """Return the name of the folder of a session's file: some agents name it after the path of the project."""
+    """Return the name of the folder that holds a session's file; some agents name it after the path of the project."""
     return os.path.basename(os.path.dirname(entry.info.path))
 
 
@@ -151,7 +151,7 @@ def _has_words(entry: SessionEntry, words: Sequence[str], reader: OverviewReader
 def _nest_entries(
     entries: Sequence[SessionEntry], overviews: Mapping[SessionKey, SessionOverview]
 ) -> Iterator[tuple[SessionEntry, SessionEntry | None]]:
-    """Yield sessions with the one that they belong to, each after its parent."""
+    """Yield each session with its parent session (None without one), after that parent."""
     by_name = {entry.spec: entry for entry in entries}
     parents = {entry.key: by_name.get(entry.info.parent or overviews[entry.key].parent) for entry in entries}
     children: dict[tuple[str, str], list[SessionEntry]] = {}
@@ -179,7 +179,7 @@ def _build_rows(
     *,
     brief: bool,
 ) -> Iterator[SessionRow]:
-    """Yield the row of a session, and of its subagents that are not listed on their own."""
+    """Yield the rows of a session, and of its subagents that are not listed separately."""
     entry, parent = nested
     overview = overviews[entry.key]
     yield SessionRow(entry, entry.info.title if brief else reader.read_title(entry.info), overview, parent)

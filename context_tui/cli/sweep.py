@@ -153,7 +153,7 @@ def _build_settings(
 ) -> list[SweepSetting]:
     """Build the settings of all grids, the *current* one first.
 
-    Each policy starts with its defaults, or saved settings, followed by its grid.
+    The settings of a policy start with its defaults or saved settings, followed by its grid.
     """
     grids = [[_parse_setting(current)]] if current else []
     grids += [[_parse_setting(gate.old_setting), _parse_setting(gate.new_setting)]] if gate else []
@@ -187,7 +187,7 @@ def _read_gate(path: Path) -> Gate:
 
 
 def _check_outputs(options: argparse.Namespace, sources: Sequence[SweepSource]) -> None:
-    """Refuse outputs that would overwrite a session, or an existing file without --force."""
+    """Refuse outputs that would overwrite a session, or, without --force, any existing file."""
     input_paths = {os.path.realpath(source.info.path) for source in sources}
     for path in (options.output, options.csv, options.parquet):
         if path is None:
@@ -210,7 +210,7 @@ def _run_sweep(
     journal: SweepJournal | None,
     options: argparse.Namespace,
 ) -> Sweep:
-    """Sweep what has no row yet. On an interrupt, the finished rows are saved and counted."""
+    """Replay the sessions and settings without a row. On an interrupt, the finished rows are saved and counted."""
     known_rows = journal.rows if journal is not None else {}
     rows, unread, tasks = list[SweepRow](), list[UnreadSession](), list[SweepTask]()
     for source in sources:
@@ -292,7 +292,7 @@ class SweepProgress:
             sys.stderr.flush()
 
     def step(self) -> None:
-        """Count one more session."""
+        """Count one more finished session."""
         self.done += 1
         self._draw()
 
@@ -402,7 +402,7 @@ def print_report(sweep: Sweep) -> None:
 
 
 def format_setting(sweep: Sweep, name: str) -> str:
-    """Format a setting, without its policy if all settings share it; the defaults by the swept parameters."""
+    """Format a setting, without its policy if all settings share it; for the defaults, list the swept parameters."""
     if len({each.policy.name for each in sweep.settings}) > 1:
         return name
     if values := name.partition(" ")[2]:
@@ -419,7 +419,7 @@ def _format_saved(sweep: Sweep, saved: float) -> str:
 
 
 def _name_regret(sweep: Sweep) -> str:
-    """Name the regret; without later uses (``--quick``), it is everything that was dropped."""
+    """Return the heading of regret; with ``--quick``, later uses are unknown, and all dropped tokens are counted."""
     has_uses = all(each.drops.tokens_used_later is not None for each in sweep.totals.values())
     return "needed later" if has_uses else "dropped"
 
@@ -437,7 +437,7 @@ def _build_setting_row(sweep: Sweep, totals: Totals, numbers: Mapping[str, int],
 
 
 def _format_rank(sweep: Sweep, name: str, numbers: Mapping[str, int]) -> str:
-    """Format the setting that dominates another one, or that equals it on the Pareto front; else empty."""
+    """Format the setting that dominates *name*, or an equal one on the Pareto front; empty if there is neither."""
     standing, points = sweep.dominance, sweep.dominance.points
     if dominator := standing.dominated_by.get(name):
         return f"#{numbers[dominator]}"
@@ -448,7 +448,7 @@ def _format_rank(sweep: Sweep, name: str, numbers: Mapping[str, int]) -> str:
 
 
 def _format_standing(sweep: Sweep) -> list[str]:
-    """Format the rank of the current setting, and the best ones."""
+    """Format the rank of the current setting, and the best settings."""
     standing, current = sweep.dominance, sweep.current
     dominating = standing.dominated_by.get(current)
     rank = f"dominated by {format_setting(sweep, dominating)}" if dominating else "on the Pareto front"

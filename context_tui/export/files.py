@@ -1,4 +1,4 @@
-"""Export of a session to a new file, verified by reading it back; never to the file that it was read from."""
+"""Export of a session to a new file, verified by reading that back; the input file is never overwritten."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ExportError(Error):
 
 
 class OutputExists(ExportError):
-    """Output file that exists, and is replaced only on request."""
+    """Output file that exists and was not to be replaced."""
 
 
 class OutputIsInput(ExportError):
@@ -47,8 +47,8 @@ class OutputIsInput(ExportError):
 class ExportResult:
     """Result of an export.
 
-    ``losses`` describe what the format cannot hold, repairs, and differences after reading back; ``check`` lists
-    unpaired blocks. ``backup`` is the copy of a file changed in place.
+    ``losses`` describe content that the format cannot hold, repairs, and differences after reading back; ``check``
+    lists unpaired blocks. ``backup`` is the copy of a file changed in place.
     """
 
     path: Path
@@ -89,11 +89,7 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
 
 
 def try_export(session: Session, format_name: str) -> ExportResult:
-    """Return the result of :func:`export` without keeping the file: a temporary one is written, checked and removed.
-
-    Raises:
-        Error: as for :func:`export`.
-    """
+    """Export to a temporary file, check and remove it, and return the result; raise errors like :func:`export`."""
     form = _find_writable_format(format_name)
     _check_input(session)
     try:
@@ -118,7 +114,7 @@ def _write_temporary(form: Format | None, session: Session, temporary: Path, out
 
 
 def is_copied(session: Session, format_name: str) -> bool:
-    """Return whether an export copies the records of *session*: to its own format, and without an applied plan."""
+    """Return whether an export copies the records of *session*: the format is its own, and no plan was applied."""
     if session.origin or format_name != session.info.format:
         return False
     return get_format(format_name).can_copy(session)
@@ -230,8 +226,8 @@ def describe_format(name: str) -> str:
 def suggest_path(session: Session, format_name: str) -> Path:
     """Suggest ``NAME.compacted.EXT``, or ``NAME.copy.EXT`` for an unchanged session.
 
-    It is beside the input, or in the current folder if the input is temporary or the agent would take the file for one
-    of its sessions.
+    The path is beside the input, or in the current folder if the input is temporary or the agent would take the new
+    file for one of its sessions.
     """
     source = Path(session.info.path or "session")
     if is_temporary(source):
@@ -256,7 +252,7 @@ def check_output_path(session: Session, out: Path, force: bool = False) -> None:
     Raises:
         OutputIsInput: *out* is the file that the session was read from.
         OutputExists: *out* exists, and *force* was not given.
-        ExportError: *out* is not a possible file.
+        ExportError: *out* cannot be written as a file.
     """
     source = find_recording(session).info.path
     if source and _is_same_file(Path(source), out):
@@ -354,7 +350,7 @@ def _compare_contexts(
     """List every difference in size, messages and turns between *session* and the *written* session.
 
     Args:
-        declared: sizes of the losses that the writer declared.
+        declared: sizes of the losses that the writer declared, by kind.
         has_losses: whether any loss or note can explain a different size."""
     context, written_context = session.context_at(), restore_inferred(written.context_at())
     missing = weigh_context(exported.context_at()) - declared - weigh_context(written_context)
@@ -391,7 +387,7 @@ def _build_exists_error(out: Path) -> OutputExists:
 
 
 def _move_into_place(temporary: Path, out: Path, force: bool) -> None:
-    """Move a file into place in one step; without *force*, never replace one, even one that was just created."""
+    """Move a file into place in one step; without *force*, never replace one, even one created a moment ago."""
     if force:
         os.replace(temporary, out)
         sync_folder(out.parent)

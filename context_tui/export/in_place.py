@@ -1,4 +1,4 @@
-"""Apply a plan to the session's own file, as its agent would: all of it or nothing, and after a backup."""
+"""Apply a plan to the session's own file, as its agent would: completely or not at all, and after a backup."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def apply_in_place(session: Session, plan: Plan) -> ExportResult:
     """Apply *plan* to the file that *session* was read from, after backing it up.
 
     Raises:
-        InPlaceError: the file or the plan is unsupported; only results can be cleared, at the end of the session.
-        Error: the file was not changed, since it is in use or has changed since it was read.
+        InPlaceError: the file or the plan is unsupported; a plan may only clear results, at the end of the session.
+        Error: the file is in use or has changed since it was read; it was left unchanged.
     """
     check_in_place(session)
     if plan.dropped_ranges or plan.inserts or any(change.action != "clear" for change in plan.changes.values()):

@@ -1,7 +1,7 @@
 """Export of a context as a Markdown page for people; it cannot be opened again.
 
-Messages are quoted, which contains their headings and fences. Calls, results, and text with tags are in fences longer
-than any inside them. Control characters are removed.
+Messages are quoted, so that their headings and fences do not affect the page. Calls, results, and text with tags are in
+fences longer than any inside them. Control characters are removed.
 """
 
 from __future__ import annotations

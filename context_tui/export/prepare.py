@@ -38,7 +38,7 @@ ENDS_WITH_ASSISTANT = (
 
 @dataclass(frozen=True)
 class ExportableSession:
-    """Session ready for writing, with the changes made, and the old ids of renamed calls by their new ones."""
+    """Session ready for writing, with the changes made, and the old ids of renamed calls, by new id."""
 
     session: Session
     losses: Losses
@@ -54,13 +54,13 @@ class PairCheck:
 
 
 def check_message_pairs(messages: list[Message]) -> PairCheck:
-    """Check the pairs of a recording."""
+    """Find the unpaired blocks of a recording."""
     unpaired = find_unpaired(messages)
     return PairCheck((*unpaired.orphan_calls, *unpaired.orphan_results))
 
 
 def check_pairs(session: Session, written: list[Message], renamed_ids: Mapping[str, str]) -> PairCheck:
-    """Compare the written messages with the recording that *session* was derived from."""
+    """Compare the unpaired blocks of *written* with those of the recording that *session* was derived from."""
     if not find_unpaired(written):
         return PairCheck()
     inherited, introduced = compare_orphans(_find_recorded_context(session)[1], written, renamed_ids)
@@ -133,13 +133,13 @@ def _select_blocks(message: Message, unsupported_reason: UnsupportedReason, loss
 
 
 def _keep_blocks(message: Message, numbers: list[int]) -> Message:
-    """Return the message with only these blocks; the same object if it has no others."""
+    """Return the message with only these blocks; the same object if it has no other blocks."""
     content = message["content"]
     return message if len(numbers) == len(content) else {**message, "content": [content[n] for n in numbers]}
 
 
 def _map_source(source: MessageSource, selected: list[list[int]]) -> MessageSource:
-    """Map the place of a block among the selected blocks to its place in the whole message."""
+    """Map the positions of selected blocks to their positions in the whole messages."""
     return MessageSource(
         source.message, [p and BlockPosition(p.message, selected[p.message][p.block]) for p in source.blocks]
     )
@@ -151,7 +151,7 @@ def _get_block(messages: list[Message], place: BlockPosition) -> dict[str, Any]:
 
 
 def _note_history_end(history: list[Message], losses: Losses) -> None:
-    """Add a note if a provider would refuse the last message, or would continue it."""
+    """Add a note if a provider would refuse a history with this last message, or would continue the message."""
     if history and history[-1]["role"] == "assistant":
         pending = any(block.get("type") == "tool_use" for block in history[-1]["content"])
         losses.add_note(ENDS_WITH_PENDING_CALLS if pending else ENDS_WITH_ASSISTANT)

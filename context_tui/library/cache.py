@@ -1,9 +1,9 @@
 """Cache of session overviews, which may be deleted at any time.
 
-It is a database in the cache folder of the system (on Linux ``~/.cache/context-tui``), or the file named by
+The cache is a database in the cache folder of the system (on Linux ``~/.cache/context-tui``), or the file named by
 ``$CONTEXT_TUI_CACHE``. If that variable is empty, nothing is cached. An entry is valid only while every file from which
-it was read is unchanged. Failures to read or write the cache are ignored. A file that is not a cache by its content is
-neither changed nor removed.
+it was read is unchanged. Failures to read or write the cache are ignored. A file whose content is not that of a cache
+is neither changed nor removed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def find_cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
 
 
 def read_stamps(files: Iterable[str | os.PathLike[str]]) -> FileStamps | None:
-    """Return the stamps of files (with a database's log) and folders; None if a folder holds too many files."""
+    """Return the stamps of files, their write-ahead logs, and folders; None if a folder holds too many files."""
     stamps: FileStamps = []
     for file in map(os.path.abspath, files):
         stamps += [_read_file_stamp(file), _read_file_stamp(f"{file}-wal")]
@@ -107,7 +107,7 @@ class SessionCache:
             return None
 
     def put(self, path: str, session_id: str, topic: str, value: Any, stamp: FileStamps | None) -> None:
-        """Cache a value that was read from files with these stamps, unless they changed too recently."""
+        """Cache a value that was read from files with these stamps, unless one of the files changed too recently."""
         if self._path is None or not stamp or not _is_settled(stamp):
             return
         entry = json.dumps([_identify_program(), stamp, value])
@@ -205,7 +205,7 @@ def _build_key(path: str, session_id: str, topic: str) -> bytes:
 
 
 def _identify_program() -> list[Any]:
-    """Return the version and the formats of the program, on which the result of reading depends."""
+    """Return the program's version and formats: cached values are valid only for these."""
     from context_tui.formats.registry import FORMATS
 
     return [_ENTRY_VERSION, __version__, *FORMATS]

@@ -49,8 +49,9 @@ SessionKey = tuple[str, str]
 class SessionEntry:
     """Session in a list: ``group`` is its heading, ``place`` its project or folder.
 
-    ``agent`` is the format of the agent in whose folder it is, ``about`` its description if it has no title. The format
-    of a discovered session is empty, since it is detected only when the session is opened (``formats.opening``).
+    ``agent`` is the format of the agent in whose folder the session is, and ``about`` describes a session without a
+    title. The format of a discovered session is empty, since the format is detected only when the session is opened
+    (``formats.opening``).
     """
 
     info: SessionInfo
@@ -62,7 +63,7 @@ class SessionEntry:
 
     @cached_property
     def name(self) -> str:
-        """Id of the session, else its file's name without the suffix (its folder's name if several files have that)."""
+        """Id of the session, else the stem of its file name, or its folder's name if several files share that stem."""
         return self.info.id or self.folder or self.file_name
 
     @property
@@ -142,14 +143,14 @@ def find_project_name(entry: SessionEntry, cwd: str) -> str:
 
 
 def is_database(path: str) -> bool:
-    """Return whether the name of a file is that of a database with many sessions."""
+    """Return whether a file is, by its name, a database with many sessions."""
     return path.endswith(DATABASE_SUFFIXES)
 
 
 def list_database_sessions(entry: SessionEntry) -> list[SessionEntry]:
-    """List the sessions of a database by one query; only *entry* if it cannot be read.
+    """List the sessions of a database by one query; return only *entry* if the database cannot be read.
 
-    A session without a time gets that of the file. Its project is its working directory.
+    A session without a time gets that of the file. The project of a session is its working directory.
     """
     path, cwd = Path(entry.info.path), str(find_working_folder())
     try:
@@ -174,10 +175,10 @@ def find_entries(spec: str) -> list[SessionEntry]:
 
 
 def find_session_infos(spec: str) -> list[SessionInfo]:
-    """Find the sessions at a path. In a large folder they are found by name, newest first, and their format is empty.
+    """Find the sessions at a path; those of a large folder by file name, newest first, with an empty format.
 
     Raises:
-        UnreadableSession: there are none.
+        UnreadableSession: there are no sessions.
     """
     infos = search_folders(Path(spec), _find_named_sessions) if os.path.isdir(spec) else []
     if len(infos) > MAX_FILES_READ and _are_sessions(infos):
@@ -208,7 +209,7 @@ def build_entries(sessions: Iterable[SessionInfo]) -> list[SessionEntry]:
 
 
 def _find_place(info: SessionInfo) -> str:
-    """Return the project of a session if its file names it, or else its folder or its database."""
+    """Return the project of a session if its file names one, or else the folder or the database of the session."""
     if project := os.path.basename(info.cwd.rstrip("/\\")):
         return project
     path = Path(info.path)
@@ -220,8 +221,8 @@ def find_choices(
 ) -> Iterator[list[SessionEntry]]:
     """Yield the sessions of a picker: *chosen_infos* if there are any, else the samples and those on this machine.
 
-    After a return from the session *current*, all sessions are listed, and those in its folder too if only one was
-    chosen.
+    After the session *current* was open, all sessions are listed; if it was the only one chosen, also those in its
+    folder.
 
     Yields:
         Entries that need no search, then partial results at intervals, and finally all entries.
@@ -259,7 +260,7 @@ def _merge_entries(
 
 
 def find_sibling_sessions(info: SessionInfo) -> list[SessionEntry]:
-    """Find the sessions in the folder of another session, by their names; newest first."""
+    """Find the sessions in the folder of another session, by file name, newest first."""
     main = info.parent if os.path.isfile(info.parent) else info.path
     folder = Path(os.path.abspath(main)).parent
     files = sorted(_list_standalone_files(folder), key=lambda each: (-each[1].st_mtime, each[0].name))

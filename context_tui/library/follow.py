@@ -30,12 +30,10 @@ POLL_RELATED_MS = 1_000
 
 
 class SessionWatch:
-    """Waits for changes of a session's file, a database's write-ahead log, a folder, and related files
-    (:meth:`context_tui.formats.base.Format.related_files`).
-    """
+    """Wait for changes of a session's file or folder, a database's write-ahead log, and related files."""
 
     def __init__(self, info: SessionInfo, stop: Event | None = None) -> None:
-        """Record the current state of the files, whose later changes are reported. *stop* ends the waiting."""
+        """Record the current state of the files, to detect changes; setting *stop* ends the waiting."""
         self._path, self._form = os.path.realpath(info.path), FORMATS.get(info.format)
         self._stop = stop or Event()
         self._related_files = dict[str, bool]()
@@ -119,7 +117,7 @@ def _read_stamp(path: str) -> tuple[int, int, int] | None:
 
 @dataclass
 class GrowingSession:
-    """Session that grows. If its file is replaced, it is scanned anew."""
+    """Session whose file grows; if the file is replaced, it is scanned again."""
 
     info: SessionInfo
     scanner: Scanner | None = None

@@ -33,11 +33,11 @@ READ_STEP_S = 0.008
 class SessionOverview:
     """Overview of a session: its format, and how full its context was at the last recorded request.
 
-    ``tokens`` is the recorded context size, ``window`` the model's context window in tokens, ``compactions`` their
-    recorded number; None means unknown. ``cwd`` is the working directory. ``problem`` is the reason why the session
-    cannot be read. ``children`` are sub-agents, branches abandoned by a rewind, and other sessions of its file.
-    ``parent`` is the file of its parent session if only the head of the file names that. ``bytes`` is the size of all
-    its files if it has several.
+    ``tokens`` is the recorded context size, ``window`` the model's context window in tokens, ``compactions`` the number
+    of recorded compactions; None means unknown. ``cwd`` is the working directory. ``problem`` is the reason why the
+    session cannot be read. ``children`` are sub-agents, branches abandoned by a rewind, and other sessions of its file.
+    ``parent`` is the file of the parent session, if only the head of the session's file names that. ``bytes`` is the
+    size of all files of the session, if there are several.
     """
 
     agent: str = ""
@@ -53,7 +53,7 @@ class SessionOverview:
 
 
 class _CachedOverview(NamedTuple):
-    """Cached part of an overview: all but the children, of which only branches are cached."""
+    """Cached part of an overview: everything except children that are not branches."""
 
     agent: str
     tokens: int | None
@@ -64,7 +64,7 @@ class _CachedOverview(NamedTuple):
 
 
 class OverviewReader:
-    """Reader of titles and overviews, which looks up related folders only once, and caches results in *details*."""
+    """Reader of titles and overviews that looks up related folders only once, and caches its results in *details*."""
 
     def __init__(self, details: SessionCache | None = None) -> None:
         self._listers: dict[str, Lister] = {}
@@ -109,7 +109,7 @@ class OverviewReader:
         self._cache.flush()
 
     def read_overview(self, entry: SessionEntry, checkpoint: Checkpoint = lambda: None) -> SessionOverview:
-        """Read the overview of a session: with a problem if that is unreadable, without tokens if it is too large.
+        """Read the overview of a session; an unreadable one gets a problem, one that is too large gets no tokens.
 
         Args:
             checkpoint: Called at intervals; an exception that it raises ends the reading.
@@ -145,7 +145,7 @@ class OverviewReader:
     def _find_format_and_stamps(self, info: SessionInfo) -> tuple[Format, FileStamps | None]:
         """Return the format of a session and the stamps of its files, taken before any of them is read.
 
-        The format of another package may read unknown files, so there are no stamps for it.
+        There are no stamps if the format is of another package, since it may read other files.
         """
         path = Path(info.path)
         path_stamps = read_stamps([path])
@@ -204,7 +204,7 @@ def _count_bytes_to_read(info: SessionInfo) -> int:
 
 
 def find_subagent_sessions(session: Session, message: int) -> list[SessionInfo]:
-    """Find the recorded sessions of the sub-agents that the calls of a message started.
+    """Find the recorded sessions of the sub-agents that the calls in a message started.
 
     Raises:
         UnreadableSession: sub-agents are recorded, but none of their sessions is available.

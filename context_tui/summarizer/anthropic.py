@@ -15,7 +15,7 @@ LIMIT_FIELDS = ("max_tokens",)
 
 
 def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> dict[str, Any]:
-    """Build the request body without its model: streaming, tools declared but not callable, thinking disabled."""
+    """Build the request body, except the model: streaming, tools declared but not callable, thinking disabled."""
     tools, _ = declare_tools(request)
     return {
         limit_field: request.max_tokens,
@@ -73,7 +73,7 @@ class AnthropicDecoder(Decoder):
         self.complete = True
 
     def _decode_block(self, piece: dict[str, Any], index: int) -> Iterator[ReplyEvent]:
-        """Yield the text of a block, of its start or of a delta, and the length of thinking; ignore everything else."""
+        """Yield the text, or the length of the thinking, in a block start or delta; ignore everything else."""
         match piece.get("type"):
             case "text" | "text_delta":
                 yield from self._build_text(piece.get("text"), index)

@@ -196,10 +196,10 @@ class _DecompressedStream(httpx.AsyncByteStream):
 
 
 def _bound_decompression(response: httpx.Response) -> None:
-    """Have the body decompressed in small pieces, and from one layer only.
+    """Decompress the body in small pieces; refuse more than one layer of compression.
 
     Raises:
-        httpx.DecodingError: it is compressed several times.
+        httpx.DecodingError: the body is compressed several times.
     """
     codings = [name.lower() for name in response.headers.get_list("content-encoding", split_commas=True)]
     layers = [name for name in codings if name in ("gzip", "x-gzip", "deflate")]
@@ -239,7 +239,7 @@ class _KeyAuth(httpx.Auth):
 
 
 def open_client(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
-    """Create a client for one call. Redirects are not followed: they could lead to a host that nobody named."""
+    """Create a client for one call. It follows no redirects, which could lead to a host that the user did not name."""
     headers = {
         "content-type": "application/json",
         "accept-encoding": "gzip",

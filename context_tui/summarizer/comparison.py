@@ -148,7 +148,7 @@ def append_summary_request(head: list[Message], previous: str | None) -> list[Me
 
 
 class SummaryCost(NamedTuple):
-    """Cost of a summary in US dollars, at the list price of its model by ``source`` on ``date`` (ISO).
+    """Cost of a summary in US dollars, at the list price of its model, taken from ``source`` on ``date`` (ISO).
 
     Both are empty for an extract, which is free.
     """
@@ -163,7 +163,7 @@ class ComparisonRound:
     """Compaction by one summarizer.
 
     Attributes:
-        at: index of the recorded message before which it happens.
+        at: index of the recorded message before which the compaction happens.
         request_tokens: estimated tokens of the request (bytes/4); 0 for an extract.
         error: the reason why there is no summary, on one line.
         skipped: the reason why there was nothing to summarise; the previous summary remains.
@@ -188,7 +188,7 @@ class ComparisonRound:
 
 @dataclass
 class ContenderRun:
-    """Rounds of one summarizer, up to a failure. ``name`` is a letter."""
+    """Rounds of one summarizer, up to the first failure. ``name`` is a letter."""
 
     name: str
     contender: Contender
@@ -206,11 +206,11 @@ class Comparison:
     """Comparison of summarizers on the same head: the messages that one plan replaces.
 
     Attributes:
-        head_tokens: estimated tokens of its head in the context (bytes/4).
-        facts_in_request: by fact, whether the request has it: a policy truncates long results before summarising.
+        head_tokens: estimated tokens of the head in the context (bytes/4).
+        facts_in_request: for each fact, whether the request has it; a policy may truncate long results first.
         points: indexes of the messages before which a compaction happens, in order.
-        facts_in_tail: by point and fact, whether the messages between the first head and that point have it too; a
-            summary may then have taken it from them.
+        facts_in_tail: for each point and fact, whether the messages between the first head and the point also have the
+            fact; a summary may then have taken it from them.
         interrupted: whether the user stopped the comparison; the results are partial.
     """
 
@@ -235,7 +235,7 @@ def compare_summarizers(
     read_prompt: Callable[[str], str] = lambda path: "",
     notify: Callable[[str], None] = lambda line: None,
 ) -> Comparison:
-    """Summarise the head that a policy drops with every contender, and match the facts of the head in each summary.
+    """Have every contender summarise the head that a policy drops, and match the facts of the head in each summary.
 
     If the plan changes nothing, there are neither facts nor runs; the plan has the reason.
 
@@ -415,7 +415,7 @@ def compute_cost(summary: Summary) -> SummaryCost | None:
 
 
 def _find_facts_in_tail(session: Session, head: set[int], point: int, facts: Sequence[Fact]) -> tuple[bool, ...]:
-    """Return, by fact, whether the context before *point* has it outside the first head."""
+    """Return for each fact whether the context before *point* has it outside the first head."""
     context = session.context_at(point)
     matcher = FactMatcher(
         collect_text(session.messages_in(context, [each for each in context.order if each not in head]))

@@ -81,7 +81,7 @@ class Decoder(ABC):
 
     Attributes:
         complete: the end of the reply was seen.
-        ended: nothing more of the stream has to be read.
+        ended: the rest of the stream need not be read.
     """
 
     api: ClassVar[str]
@@ -113,7 +113,7 @@ class Decoder(ABC):
         return list(self._decode_events(self._parser.feed(chunk)))
 
     def finish(self) -> list[ReplyEvent]:
-        """Return the events that the end of the body completes; the last is a ``ReplyFailure`` if it is incomplete."""
+        """Return the events that the end of the body completes; an incomplete reply adds a ``ReplyFailure``."""
         if self.ended:
             return []
         events: list[ReplyEvent] = []
@@ -186,7 +186,7 @@ class Decoder(ABC):
         return ReplyFailure(kind, self._redact(type_), self._redact(message))
 
     def _build_text(self, text: object, index: int = 0) -> Iterator[TextDelta]:
-        """Yield a text event with encodable text, unless there is none."""
+        """Yield *text* as an event, with surrogates replaced; nothing if *text* is empty or not a string."""
         if not isinstance(text, str) or not text:
             return
         text, self._half = self._half + text, ""

@@ -108,7 +108,7 @@ class Endpoint:
         return BEARER_HEADER if self.bearer else [*self.api.key_headers.values()][-1]
 
     def redact(self, text: str) -> str:
-        """Replace the key, its base64 and their first characters: some servers repeat them in their errors."""
+        """Replace the key, its base64 form, and the first characters of both: some servers repeat them in errors."""
         if not self.key:
             return text
         key = self.key.reveal()
@@ -132,10 +132,10 @@ class Api:
     """API and its wire format.
 
     Attributes:
-        build_body: builds a request body without its model, given a name from ``limit_fields``.
+        build_body: builds a request body, except the model, given a name from ``limit_fields``.
         decoder: creates a decoder, given a function that redacts the key.
         limit_fields: names of the output limit in tokens, in the order in which they are tried.
-        key_headers: header of the key by environment variable, in order of precedence.
+        key_headers: header that carries the key, by environment variable of the key, in order of precedence.
     """
 
     build_body: Callable[[SummaryRequest, str], dict[str, Any]]

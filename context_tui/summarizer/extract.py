@@ -26,7 +26,7 @@ _MAX_ERRORS, _MAX_NOTES, _MAX_COMMANDS = 5, 3, 12  # the most recent ones
 
 @dataclass(frozen=True)
 class _Section:
-    """Quotations, oldest first, under a heading and a subheading; ``share`` is their part of the remaining space."""
+    """Quotations, oldest first, under a heading and a subheading; ``share`` is their share of the remaining space."""
 
     heading: str
     subheading: str
@@ -45,8 +45,8 @@ def build_extract(
         max_bytes: limit of the result in UTF-8 bytes.
 
     Returns:
-        The label, then sections under the applicable headings of a model's summary. Apart from the label, never
-        larger than the text of the history.
+        The label, then sections under the applicable headings of a model's summary. Apart from the label, the extract
+        is never larger than the text of the history.
     """
     user_texts, notes, recorded_summary = _split_conversation(messages)
     calls = list(find_answered_calls(messages))
@@ -122,7 +122,7 @@ def _count_history_bytes(messages: list[Message], previous_summary: str | None) 
 
 
 def _fit_sections(sections: list[_Section], max_bytes: int) -> str:
-    """Join as much of the sections as fits, preferring the newest quotations of each."""
+    """Join as much of the sections as fits in *max_bytes*, preferring the newest quotations of each."""
     parts = [EXTRACT_LABEL]
     max_bytes -= utf8_len(EXTRACT_LABEL)
     heading = ""

@@ -51,7 +51,7 @@ class CallFailed(SummarizerError):
 
 @dataclass(frozen=True)
 class ServerError:
-    """Error reported by a server: its type or code, its message, the prompt's tokens and the limit if given."""
+    """Error reported by a server: its type or code, its message, and, if given, the prompt's tokens and the limit."""
 
     type: str = ""
     message: str = ""

@@ -21,7 +21,7 @@ LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 
 
 def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> dict[str, Any]:
-    """Build the request body without its model: streaming with usage, tools declared but not callable.
+    """Build the request body, except the model: streaming with usage, tools declared but not callable.
 
     Reasoning cannot be disabled portably; reasoning in the reply is counted and dropped.
     """
@@ -81,7 +81,7 @@ def _build_image_part(source: dict[str, Any]) -> dict[str, Any]:
 
 
 class OpenAIDecoder(Decoder):
-    """Decoder of a Chat Completions stream, which a finish reason or ``[DONE]`` completes; usage follows that."""
+    """Decoder of a Chat Completions stream, completed by a finish reason or ``[DONE]``; usage follows the reason."""
 
     api = "openai"
 
@@ -101,7 +101,7 @@ class OpenAIDecoder(Decoder):
         self.complete = True
 
     def _decode_choice(self, data: dict[str, Any], part: str) -> Iterator[ReplyEvent]:
-        """Decode the first choice's delta or message, the model's name, and usage (whose chunk has no choices)."""
+        """Decode the first choice's delta or message, the model's name, and the usage, whose chunk has no choices."""
         if (model := parse_name(data.get("model"))) and model != self._model:
             self._model = model
             yield ReplyModel(model)

@@ -40,14 +40,14 @@ def mask_body(body: Any) -> tuple[Any, dict[str, int]]:
 
 
 class _Masker:
-    """Counts and renamed identifiers of one body."""
+    """Masker of one body, with the counts of secrets and the renamed identifiers."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self._identifiers: dict[str, str] = {}
 
     def mask_value(self, value: Any, name: str, data: bool, depth: int) -> Any:
-        """Mask any JSON value; *name* is its key, *data* whether it is below the structure of the request."""
+        """Mask any JSON value; *name* is its key, and *data* is true for content below the structure of the request."""
         if isinstance(value, str):
             return self._mask_string(value, name, depth)
         if not isinstance(value, dict | list):

@@ -105,7 +105,7 @@ class PreparedSummary:
         return self._masks[kind]
 
     def check_text(self, text: str, summary: Summary, *, edited: bool = False, cut_off: str = "") -> list[SummaryCheck]:
-        """Check a summary's text, and its reply unless the text was *edited* since.
+        """Check the text of a summary, and, unless the text was *edited*, the reply that contained it.
 
         An incomplete reply always fails a check; *cut_off* says how it ended. An extract quotes the recording,
         including any loops, so its failed checks are warnings.
@@ -229,7 +229,7 @@ def build_request(
     """Build the request of a policy's prompt for a head.
 
     Args:
-        previous: body of the summary in the head, possibly empty, which is to be updated.
+        previous: body of the summary in the head, to be updated; may be empty.
         tools: tool schemas of the session, required by a head sent as messages.
     """
     declared = list(tools or ()) if prompt.sends_messages else []

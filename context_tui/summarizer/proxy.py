@@ -17,7 +17,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class Proxy:
-    """A proxy. Its URL may hold a password and is not displayed."""
+    """Proxy server. Its URL may hold a password and is not displayed."""
 
     url: str = field(repr=False)
 

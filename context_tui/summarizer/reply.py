@@ -72,9 +72,9 @@ class ReplyFailure:
     """Broken reply.
 
     Attributes:
-        kind: ``error`` (reported by the server), ``malformed``, ``web_page``, ``other_api`` (in its format), or
-            ``cut`` (ended early).
-        type: the server's type of the error, may be empty; name of the other API.
+        kind: ``error`` (reported by the server), ``malformed``, ``web_page``, ``other_api`` (in the format of another
+            API), or ``cut`` (ended early).
+        type: the error type reported by the server, may be empty; for ``other_api``, the name of that API.
         message: the server's message, unsanitised.
     """
 
@@ -85,7 +85,7 @@ class ReplyFailure:
 
 @dataclass(frozen=True, slots=True)
 class ReplyNote:
-    """Note to the user; ``failed`` is a call that is replaced by another, so that the reply starts over."""
+    """Note to the user; ``failed`` is a failed call that another one replaces, so that the reply starts over."""
 
     text: str
     failed: CallFailed | None = None
@@ -170,7 +170,7 @@ class Reply:
         """Validate the reply and return it as a summary.
 
         Args:
-            max_tokens: requested limit; some servers report replies that reached it as complete.
+            max_tokens: requested limit; some servers report a reply that reached the limit as complete.
 
         Raises:
             CallFailed: the reply is broken, refused, empty, or cut off.

@@ -194,7 +194,7 @@ class SecretShape(NamedTuple):
 
     Attributes:
         fixed: text that each such secret contains, in a run of 15 or more characters other than spaces and brackets
-            (unless it contains a space itself); the pattern is tried only on texts that contain it.
+            (unless ``fixed`` contains a space); the pattern is tried only on texts that contain it.
         pattern: matches the secret with its group, or as a whole if there is no group.
     """
 
@@ -204,7 +204,7 @@ class SecretShape(NamedTuple):
 
 
 def _build_prefix_shape(kind: str, prefix: str, pattern: str) -> SecretShape:
-    """Build a shape with a literal prefix, which makes the search fast, not preceded by a word character."""
+    """Build a shape with a literal prefix, for a fast search; a word character may not precede the prefix."""
     literal = re.escape(prefix)
     return SecretShape(kind, prefix, re.compile(rf"{literal}(?<![A-Za-z0-9_-]{literal}){pattern}"))
 

@@ -29,7 +29,7 @@ class Secret(NamedTuple):
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """Find the suspected secrets in *text*, in order; overlapping ones are merged. Of an assignment, only the value."""
+    """Find the suspected secrets in *text*, in order, overlapping ones merged. An assignment counts by its value."""
     plain, place = _replace_matches(_ESCAPE, _resolve_escape, text) if "\\" in text else (text, int)
     matches = [*_find_matches(plain)]
     if any(start in plain for start in _SEQUENCE_STARTS):
@@ -58,7 +58,7 @@ def mask_text(text: str) -> tuple[str, dict[str, int]]:
 
 
 def classify_named_value(name: str, value: str) -> str:
-    """Return the kind of secret of a value by its key in an object; empty if it is none."""
+    """Return the kind of secret that a value is, judged by its key *name* in an object; empty if it is none."""
     if len(value) < 4 or any(c.isspace() for c in value):
         return ""
     if name.lower() in ("auth", "_auth"):
@@ -98,7 +98,7 @@ def _find_matches(text: str) -> Iterator[_SecretMatch]:
 
 
 def _lowercase(text: str) -> str:
-    """Convert to lower case, with every character at its old position; faster to search than ignoring case."""
+    """Convert to lower case without moving any character; searching the result is faster than ignoring case."""
     lower = text.lower()
     return lower if len(lower) == len(text) else re.sub("[A-Z]+", lambda match: match[0].lower(), text)
 
@@ -227,7 +227,7 @@ def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
 
 
 def _find_said(kind: str, text: str, place: int) -> Iterator[_SecretMatch]:
-    """Find the value in a sentence such as ``The password is …``: with a digit or a sign, unless it is quoted."""
+    """Find the value in a sentence such as ``The password is …``; an unquoted value must have a digit or a sign."""
     quoted = _QUOTED_VALUE.match(text, place)
     value = quoted or (_BARE_PASSWORD if kind == "password" else _BARE_SECRET).match(text, place)
     is_word = kind == "password" and not quoted and value and _SAID_WORD.fullmatch(value[1])

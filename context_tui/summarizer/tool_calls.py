@@ -21,7 +21,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 @dataclass(frozen=True)
 class AnsweredCall:
-    """Call with a successful result. At most one field is set; there may be several paths."""
+    """Call with a successful result: the paths read, the paths changed, or the command; at most one is set."""
 
     read: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ ASCII_SIGNS = str.maketrans({"≥": ">=", "≤": "<=", "−": "-"})
 
 
 def replace_unencodable(error: UnicodeError) -> tuple[str, int]:
-    """Replace characters that an encoding lacks, as an error handler of :mod:`codecs`: ASCII for signs, else ``?``."""
+    """Error handler of :mod:`codecs`: replace unencodable signs by ASCII, and other characters by ``?``."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(ASCII_SIGNS.get(ord(each), "?") for each in error.object[error.start : error.end]), error.end
@@ -26,7 +26,7 @@ def format_bytes(count: int) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """Format an age in one unit; empty if unknown."""
+    """Format an age in its largest unit; empty if unknown."""
     if seconds < 0 or seconds > 50 * 365 * 86_400:
         return "" if seconds > 0 else "now"
     for unit, length in (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), ("min", 60)):
@@ -80,11 +80,11 @@ def format_saving(
 ) -> str:
     """Format a saving, or a loss if it is negative: ``saves $2.67``, ``costs $2.67 more``, ``sends 1,234 more``.
 
-    A saving that would be written as zero is ``the same``.
+    A saving that rounds to zero is ``the same``.
 
     Args:
-        unit: ``USD``, ``input tokens`` (a cost), or ``tokens`` (that are sent).
-        total: the amount of which *saved* is a share, which is added: ``saves $2.67 (1.9%)``; 0: no share.
+        unit: ``USD``, ``input tokens`` (a cost), or ``tokens`` (sent).
+        total: the amount before the saving; unless it is 0, the saved share is added: ``saves $2.67 (1.9%)``.
         digits: as for :func:`format_cost`, like *brief* and *with_unit*.
     """
     amount = format_cost(abs(saved), unit, digits=digits, brief=brief, with_unit=with_unit)

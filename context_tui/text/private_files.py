@@ -30,7 +30,7 @@ _open_folders: set[Path] = set()
 
 @contextmanager
 def private_folder(parent: Path, name: str) -> Iterator[Path]:
-    """Create a folder in *parent*, named after *name*, that only its owner can enter; it is always removed at the end.
+    """Create a folder in *parent*, named after *name*, that only its owner can enter; remove it at the end.
 
     Raises:
         OSError: the folder cannot be created.
@@ -58,7 +58,7 @@ def write_atomically(path: Path, text: str) -> None:
     """Replace a file with *text* in one step, keeping its mode; its folder is created if needed.
 
     Raises:
-        OSError: it cannot be written; an existing file is unchanged.
+        OSError: the file cannot be written; an existing file is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with private_folder(path.parent, path.name) as folder:
@@ -101,7 +101,7 @@ def move_to_free_name(source: Path, target: Path) -> Path:
     """Sync a file and move it to *target*; if that exists, to *target* with ``-2``, ``-3``, …, so nothing is replaced.
 
     Raises:
-        OSError: it cannot be moved.
+        OSError: the file cannot be moved.
     """
     sync(source)
     number, place = 1, target
@@ -118,8 +118,8 @@ def move_new(source: Path, target: Path) -> None:
     """Move a file to *target* in one step, without replacing anything.
 
     Raises:
-        FileExistsError: *target* exists, even if it was created just now.
-        OSError: it cannot be moved.
+        FileExistsError: *target* exists, even if another program has just created it.
+        OSError: the file cannot be moved.
     """
     try:
         os.link(source, target)
@@ -187,7 +187,7 @@ def remove_leftover(leftover: Path) -> bool:
 
 @contextmanager
 def _lock_abandoned(folder: Path) -> Iterator[bool]:
-    """Yield whether a folder was left by a run of this program that has ended; it is locked meanwhile."""
+    """Yield whether a folder was left by a run of this program that has ended; the folder is locked meanwhile."""
     lock, is_leftover = -1, False
     with suppress(OSError):
         status = os.lstat(folder)

@@ -13,12 +13,10 @@ MAX_SETTINGS_BYTES = 4 << 20
 
 
 def open_regular_file(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading.
-
-    It is opened without blocking and checked afterwards: opening a pipe would wait for its writer.
+    """Open a regular file for reading, without blocking: opening a pipe would wait for its writer.
 
     Raises:
-        OSError: it is missing, may not be read, or is a folder, a pipe or a device.
+        OSError: the file is missing, may not be read, or is a folder, a pipe or a device.
     """
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "the name contains NUL", str(path))
@@ -33,10 +31,10 @@ def open_regular_file(path: str | Path) -> BinaryIO:
 
 
 def read_settings_file(path: Path) -> bytes:
-    """Return the bytes of a regular file of at most ``MAX_SETTINGS_BYTES``; none of ``/dev/null``.
+    """Return the bytes of a regular file of at most ``MAX_SETTINGS_BYTES``; empty for ``/dev/null``.
 
     Raises:
-        OSError: it cannot be read, is not a regular file, or is larger.
+        OSError: the file cannot be read, is not a regular file, or is larger.
     """
     if str(path) == os.devnull:  # the usual way to say: no file
         return b""

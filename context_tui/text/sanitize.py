@@ -69,7 +69,7 @@ _MARK_RUN = re.compile(
 
 
 def _limit_marks(text: str, sign: str = "") -> str:
-    """Replace the marks on a character after the fourth by *sign*."""
+    """Replace the combining marks after the first ``MAX_MARKS`` of a character by *sign*."""
 
     def limit(match: re.Match[str]) -> str:
         characters, count = [], 0
@@ -90,7 +90,7 @@ def sanitize(text: str, *, tab_width: int = 4) -> str:
     r"""Remove everything that a terminal would interpret from *text*, except ``\n``; replace tabs by spaces.
 
     The result has no control characters except ``\n``, no format characters and no surrogates. The number of lines is
-    unchanged, and a second call changes nothing. At most ``MAX_MARKS`` combining marks stand on a character.
+    unchanged, and a second call changes nothing. A character keeps at most ``MAX_MARKS`` combining marks.
 
     Args:
         tab_width: cells of a tab; 0 keeps the tabs.

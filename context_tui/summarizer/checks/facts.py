@@ -9,13 +9,13 @@ There are five kinds; :mod:`context_tui.summarizer.checks.survival` describes ho
 - ``identifier``: a name with an underscore or a capital inside it, in the arguments of a call or in two messages.
 - ``error``: the sentence of a failed result that gives the reason, or the last exception line of any other result. Line
   numbers are not part of it.
-- ``number``: in prose: above 1 with a unit, or of four digits, or with a decimal point; also hexadecimal names, as of
-  commits.
+- ``number``: a number in prose, above 1 with a unit, of at least four digits, or with a decimal point; also a
+  hexadecimal name, such as a commit's.
 
-The :data:`MAX_FACTS_PER_KIND` best of a kind count. The score is the sum over their sources (user 8, assistant or
-earlier summary 4, call that changes a file 2, other call or failure 1, result 0; a constraint with must, never,
-always, don't or the like 1 more). Ties are broken by the number of messages, then by the first occurrence. Suspected
-secrets are never facts.
+The :data:`MAX_FACTS_PER_KIND` best facts of each kind count. The score of a fact is the sum over its sources (user 8,
+assistant or earlier summary 4, call that changes a file 2, other call or failure 1, result 0; a constraint with must,
+never, always, don't or the like 1 more). Ties are broken by the number of messages, then by the first occurrence.
+Suspected secrets are never facts.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ class Fact:
     """Fact that a summary preserves or loses.
 
     Attributes:
-        message: number of the first message with the fact, among those of its best source.
-        block: block ordinal there.
-        source: source there.
-        quote: the line around it there, truncated.
+        message: number of the first message that has the fact, among those of the best source.
+        block: ordinal of the block in that message.
+        source: the best source of the fact.
+        quote: the line that has the fact in that block, truncated.
         parts: the parts to match: components of a path, the name of an identifier, digits and unit of a number, or
             the words of an error or a constraint.
         required_parts: number of parts that must match: the last ones of a path, or any words of one sentence.
-        negated: whether a constraint forbids something, so that the matching sentence must do so too.
+        negated: whether a constraint forbids something, which the matching sentence must then do as well.
     """
 
     kind: FactKind
@@ -193,7 +193,6 @@ class _Occurrences:
         return -_SOURCE_WEIGHTS.get(self.first.source, 0), self.first.message, self.first.block
 
     def merge(self, other: _Occurrences) -> None:
-        """Add the occurrences of *other*."""
         if other.sort_key < self.sort_key:
             self.first, self.at = other.first, other.at
         self.sources |= other.sources
@@ -320,7 +319,7 @@ _ENDINGS = ("ing", "ed", "es", "s", "e")
 
 
 def extract_keywords(text: str) -> tuple[str, ...]:
-    """Return the distinctive words of a sentence, stemmed and distinct: three letters or more, or a number."""
+    """Return the distinctive words of a sentence, stemmed, each once: words of at least three letters, and numbers."""
     keywords: dict[str, None] = {}
     for word in _WORD.findall(text.lower().replace("’", "'")):
         if word[0].isdigit() or (len(word) > 2 and word not in _STOP_WORDS):
@@ -415,7 +414,7 @@ def is_folder(parts: tuple[str, ...]) -> bool:
 
 
 def _merge_paths(paths: dict[Any, _Occurrences]) -> dict[Any, _Occurrences]:
-    """Merge a path into the longer one that ends with it, if there is only one."""
+    """Merge each path into the longer path that ends with it, if there is exactly one such path."""
     by_name: dict[str, list[tuple[str, ...]]] = {}
     for parts in paths:
         if parts:

@@ -43,7 +43,7 @@ _PRODUCT_NAME = re.compile(r"[A-Z][A-Za-z0-9]*\.js")  # Node.js and the like are
 
 @dataclass(frozen=True)
 class SummaryCheck:
-    """Result of a check; ``severity`` applies if it is not ok, and ``detail`` is the reason."""
+    """Result of a check; ``severity`` applies if the check failed, and ``detail`` is the reason."""
 
     name: str
     ok: bool
@@ -139,7 +139,7 @@ def _check_not_looping(summary: str) -> SummaryCheck:
 
 
 def _find_repeated_tail(text: str) -> str:
-    """Return the piece (up to 300 characters) that ``MIN_REPEATS`` copies of end the text: a loop on one line."""
+    """Return the piece of at most 300 characters that ends the text ``MIN_REPEATS`` times in a row; else empty."""
     for length in range(8, min(300, len(text) // MIN_REPEATS) + 1):
         if text.endswith(text[-length:] * MIN_REPEATS) and len(set(text[-length:])) > 3:
             return text[-length:]

@@ -1,11 +1,11 @@
 """Survival of facts in a summary, with the text that proves it.
 
-- A path survives in a path with the same end, or in one below it. The final parts that distinguish it from the other
-  paths of the history must be there (at least the file name; two parts of a folder), and all parts that both have must
-  be equal.
+- A path survives if the summary has a path with the same end, or one below it. The final parts that distinguish the
+  path from all others of the history must be present (at least the file name, or two parts of a folder), and all parts
+  that both paths have must be equal.
 - An identifier must occur as a whole word, in the same case.
-- A number must have the same digits, apart from thousands separators; a short one the same unit too. Of a hexadecimal
-  name, the first seven digits are compared.
+- A number must have the same digits, apart from thousands separators, and, if it is short, the same unit. A hexadecimal
+  name must have the same first seven digits.
 - An error or a constraint survives in a sentence with at least 60 % and at least two of its distinctive words, compared
   without endings. A prohibition survives only in a sentence that forbids or excludes something.
 

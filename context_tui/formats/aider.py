@@ -1,9 +1,9 @@
 """Aider's chat history in Markdown: many sessions in a file, each after a heading.
 
-A line of typed text begins with ``#### `` and ends with two spaces, and the first of several follows a blank line. A
-line of the console begins with ``> `` and ends with two spaces. A reply has blank lines around it. By these rules,
-headings and quotations in a reply can usually be told from both. Answers to questions of the console, and commands, are
-typed but not sent; the prompt of an ``/ask`` command is repeated after it.
+A line of typed text begins with ``#### `` and ends with two spaces, and a blank line precedes the first of several. A
+line of the console begins with ``> `` and ends with two spaces. A reply has blank lines around it. These rules usually
+distinguish both from headings and quotations in a reply. Commands and answers to console questions are typed but not
+sent; the prompt of an ``/ask`` command is repeated after the command.
 
 The history lacks files that were added to the chat, the system prompt, the repository map, and the summaries that Aider
 makes of long chats. Its token counts are rounded.
@@ -56,7 +56,7 @@ _TOKEN_SCALES = {"k": 1_000, "M": 1_000_000}
 
 
 class AiderShape(DocumentShape):
-    """Parser of elements, each of which is consecutive lines of one kind: typed text, a reply, or console output."""
+    """Parser of elements: groups of consecutive lines of typed text, of a reply, or of console output."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         builder.facts.input_includes_cache = True
@@ -66,7 +66,7 @@ class AiderShape(DocumentShape):
         return INCOMPLETE_NOTE
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse one element. Commands are run by Aider and not sent."""
+        """Parse one element. Aider runs commands and does not send them."""
         text, time = str(value["text"]), parse_time_ms(value.get("time"))
         if value["kind"] in ("console", "counts"):
             model = _MODEL_PATTERN.search(text)
@@ -103,7 +103,7 @@ def _parse_token_count(text: str) -> int:
 
 
 def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
-    """Yield the elements of a text: console output is one element, except lines with token counts.
+    """Yield the elements of a text. Console output is one element, but token counts are separate ones.
 
     Only the first typed text gets the *time*.
     """
@@ -124,7 +124,7 @@ def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
 
 
 def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the kind of each group of lines (typed text, a reply, or console output), and the lines."""
+    """Yield the kind (typed text, a reply, or console output) and the lines of each group."""
     kind, lines, previous_kind, goes_on = "said", list[str](), "blank", False
     for line in (raw_line.rstrip("\r") for raw_line in text.split("\n")):
         has_line_end, is_typed = line.endswith("  "), line.startswith("#### ") and line.endswith("  ")

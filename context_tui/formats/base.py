@@ -14,7 +14,7 @@ from context_tui.session.session import Session, SessionInfo
 ALL_FROM_SOURCE = "all of it"
 
 HEAD_BYTES = 65_536
-"""Bytes at the start of a file by which its format is detected."""
+"""Bytes at the start of a file from which its format is detected."""
 LONG_HEAD_BYTES = 4 << 20
 """Bytes of a JSON file that are read if no format claims it by its first ``HEAD_BYTES``."""
 
@@ -50,14 +50,14 @@ class SessionFile:
 
 
 SessionCheck = Callable[[Session], None]
-"""Check of a session that was read again; raises Error if it is not as expected."""
+"""Check of a reread session; raises Error if the session is not as expected."""
 
 Lister = Callable[[Path], list[SessionInfo]]
 """Function that lists the sessions in a file, like :meth:`Format.list_sessions`."""
 
 
 class Scanner(Protocol):
-    """Resumable pass over one session; its facts do not depend on the size of the steps."""
+    """Resumable pass over one session; the size of the steps does not affect the facts."""
 
     @property
     def progress(self) -> float:
@@ -78,19 +78,18 @@ class Format(Protocol):
     """An on-disk format; base class of built-in formats and of those of other packages.
 
     A format defines ``name``, ``about``, ``sniff``, ``list_sessions`` and ``make_scanner``. Every other member has a
-    default. Which optional methods it defines decides what it can do: see ``writable``, ``copies``, ``in_place`` and
-    ``is_request``.
+    default. The optional methods that it defines determine ``writable``, ``copies``, ``in_place`` and ``is_request``.
 
     Attributes:
-        name: Its name on the command line.
-        about: One line about it.
-        suffixes: Suffixes by which its files are found in folders; new files get the first.
-        from_source: The part of the reader that was only compared with the program's source, never with a real file:
+        name: Name of the format on the command line.
+        about: Description in one line.
+        suffixes: Suffixes of files that are searched for in folders; new files get the first.
+        from_source: The part of the reader that was checked only against the program's source, not against a real file:
             :data:`ALL_FROM_SOURCE`, or a few words.
         checked_with: The version of the program whose requests were compared with the session files that it wrote
             (``make agents``).
         request_recording: A command or a setting that records the agent's whole requests, which its session files lack.
-        requests_id: Id of the session of whole requests in the same file, if the files hold such requests too.
+        requests_id: Id of the session of whole requests in the same file, if the files also hold such requests.
     """
 
     name: ClassVar[str]
@@ -118,14 +117,14 @@ class Format(Protocol):
 
     @property
     def is_request(self) -> bool:
-        """Whether a provider reads the output and needs paired results: :meth:`unsupported_reason` is defined."""
+        """Whether the output is a request to a provider, with paired results: :meth:`unsupported_reason` is defined."""
         return type(self).unsupported_reason is not Format.unsupported_reason
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Return a claim to a file that begins with *head* (up to ``HEAD_BYTES``), or None."""
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """Return the sessions in a file, in its order; cheap. The ``id`` of the only or main one is empty.
+        """Return the sessions in a file, in file order; cheap. The ``id`` of the only or main session is empty.
 
         Raises:
             UnreadableSession: the file cannot be read.
@@ -151,7 +150,7 @@ class Format(Protocol):
         return None
 
     def is_standalone(self, path: Path) -> bool:
-        """Return False for a file that belongs to the session of another file, judged by its name."""
+        """Return False if a file, judged by its name, belongs to the session of another file."""
         return True
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
@@ -163,13 +162,13 @@ class Format(Protocol):
         return False
 
     def read_title(self, path: Path) -> str:
-        """Return a title of the main session of a file, from its head; empty for none."""
+        """Return a title of a file's main session, read from the head of the file; empty if there is none."""
         return ""
 
     def related_files(self, path: Path) -> Iterable[Path]:
         """Return other files and folders that describe the sessions in a file, existing or not.
 
-        A folder stands for the files directly in it. Cached data of a session is valid while none of them changes.
+        A folder stands for the files directly in it. Cached data of a session is valid while none of these changes.
         """
         return ()
 
@@ -183,7 +182,7 @@ class Format(Protocol):
         return ()
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """Return the reason why a provider refuses *block* in a message of *role*; empty if it does not.
+        """Return the reason why a provider refuses *block* in a message of *role*; empty if it is accepted.
 
         Refused blocks are removed before calls and results are paired, so that no message is written empty.
         """
@@ -201,7 +200,7 @@ class Format(Protocol):
         raise Error(f"format {self.name!r} cannot be written")
 
     def can_copy(self, session: Session) -> bool:
-        """Return whether :meth:`copy` can write *session*, which is of this format; cheap."""
+        """Return whether :meth:`copy` can write *session*, a session of this format; cheap."""
         return self.copies
 
     def copy(self, session: Session, path: Path) -> list[str] | None:

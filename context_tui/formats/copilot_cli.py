@@ -58,7 +58,7 @@ HIDDEN_SUMMARY: Block = {"type": "hidden_summary"}
 
 
 def find_agent_id(record: Data) -> str:
-    """Return the sub-agent of an event: its id, or in older files its call; empty for the main agent."""
+    """Return the id of an event's sub-agent, or in older files that of its call; empty for the main agent."""
     return parse_id(record.get("agentId")) or parse_id(as_object(record.get("data")).get("parentToolCallId"))
 
 
@@ -284,7 +284,7 @@ class CopilotCliFormat(Format):
         return ""
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the session of each folder. Its project is unknown: only the file itself names it."""
+        """Yield the session of each folder. Projects are unknown: only the files name them."""
         for entry in list_entries(find_program_folder(environ, "COPILOT_HOME", ".copilot") / "session-state"):
             if entry.name.endswith(".jsonl"):
                 yield SessionFile(Path(entry.path), "", False)

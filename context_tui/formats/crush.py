@@ -56,10 +56,10 @@ FAILED_REASONS = ("error", "canceled")
 
 
 OUTPUT_INCLUDES_CACHE = "output includes cache"
-"""Metadata of the Go opencode and Crush up to 2025: ``completion_tokens`` are output and what was read from the cache,
-``prompt_tokens`` are input and what was written to it. Source: TrackUsage of both in ``internal/llm/agent``."""
+"""Metadata key for the Go opencode and for Crush up to 2025: ``completion_tokens`` are output plus cache reads,
+``prompt_tokens`` are input plus cache writes. Source: TrackUsage of both in ``internal/llm/agent``."""
 MIN_CACHE_READ = 1_024
-"""Tokens that a provider reads from its cache at least; output is known only by the text of the reply."""
+"""Fewest tokens that a provider reads from its cache; smaller differences are errors of the estimated output."""
 
 
 class CrushShape:
@@ -167,18 +167,18 @@ def _build_media_block(mime: str, data: str) -> Block:
 
 
 def _parse_usage(metadata: Mapping[str, Any]) -> Usage | None:
-    """Parse the tokens of a session, which are those of its newest request; None right after a summary."""
+    """Parse the tokens of a session, recorded for its newest request; None right after a summary."""
     prompt, completion = (parse_tokens(metadata.get(name), name) for name in ("prompt_tokens", "completion_tokens"))
     return Usage(fresh=prompt, output=completion) if prompt else None
 
 
 SUMMARY_ID = "\0summary"
-"""Id that is given to the summary if it is recorded in the session's row, as one of the schemas does."""
+"""Id assigned to a summary that is recorded in the session's row, as in one of the schemas."""
 _COLUMNS = ("role", "model", "provider", "created_at", "finished_at", "is_summary_message")
 
 
 class CrushSource(RowSource):
-    """Messages by creation time (seconds), then in the order in which they were written."""
+    """Source of messages, by creation time (seconds), then in the order in which they were written."""
 
     metadata_columns = (
         "summary_message_id",
@@ -255,7 +255,7 @@ class CrushFormat(Format):
         return Claim(97, "Crush's tables (or the Go opencode's)")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions with messages in the order in which they began, always by id."""
+        """List the sessions that have messages, oldest first; even an only session has its id."""
         columns = ("id", "parent_session_id", "title", "", "", "updated_at", "created_at")
         project = path.absolute().parent
         cwd = str(project.parent) if project.name in (".crush", ".opencode") else ""

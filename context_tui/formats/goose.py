@@ -130,7 +130,7 @@ class GooseShape:
             self._newest_reply = messages.start
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Replace the compactions, mark messages that were hidden without one, and assign the session's tokens."""
+        """Replace the compactions, mark messages hidden without a compaction, and assign the session's tokens."""
         facts = builder.facts
         summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
         replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
@@ -175,7 +175,7 @@ def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
 
 
 def _parse_call(value: dict[str, Any]) -> Block:
-    """Parse a call. An invalid one has no name, and its error is its input."""
+    """Parse a call. An invalid call has no name; its input is the error."""
     outcome = as_object(value.get("toolCall"))
     call = as_object(outcome.get("value"))
     arguments = as_object(call.get("arguments"))
@@ -223,7 +223,7 @@ def _parse_usage(metadata: Mapping[str, Any]) -> Usage | None:
 
 
 class GooseRows(RowSource):
-    """Messages by creation time (seconds), then by id."""
+    """Source of messages, by creation time (seconds), then by id."""
 
     metadata_columns = ("total_tokens", "input_tokens", "output_tokens", "working_dir", "description", "name")
 

@@ -1,7 +1,7 @@
-"""Messages of LangChain in three notations. Their JSON is parsed; the objects it describes are never constructed.
+"""Messages of LangChain in three notations. Their JSON is parsed; the objects that it describes are never constructed.
 
 The notations are ``{"type", "data"}`` of ``messages_to_dict``, ``{"lc", "type": "constructor", "kwargs"}`` of ``dumpd``
-(whose id names the type of the message), and flat objects of ``model_dump``. A file may hold single messages, a list,
+(its id names the type of the message), and flat objects of ``model_dump``. A file may hold single messages, a list,
 states or checkpoints of LangGraph, or a run of LangSmith, whose output is the reply.
 """
 

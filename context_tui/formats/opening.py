@@ -133,7 +133,7 @@ def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
 
 
 def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionInfo]]) -> list[SessionInfo]:
-    """Return the sessions in a folder, or if it holds none those in its subfolders, recursively; each is searched once.
+    """Return the sessions in a folder, or, if there are none, in its subfolders, recursively; each is searched once.
 
     Raises:
         UnreadableSession: there are too many subfolders.

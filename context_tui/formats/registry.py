@@ -118,7 +118,7 @@ class GuardedFormat(Guard):
         return self._list_checked(self._format.list_sessions, path)
 
     def make_lister(self) -> Lister:
-        """Return a lister; if the format cannot make one, that is reported for each file."""
+        """Return a lister. If the format cannot make one, the lister raises an error that names the file."""
         listers: list[Lister] = []
 
         def list_sessions_of(path: Path) -> list[SessionInfo]:

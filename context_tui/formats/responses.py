@@ -108,8 +108,7 @@ class ResponsesShape:
     def resolve_in_order(self, value: Any, parsed: ParsedRecord) -> ParsedRecord:
         """Resolve an item by the items before it: consecutive items of the assistant belong to one response.
 
-        At the start of a list without a system prompt, developer messages are the system prompt. Later ones are
-        injected.
+        Developer messages at the start of a list without a system prompt are that prompt; later ones are injected.
         """
         if isinstance(value, dict) and value.get("type") == _RESPONSE:
             self._replies.end_response()
@@ -128,7 +127,7 @@ SENDABLE_MEMBERS = frozenset(
         *("summary", "encrypted_content", "action", "operation", "status", "execution", "tools", "result"),
     }
 )
-"""Members of items that may be sent. Ids refer to the provider's storage, and others are the client's own."""
+"""Members of items that may be sent. Ids refer to the provider's storage; other members are the client's own."""
 _WITH_STATUS = ("local_shell_call", "tool_search_call", "tool_search_output", "web_search_call", "shell_call")
 
 

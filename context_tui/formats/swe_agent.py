@@ -37,8 +37,8 @@ ELISION_PROCESSOR = "last_n_observations"
 class Elision:
     """Parameters of SWE-agent's ``LastNObservations``, which elides all observations but the first and the last ``n``.
 
-    It does so in steps of ``polling``. Observations with a tag in ``keeps`` are never elided, those with one in
-    ``removes`` always. Source: SWE-agent, sweagent/agent/history_processors.py.
+    It elides in steps of ``polling`` observations. Observations with a tag in ``keeps`` are never elided, those with
+    one in ``removes`` always. Source: SWE-agent, sweagent/agent/history_processors.py.
     """
 
     n: int
@@ -93,7 +93,7 @@ class SweAgentShape(DocumentShape):
         self._elision = _parse_elision(agent)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse a message. Those of another agent in the same file are outside the conversation."""
+        """Parse a message. Messages of another agent in the same file are outside the conversation."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         if "role" not in value and "response" in value:

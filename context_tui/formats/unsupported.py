@@ -21,7 +21,7 @@ TELEMETRY_REASON = (
 
 
 class SideFile(NamedTuple):
-    """Kind of a side file: its description, possible names of its conversation, and a test of its first values."""
+    """Kind of side file: its description, possible names of its conversation, and a test of its first values."""
 
     description: str
     conversation_names: tuple[str, ...]

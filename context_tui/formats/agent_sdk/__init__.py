@@ -57,7 +57,7 @@ Record = dict[str, Any]
 
 
 def is_stream_record(value: Record) -> bool:
-    """Return whether a record belongs to a stream, not to Claude Code's own transcripts."""
+    """Return whether a record belongs to a stream rather than to a Claude Code transcript."""
     kind, inside = value.get("type"), value.get("message")
     if not isinstance(value.get("session_id"), str) or "parentUuid" in value or "sessionId" in value:
         return False
@@ -69,7 +69,7 @@ def is_stream_record(value: Record) -> bool:
 
 
 def is_agent_sdk(records: list[Record]) -> bool:
-    """Return whether records are agent-sdk's, with content next to the type of a message, rather than a stream's."""
+    """Return whether records are agent-sdk's: unlike those of a stream, they have ``content`` next to ``type``."""
     has_content = ("content" in each for each in records if each.get("type") in [*ROLES])
     return next(has_content, any("permission_mode" in each for each in records))
 
@@ -90,9 +90,9 @@ class _HistoryMessage:
 
 
 class AgentSdkShape:
-    """Messages as sent; totals, progress and other agents' messages are outside the conversation.
+    """Parser of the messages of one agent; totals, progress and other agents' messages are ignored.
 
-    ``agent_sdk`` states that the lines are agent-sdk's, ``agent`` whose messages are read (:func:`find_parent_call`).
+    ``agent_sdk`` is True for files of agent-sdk; ``agent`` is the agent to read (:func:`find_parent_call`).
     """
 
     def __init__(self, agent_sdk: bool = False, agent: str = "") -> None:
@@ -119,7 +119,7 @@ class AgentSdkShape:
         return _parse_message(record, message, ROLES[kind])
 
     def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
-        """Resolve a record by those before it, such as the context after a compaction or of a new run."""
+        """Resolve a record by the records before it, which determine the context after a compaction or a new run."""
         if self._is_agent_sdk:
             return self._place_in_file(record, parsed)
         if record.get("subtype") == "compact_boundary" and record.get("type") == "system":
@@ -132,7 +132,7 @@ class AgentSdkShape:
         return parsed
 
     def _parse_system(self, record: Record) -> ParsedRecord:
-        """Parse the start of a run, or the note that earlier messages were compacted; all other events are ignored."""
+        """Parse the start of a run, or the notice of a compaction; all other events are ignored."""
         if record.get("subtype") == "compact_boundary":
             if not self._is_agent_sdk:
                 return MetadataRecord()
@@ -168,7 +168,7 @@ class AgentSdkShape:
 
 
 def _find_split_point(history: list[_HistoryMessage]) -> int:
-    """Return the number of the first message that agent-sdk keeps, by the rule of its ``find_split_point``."""
+    """Return the index of the first message that agent-sdk keeps, as its ``find_split_point`` does."""
     for count in range(KEPT_BEHIND_SUMMARY, 0, -1):
         cut = len(history) - count
         while cut > 0 and history[cut].role == Role.USER and history[cut].has_results and history[cut - 1].has_calls:
@@ -238,7 +238,7 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
 
 
 class AgentSdkFormat(Format):
-    """Format of agent-sdk's sessions, and of streams of events of the same types."""
+    """Format of agent-sdk's sessions, and of streams with the same types of events."""
 
     name: ClassVar[str] = "agent-sdk"
     about: ClassVar[str] = "agent-sdk sessions, and output of claude -p --output-format stream-json (JSONL)"

@@ -62,7 +62,7 @@ def format_usage(usage: Usage) -> dict[str, Any]:
 
 
 def _build_block(block: Block, losses: Losses) -> Block | None:
-    """Build a block for agent-sdk; None for a block that it would silently ignore on resuming."""
+    """Build a block for agent-sdk; None if agent-sdk would silently ignore it on resuming."""
     match block:
         case {"type": "text" | "thinking" | "tool_use"} | {"type": "image", "source": {"type": "base64"}}:
             return block

@@ -34,7 +34,7 @@ def find_reply(run: Run) -> dict[str, Any] | None:
 
 
 class AnthropicShape:
-    """Parser of the messages of a request, whose blocks stay unchanged."""
+    """Parser of the messages of a request; their blocks stay unchanged."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         facts, reply = builder.facts, find_reply(run) or {}
@@ -52,7 +52,7 @@ class AnthropicShape:
         return find_reply(run)
 
     def parse(self, value: Any, place: int) -> MessageRecord:
-        """Parse a message. One of role ``system`` after the first message was injected by a runtime."""
+        """Parse a message. A ``system`` message after the first message was injected by a runtime."""
         role = parse_role(value, ROLES)
         stamp = next((value[key] for key in ("timestamp", "created_at") if key in value), None)
         usage, notes = parse_usage_or_note(parse_anthropic_usage, value.get("usage"))

@@ -44,7 +44,7 @@ OPTIONAL_MEMBERS: dict[str, tuple[str, ...]] = {
     "web_search_tool_result": ("cache_control", "caller"),
     "web_fetch_tool_result": ("cache_control", "caller"),
 }
-"""Optional members, by type of block; types that are not listed may have ``cache_control``."""
+"""Optional members, by type of block; other types may have only ``cache_control``."""
 TOOL_MEMBERS = ("name", "description", "input_schema", "cache_control", "type", "strict", "defer_loading")
 """Members that a tool with a schema may have. A tool that the provider hosts is written unchanged."""
 

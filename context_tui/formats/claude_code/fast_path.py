@@ -71,9 +71,9 @@ class UsualMessage(msgspec.Struct, gc=False):
 
 
 class UsualLine(msgspec.Struct, gc=False):
-    """Line, with its fields in the order in which they are written.
+    """Usual line: its fields, in the order in which Claude Code writes them.
 
-    Fields that only unusual lines have are of type None, so decoding fails if they are present.
+    Fields of unusual lines have the type None, so that decoding fails if they are present.
     """
 
     parentUuid: str | None = None

@@ -52,7 +52,7 @@ class Forks:
             old, new = (parents[old], new) if later == old else (old, parents[new])
 
     def end_epoch(self) -> None:
-        """End an epoch because another context begins. The path on which it ended is not abandoned."""
+        """End an epoch, since a new context begins. The current path does not count as abandoned."""
         self._epoch_leaves.append(self.leaf)
 
     def find_abandoned_branches(self) -> list[set[int]]:

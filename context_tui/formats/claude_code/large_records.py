@@ -29,7 +29,7 @@ MAX_TEXT_LENGTH = 4_000
 WHOLE_MEMBERS = ("id", "tool_use_id", "name")
 """Members of a block that are not truncated."""
 POLL_INTERVAL_S = 0.005
-"""Seconds between two checks of the other process; reading may be stopped at each."""
+"""Seconds between two checks of the other process; reading may be stopped at each check."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, N
     """Decode a record in another process. Yields True while that process runs, and returns the outline.
 
     Raises:
-        ValueError: the record cannot be decoded, for whatever reason.
+        ValueError: the record cannot be decoded, for any reason.
     """
     # -P: import nothing from the working directory.
     descriptor, null = file.descriptor, subprocess.DEVNULL

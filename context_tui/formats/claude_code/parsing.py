@@ -1,8 +1,8 @@
 """Parser of one line of a Claude Code file: its record, and the blocks that the model sees.
 
 Nine of ten lines are parsed by the faster :mod:`~context_tui.formats.claude_code.fast_path` instead. The vendor calls
-the format unstable, so every field is optional and unknown fields are ignored. Measured over 749 published snapshots,
-CLI 1.0.24 to 2.1.219.
+the format unstable, so every field is optional and unknown fields are ignored. Based on 749 published snapshots of CLI
+1.0.24 to 2.1.219.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ApiMessage(msgspec.Struct):
 
 
 class Record(msgspec.Struct):
-    """Fields of a line that are read. ``toolUseResult``, which is for display only, is not."""
+    """Fields that are read from a line. ``toolUseResult`` is not among them: it is only displayed."""
 
     type: str | None = None
     subtype: str | None = None
@@ -134,7 +134,7 @@ MEASURED_MEMBERS = {
 }
 """Members that become facts, by type of block. A client may add others, which are ignored."""
 READ_RANGE_TAIL_BYTES = 2_000
-"""Bytes at the end of a record in which the displayed result of a read states its range of lines."""
+"""Bytes at the end of a record that are searched for the line range of a displayed read."""
 
 # Beginnings of user records that nobody typed: commands, their output, notices of the client.
 _MARKUP_STARTS = (
@@ -145,7 +145,7 @@ COMMAND_START = re.compile(
     r"\s*<command-message>[^<]*</command-message>\s*<command-name>[^<]*</command-name>\s*"
     r"<command-args>(?!\s*</command-args>)"
 )
-"""Start of a typed prompt command with text of its own; commands to the client, such as /model, begin with the name."""
+"""Start of a typed prompt command with arguments. Commands to the client, such as /model, begin with their name."""
 _decoder = msgspec.json.Decoder(Record)
 _READ_RANGE = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')
 
@@ -379,7 +379,7 @@ def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usa
 def parse_file_state(line: bytes, message: int) -> tuple[str, FileState] | None:
     """Parse the path and the state of a file from the ``toolUseResult`` of a Read, Edit or Write; else None.
 
-    A Read of a part names the number of all lines, by which the size of the whole is estimated.
+    A partial Read states the total number of lines, from which the size of the file is estimated.
     """
     try:
         result = as_object(as_object(loads(line)).get("toolUseResult"))

@@ -20,7 +20,7 @@ from context_tui.session.markers import CLAUDE_CODE_SUMMARY
 from context_tui.session.session import Session
 
 MAX_SLUG_LENGTH = 200
-"""Length limit of a project's name. Claude Code truncates longer ones and appends a suffix that cannot be derived."""
+"""Maximum length of a project's name. Claude Code truncates longer names and appends an unpredictable suffix."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -48,7 +48,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def is_agent_file(path: str | Path) -> bool:
-    """Return whether a file is a sub-agent's, by its name."""
+    """Return whether a file is a sub-agent's, judged by its name."""
     name = os.path.basename(path)
     return name.startswith("agent-") and name.endswith(".jsonl")
 

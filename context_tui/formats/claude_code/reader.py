@@ -31,7 +31,7 @@ from context_tui.text.sanitize import truncate_name
 MAIN_CHAIN = ""
 UNNAMED_SIDECHAIN = "sidechain"
 VERSION_RECORDS, MAX_VERSION_RECORD_BYTES = 20, 100_000
-"""Number of the newest records in which the version is looked up, and their maximum size."""
+"""Number of the newest records in which the version is looked up, and their maximum size in bytes."""
 """Id of a sidechain whose records name no agent."""
 
 
@@ -267,7 +267,7 @@ class ClaudeCodeScanner:
         return message
 
     def _update_usage(self, message: int, usage: Usage | None) -> None:
-        """Update the usage of an API message by that of a line; of its lines, the last with the most output counts."""
+        """Update the usage of an API message from one of its lines; the last line with the most output tokens wins."""
         previous = self._usage_by_message.get(message)
         if usage is None or (previous is not None and usage.output <= previous.output and previous.output_trusted):
             return
@@ -299,7 +299,7 @@ class ClaudeCodeScanner:
         return message
 
     def _append_prompt(self, record: Record, blocks: list[dict[str, Any]], below: int = -1) -> int:
-        """Append typed text as a separate message, below the message of its record's results (*below*) if any."""
+        """Append typed text as a separate message, after the results in the same record (message *below*) if any."""
         message = self._add_message(Role.USER, record)
         for block in blocks:
             self._add_block(message, block, injected=parsing.is_injected(record, block))
@@ -310,9 +310,9 @@ class ClaudeCodeScanner:
         return message
 
     def find_answered_call(self, ids: list[str]) -> int:
-        """Return the call by which results are placed: the first of *ids* without a result, or else the first.
+        """Return the call that determines the place of results: the first of *ids* without a result, or else the first.
 
-        Ids may repeat in a record, and a second result of a call says less about its place.
+        Ids may repeat in a record, and a second result of a call is a less reliable guide to the place.
         """
         calls = [self.facts.call_row(call_id) for call_id in ids]
         return next((call for call in calls if call >= 0 and self.facts.call_result[call] < 0), calls[0])
@@ -345,7 +345,7 @@ class ClaudeCodeScanner:
         return message
 
     def _find_reminders(self, record: Record) -> int:
-        """Return the message of texts injected between a boundary and its summary."""
+        """Return the message for texts injected between a boundary and its summary; it is added if missing."""
         if self._reminders < 0:
             boundary, self._epoch_start = self._epoch_start, None
             self._reminders = self._add_message(Role.USER, record)
@@ -457,7 +457,7 @@ class ClaudeCodeContent:
         return blocks
 
     def select_message_blocks(self, message: int, row: int, record: parsing.Record) -> list[dict[str, Any]] | None:
-        """Return the blocks of *message* in a record of two messages (results and typed text); None for any other."""
+        """Return the blocks of *message* in a record of two messages (results and typed text), else None."""
         if row not in self.facts.shared_records:
             return None
         return parsing.select_blocks(parsing.extract_blocks(record), record, typed=message in self.facts.shared_record)

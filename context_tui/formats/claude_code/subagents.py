@@ -22,7 +22,7 @@ from context_tui.text.sanitize import truncate_name
 
 FORMAT_NAME = "claude-code"
 HEAD_LINES = 20
-"""Lines at the start of an agent's file among which its first message is looked for."""
+"""Lines at the start of an agent's file that are searched for its first message."""
 SUBAGENT_TOOLS = frozenset({"Task", "Agent"})
 """Names of the tools that start sub-agents."""
 _SIDECHAIN_MARK = re.compile(rb'"isSidechain":true')

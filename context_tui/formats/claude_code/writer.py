@@ -28,7 +28,7 @@ from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 VERSION = "2.1.219"
 """Version of Claude Code whose records are reproduced."""
 MAX_RECORD_DEPTH = MAX_DEPTH + 8
-"""Nesting limit of a record: that of its blocks, and the levels around them."""
+"""Nesting limit of a record: the limit of its blocks, plus the levels around them."""
 _SUMMARY_FLAGS = ("isCompactSummary", "isVisibleInTranscriptOnly")
 """Members that mark a record as the summary that begins a context."""
 _USAGE_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
@@ -238,7 +238,7 @@ def _format_usage(usage: Usage) -> dict[str, Any]:
 
 
 def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
-    """Return usage with every number set to 0, at any depth, and without the iterations of a call."""
+    """Return usage with all numbers set to 0, at any depth, and without the iterations of a call."""
     zeroed: dict[str, Any] = {}
     for name, value in usage.items():
         if isinstance(value, dict):

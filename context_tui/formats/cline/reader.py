@@ -31,7 +31,7 @@ NEVER_DELETED = 2
 Source: Cline, ContextManager.applyContextHistoryUpdates.
 """
 CONDENSED_SHARE = 0.75
-"""Largest share of the size before a condense that is left after one."""
+"""Largest size after a condense, as a share of the size before it."""
 _MODEL_TAG = re.compile(r"<model>([^<\n]{1,200})</model>")
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
@@ -42,7 +42,7 @@ def format_element_key(place: int) -> str:
 
 
 class ClineShape(DocumentShape):
-    """Parser of the elements of one conversation, which its related files describe further."""
+    """Parser of the elements of one conversation, with the facts from its related files."""
 
     def __init__(self, related: RelatedFacts) -> None:
         self._related = related
@@ -100,7 +100,8 @@ class ClineShape(DocumentShape):
         return replace(record, injected_blocks=find_injected_blocks(blocks), model=_find_model(blocks))
 
     def _find_remaining(self, place: int) -> tuple[str | int, ...]:
-        """Return the context after a summary or marker at *place*: all elements not replaced so far, and (0) itself."""
+        """Return the context after a summary or marker at *place*: elements not replaced so far, then its message
+        (0)."""
         return (
             *(format_element_key(each) for each in range(place) if self._replaced_by.get(each, place + 1) > place),
             0,
@@ -117,7 +118,7 @@ class ClineShape(DocumentShape):
                 self._context_after_deletion[start] = (*map(format_element_key, remaining), 0)
 
     def _find_condenses(self, elements: list[dict[str, Any]]) -> None:
-        """Find the condenses without a summary: elements name it as their parent, and the recorded size falls there."""
+        """Find condenses whose summary is missing: elements name it as their parent, and the recorded size falls."""
         summaries = {value.get("condenseId") for value in elements if value.get("isSummary")}
         places: dict[str, list[int]] = {}
         for place, value in enumerate(elements):
@@ -153,7 +154,7 @@ def _parse_element(element: Element) -> dict[str, Any]:
 
 
 def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
-    """Return for each replaced element the summary or marker that replaces it, unless that was deleted.
+    """Map each replaced element to the summary or marker that replaces it, unless the latter was deleted.
 
     Source: Roo Code, getEffectiveApiHistory.
     """
@@ -222,7 +223,7 @@ def _find_model(blocks: list[dict[str, Any]]) -> str:
 
 
 TYPED_MARKERS = ("<feedback>", "<answer>", "<user_message>", "<task>")
-"""Tags around words that a person typed. They also occur in results of tools."""
+"""Tags around typed text; they also occur in tool results."""
 NOTICE_STARTS = (
     "<environment_details>",
     "[ERROR]",
@@ -234,9 +235,9 @@ NOTICE_STARTS = (
     "<file_content ",
     "<folder_content ",
 )
-"""First words of notices to the model in user messages, which nobody typed."""
+"""First words of notices that Cline or Roo Code injects into user messages."""
 _TEXT_RESULT = re.compile(r"\[\w+[^\n]*\] Result:")
-"""Heading of a tool's result, if calls are XML in texts."""
+"""Heading of a tool result in a conversation whose calls are XML text."""
 _XML_CALL = re.compile(r"<(read_file|execute_command|write_to_file|apply_diff|replace_in_file|attempt_completion)>")
 
 

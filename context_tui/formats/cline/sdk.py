@@ -1,7 +1,7 @@
 """Sessions of Cline's SDK and command line, ``ID.messages.json``, with the usage of each reply.
 
-All messages stay in that file. After a compaction, ``ID.compaction.json`` holds the newest summary, a copy of the
-messages that it keeps, and how many messages there were then; earlier summaries are lost.
+All messages stay in that file. After a compaction, ``ID.compaction.json`` holds the newest summary, a copy of the kept
+messages, and the number of messages at that time; earlier summaries are lost.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ClineSdkShape(DocumentShape):
 
 
 def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
-    """Parse the compaction of a message that begins the context: a summary, or a text that a notice follows."""
+    """Parse the compaction of a message that begins the context: a summary, or a text followed by a notice."""
     match metadata.get("kind"):
         case "compaction":
             reason = metadata.get("reason")
@@ -134,7 +134,7 @@ class ClineSdkFormat(DocumentFormat):
         return None
 
     def read_runs(self, path: Path) -> list[Run]:
-        """Read the message list of a session, with the newest summary where it was made."""
+        """Read the message list of a session, with the newest summary at the place of its compaction."""
         runs = super().read_runs(path)
         compaction = as_object(read_json(_get_compaction_file(path))) if path.name.endswith(".messages.json") else {}
         count, messages = compaction.get("source_message_count"), compaction.get("messages")

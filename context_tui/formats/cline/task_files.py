@@ -86,8 +86,7 @@ def read_related_files(path: Path) -> RelatedFacts:
 def _update_requests(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:
     """Add the requests with usage, and find out whether their input tokens include cached ones.
 
-    Those of Cline never do. Those of Roo do if the provider is marked as OpenAI-compatible, and in newer versions
-    always.
+    Cline's never do. Roo Code's do if the provider is marked as OpenAI-compatible, and always in newer versions.
     """
     requests: list[tuple[int, int, tuple[int, ...]]] = []
     protocols = set[str]()
@@ -128,7 +127,7 @@ def _update_deletions(ui_messages: list[dict[str, Any]], facts: RelatedFacts) ->
 
 
 def _update_rewrites(rewrites: Any, ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:
-    """Add the rewritten blocks. A rewrite takes effect with the request after the one that has its time.
+    """Add the rewritten blocks. A rewrite takes effect with the request after the one with the same time.
 
     An entry is ``[element, [kind, [[block, [[time, "text", [text], …], …]], …]]]``; the last change counts.
     """

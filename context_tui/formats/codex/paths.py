@@ -38,7 +38,7 @@ def find_codex_home(environ: Mapping[str, str]) -> Path:
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield every rollout, in folders by day or in one folder. Its project is unknown: only its first line names it."""
+    """Yield every rollout, in folders by day or in one folder. Projects are unknown: only first lines name them."""
     for folder in ROLLOUT_FOLDERS:
         for place, _, names in os.walk(find_codex_home(environ) / folder):
             for name in names:

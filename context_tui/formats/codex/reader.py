@@ -49,11 +49,11 @@ from context_tui.session.values import MessageFlag, Role
 Record = dict[str, Any]
 
 COMPACT_TASK_NOTICE = "Compact task completed"
-"""Text that ended the command ``/compact`` up to 0.4x, where tasks were not recorded."""
+"""Text that marks the end of ``/compact`` up to 0.4x, which recorded no tasks."""
 FORK_COPY_MS = 2_000
-"""Milliseconds after its first line within which a fork writes the history that it copies.
+"""Milliseconds after the first line of a fork within which the copied history is written.
 
-The copied lines have new timestamps or keep the older ones. No reply of a model comes that soon.
+Copied lines have new timestamps or keep their old ones. No reply of a model comes that soon.
 """
 USED_WINDOW_PERCENT = 95
 """Percentage of a model's window that Codex uses and reports, unless a model catalog says otherwise."""
@@ -62,7 +62,7 @@ REASONING_ENVELOPE_BYTES = 650
 REASONING_ESTIMATE_RATIO = 1.3
 """Ratio of Codex's estimate of reasoning tokens, by encrypted bytes, to recorded reasoning tokens.
 
-Measured on 112 replies in two rollouts that have both: 51,185 to 39,296.
+Measured on 112 replies in two rollouts that have both: 51,185 to 39,296 tokens.
 """
 REASONING_COUNTED_SINCE = (0, 64)
 """First version that counts the reasoning of ended turns again (openai/codex#7113, November 2025)."""
@@ -224,7 +224,7 @@ class CodexShape:
         return group_records(summary_record, *messages[1:])
 
     def _match_users(self, messages: dict[int, MessageRecord | OmittedMessage]) -> dict[int, str]:
-        """Return for messages of a new history, by number, the key of the newest equal message."""
+        """Map the number of each message of a new history to the key of the newest equal message."""
         keys_by_signature: dict[bytes, list[str]] = {}
         for user in self._users:
             keys_by_signature.setdefault(user.signature, []).append(user.key)
@@ -237,10 +237,9 @@ class CodexShape:
         return matches
 
     def _find_kept_users(self) -> list[str]:
-        """Return the user messages that a compaction without a history keeps: the injected first ones, and typed ones.
+        """Return the user messages that a compaction without a history keeps: initial injected ones, and typed ones.
 
-        Of the typed messages, the newest that fit are kept. Codex also keeps part of one more, which is not in the
-        file.
+        The newest typed messages that fit are kept. Codex also keeps part of one more, which is not in the file.
         """
         first_typed = next((n for n, user in enumerate(self._users) if user.typed), len(self._users))
         newest_keys, room = list[str](), KEPT_PROMPT_BYTES
@@ -296,7 +295,7 @@ class _UserMessage:
 class _UsageOrder:
     """Assigns token counts to replies: up to 0.5x a count precedes the items of its reply, later it follows them.
 
-    The first count after a user message decides which: in newer files, items of a reply are between the two.
+    The first count after a user message shows the order: in newer files, items of a reply are between the two.
     """
 
     def __init__(self) -> None:
@@ -330,7 +329,7 @@ class _UsageOrder:
         return True
 
     def update(self, usage: Usage | None) -> Usage | None:
-        """Add a new count. Return it if it belongs to the newest reply, or None if to the next one."""
+        """Add a new count. Return the count if it belongs to the newest reply, None if to the next one."""
         if self._awaiting_count:
             self._counts_first, self._awaiting_count = not self._has_reply_items, False
         has_reply, self._has_reply_items = self._has_reply_items, False
@@ -350,7 +349,7 @@ def estimate_reasoning_tokens(item: Record) -> int:
 
 
 def _estimate_missing_reasoning(info: Record, usage: Usage) -> int:
-    """Estimate these tokens from recorded usage, for published recordings without the encrypted reasoning."""
+    """Estimate reasoning tokens from recorded usage, for published recordings that lack the encrypted reasoning."""
     tokens = as_object(info.get("last_token_usage")).get("reasoning_output_tokens")
     return round(tokens * REASONING_ESTIMATE_RATIO) if type(tokens) is int and 0 < tokens <= usage.output else 0
 
@@ -373,7 +372,7 @@ def _parse_event(payload: Record, time: int) -> ParsedRecord:
 def _parse_window(value: Any) -> MetadataRecord:
     """Parse the window that Codex uses, and the model's: since 0.5x the former is 95 % of the latter.
 
-    The number itself shows the version, since windows of models are multiples of 1,000 or of 1,024 (openai/codex#8763).
+    The number itself shows the version, since model windows are multiples of 1,000 or 1,024 tokens (openai/codex#8763).
     """
     try:
         window = parse_tokens(value, "model_context_window")

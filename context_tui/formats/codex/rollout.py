@@ -56,7 +56,7 @@ def parse_rollout_line(record: Record) -> RolloutLine:
 
 
 class SessionMeta(NamedTuple):
-    """Metadata of a session, with the ids of the sessions that it was forked from, is a child of, and continues."""
+    """Metadata of a session, with the ids of its fork source, its parent, and the session that it continues."""
 
     id: str
     cwd: str
@@ -87,7 +87,7 @@ def parse_session_meta(payload: Any) -> SessionMeta:
 
 NO_SUMMARY = "(no summary available)"
 MISSING_SUMMARY = {"type": "compaction", "note": "the summary is not in this file"}
-"""Placeholder of a summary that is not in the file, and whose size is unknown."""
+"""Placeholder of a summary that is not in the file; its size is unknown."""
 
 
 def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
@@ -203,7 +203,7 @@ class _HistoryMessage(NamedTuple):
 
 
 class _History(NamedTuple):
-    """History: its messages, the summary first; its prompt order, as numbers of messages and keys of earlier items."""
+    """New history: messages (summary first), and the prompt order as message numbers and keys of earlier items."""
 
     messages: list[_HistoryMessage]
     order: list[int | str]
@@ -260,13 +260,13 @@ SUMMARY_PREFIX = "Another language model started to solve this problem and produ
 """First words of the user message that holds the summary of a compaction."""
 INSTRUCTIONS_START = "# AGENTS.md instructions"
 _ELEMENT_NAME = re.compile(r"[a-z][a-z0-9]*[_ ][a-z0-9_ ]*")
-"""Element name of several words, which Codex's elements have and HTML's have not."""
+"""Element name of several words, as Codex's elements have, unlike HTML's."""
 _SINGLE_WORD_ELEMENTS = ("skill", "hook", "recommended")
 MAX_TAG_LENGTH = 200
 
 
 def is_scaffolding(text: str) -> bool:
-    """Return whether Codex injected a text of a user message: instructions, or one of its elements."""
+    """Return whether Codex injected a text of a user message: instructions, or one of Codex's elements."""
     text = text.strip()
     if text.startswith(INSTRUCTIONS_START):
         return True

@@ -1,7 +1,7 @@
 """Writer of rollouts that Codex can resume: first line, context of a turn, and the items of the context.
 
 A context with a summary begins with a compaction that records the whole history up to the summary. Messages that were
-read from items are written as the same items. Events, which are displayed on resuming (``event_msg``), are new.
+read from items are written as the same items. Events that are displayed on resuming (``event_msg``) are written anew.
 """
 
 from __future__ import annotations

@@ -58,11 +58,11 @@ class DefectFormat(Format):
         return None
 
     def is_standalone(self, path: Path) -> bool:
-        """Return whether the session of a folder is read from this of its files."""
+        """Return whether the session of a folder is read from this file."""
         return path.name not in (paths.META_FILE, paths.SNAPSHOT_FILE) or paths.find_session_file(path) == path
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the session of a folder that has a description, or those of its subfolders."""
+        """List the session of a folder that has a description, or the sessions of its subfolders."""
         if not paths.read_meta(path):
             return [info for file in paths.find_sessions_below(path) for info in self.list_sessions(file)]
         file = paths.find_session_file(path / paths.META_FILE)

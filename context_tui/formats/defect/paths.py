@@ -82,7 +82,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def read_journal_base(journal: Path) -> Record | None:
-    """Return the history before the first line of a shortened journal, as another line; None for a complete journal.
+    """Return the history before a shortened journal, in the form of a line; None for a complete journal.
 
     The snapshot may include lines that are still in the journal. If these only add messages, the messages are removed
     from the snapshot, so that each is read from its own line. Otherwise the lines are left out.

@@ -53,10 +53,9 @@ def is_journal_line(value: Record) -> bool:
 
 
 class JournalShape:
-    """Parser of the lines of a journal. Of a snapshot, only messages that differ from known ones are added.
+    """Parser of the lines of a journal; a snapshot adds only messages that differ from known ones.
 
-    Lines numbered up to ``base_seq`` repeat known messages. The first of all, the base before the journal, has that
-    number itself.
+    Lines numbered up to ``base_seq`` repeat known messages; the base, which precedes the journal, has that number.
     """
 
     def __init__(self, base_seq: int = -1) -> None:
@@ -173,7 +172,7 @@ class SnapshotShape(DocumentShape):
     lists: ClassVar[MessageLists] = MessageLists(keys=("history",), required_keys=("role",), excluded_keys=("history",))
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read nothing, since a snapshot has only the history."""
+        """Read nothing, since a snapshot has no metadata."""
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         return parse_message(value)

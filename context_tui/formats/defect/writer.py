@@ -1,7 +1,7 @@
 """Writer of journals that defect can resume.
 
-defect reverts everything after the last turn that ended, so each turn ends. A summary is an ordinary message,
-recognised by its first words.
+defect reverts everything after the last turn that ended, so every turn is written with its end. A summary is an
+ordinary message, recognised by its first words.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
 
 
 def _build_records(session: Session, losses: Losses) -> Iterator[Record]:
-    """Build the records. A turn begins after typed text, ends before the next, and records its requests' usage."""
+    """Build the records. A turn begins after typed text, ends before the next typed text, and records its usage."""
     context, usage_by_message = session.context_at(), collect_usage(session)
     is_open, usages = False, list[Usage]()
     for index, message in zip(context.order, session.messages_in(context), strict=True):
@@ -125,7 +125,7 @@ def _build_output_block(block: Block) -> Record | None:
 
 
 def _build_image(block: Block) -> Record | None:
-    """Build an image in defect's form; None for one that is neither data nor a URL."""
+    """Build an image in defect's form; None for an image with neither data nor a URL."""
     match block.get("source"):
         case {"type": "base64", "data": str() as data, **more}:
             return {"mime": str(more.get("media_type") or "image/png"), "data": {"kind": "base64", "encoded": data}}

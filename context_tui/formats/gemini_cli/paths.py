@@ -28,10 +28,9 @@ def compute_project_hash(folder: str) -> str:
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the sessions of every project. Folders are named by the hash of the project's path, newer ones by its name.
+    """Yield the sessions of all projects. Folder names are hashes of project paths, in newer versions project names.
 
-    A folder name that is the current project's name may be another project's; only the content of a file can confirm
-    it.
+    Another project may have the same name as the current one; only the content of a file can tell.
     """
     project_hash = compute_project_hash(str(cwd.absolute()))
     slug = re.sub("[^a-z0-9]+", "-", cwd.name.lower()).strip("-")

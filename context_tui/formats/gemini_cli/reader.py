@@ -107,8 +107,8 @@ class GeminiLineShape:
     def _place_history(self, parsed: HistoryRecord) -> ParsedRecord:
         """Resolve a rewritten history. It is a compression if any message of the previous one is missing.
 
-        A message in which only results were removed is the known message. A program that resumes a session first writes
-        a history of its setup, and then the one that it resumes.
+        A message that differs only in removed results is the known message. On resuming, a program first writes a
+        history of its setup, and then the resumed one.
         """
         if self._history and parsed.messages and all(_is_setup(each) for each in parsed.messages):
             return MetadataRecord()
@@ -153,7 +153,7 @@ class GeminiDocumentShape(DocumentShape):
 
 
 def find_message_lists(values: list[Element]) -> list[Run]:
-    """Return the list of messages of the first JSON value of a file; empty if it is not a session."""
+    """Return the list of messages of the first JSON value of a file; empty if that is no session."""
     runs = []
     for value in values[:1]:
         members = decode_members(value) or {}
@@ -285,7 +285,7 @@ def _list_blocks(parts: Iterable[MessageRecord | OmittedMessage]) -> list[Block]
 
 
 def _group_messages(records: Iterable[MessageRecord | OmittedMessage]) -> Iterator[list[MessageRecord]]:
-    """Group the records of a history: one with a key, and those after it without a key, are one message."""
+    """Group the records of a history by message: a record with a key, and those without a key after it."""
     group = list[MessageRecord]()
     for record in records:
         if isinstance(record, OmittedMessage):

@@ -1,4 +1,4 @@
-"""Writer of sessions that Gemini CLI can resume: JSON Lines, as since 0.39, with results next to their calls."""
+"""Writer of sessions that Gemini CLI (since 0.39) can resume: JSON Lines, with results next to their calls."""
 
 from __future__ import annotations
 

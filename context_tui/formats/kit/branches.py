@@ -14,7 +14,7 @@ from context_tui.session.session import SessionInfo
 BRANCH_PREFIX = "branch-"
 """Start of the ids of abandoned branches, which are numbered from 1 in file order.
 
-Only reading the session finds branches, so an id is checked by its scanner, which raises UnreadableSession.
+Branches are known only once the session is read, so the scanner checks ids and raises UnreadableSession.
 """
 
 
@@ -35,12 +35,12 @@ class MessageTree(Protocol):
     def replaced(self) -> Collection[int] | None:
         """Replaced messages.
 
-        If it is None, the messages before the root of a branch are earlier contexts, and are kept in its facts.
+        If None, the messages before the root of a branch are earlier contexts, which the branch's facts include.
         """
 
     @property
     def event_positions(self) -> Mapping[tuple[str, int], int]:
-        """Message before each microcompaction or clear, by its key in :class:`Selection`."""
+        """Message before each microcompaction or clear, by the event's key in :class:`Selection`."""
 
     def find_abandoned_branches(self) -> list[set[int]]:
         """Return the messages of each abandoned branch, in file order."""
@@ -87,9 +87,7 @@ class BranchFacts:
         return facts
 
     def _is_at_summary(self, branch: set[int]) -> bool:
-        """Return whether a branch is a request for a summary, or what such a request left out: the branch of a log with
-        a compaction at the next reply or after it.
-        """
+        """Return whether a branch of a request log is a summary request, or messages that such a request lacked."""
         facts, last = self._all_facts, max(branch)
         if not facts.holds_requests:
             return False
@@ -97,9 +95,9 @@ class BranchFacts:
         return any(last < each.message <= next_reply + 1 for each in facts.compactions)
 
     def find_first_changed(self, message: int | None) -> int | None:
-        """Return the new number of *message*, the first changed one, in the facts that were selected last.
+        """Return the number that *message*, the first changed one, has in the facts that were selected last.
 
-        It is 0 if abandoned branches may have changed, and None if nothing has changed.
+        The result is 0 if abandoned branches may have changed, and None if nothing has changed.
         """
         if self._revision != self._tree.revision or self._info.id.startswith(BRANCH_PREFIX):
             return 0

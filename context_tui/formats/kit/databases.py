@@ -1,7 +1,7 @@
 """SQLite databases, read with their write-ahead log and without creating files next to them.
 
-A plain read-only connection to a database in WAL mode creates ``-shm`` and ``-wal`` files if they are missing, so it
-is used only while another program has the database open. Otherwise a write-ahead log is read with its index in memory
+A plain read-only connection to a database in WAL mode creates ``-shm`` and ``-wal`` files if they are missing, so it is
+made only while another program has the database open. Otherwise a write-ahead log is read with its index in memory
 (exclusive mode in a VFS without locks), and a database without a log is read as an immutable file.
 """
 
@@ -29,7 +29,7 @@ MAX_VALUE_BYTES = 1_000_000_000
 """Bytes of the longest value that SQLite can read."""
 
 BACKUP_SUFFIX = ".backup"
-"""Suffix of the backup of a database, before the number of a further one."""
+"""Suffix of the backup of a database; further backups have a number after it."""
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -43,7 +43,7 @@ class DatabaseLocked(UnreadableSession):
 
 
 class UnfinishedChange(UnreadableSession):
-    """A program was ended while it changed a database, and nothing has undone the change yet."""
+    """A program ended while it changed a database, and the change has not been undone yet."""
 
 
 class Database:

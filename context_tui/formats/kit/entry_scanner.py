@@ -77,12 +77,12 @@ class EntryShape(Protocol):
         """
 
     def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Add further facts of an entry. *messages* are the new messages that it became, which may be none."""
+        """Add further facts of an entry. *messages* are its new messages, if any."""
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Complete the facts after the last entry; return the messages of each abandoned branch.
 
-        Called again after further entries.
+        It is called again after further entries.
         """
 
 
@@ -171,7 +171,7 @@ class _EntryPass:
 
 
 class _LinearTree:
-    """Tree in which each message follows the one before it; *abandoned* branches are given."""
+    """Tree in which each message follows the previous one, with *abandoned* branches."""
 
     revision, replaced = 1, None
     event_positions: Mapping[tuple[str, int], int] = {}
@@ -253,14 +253,14 @@ class EntryScanner:
 
 
 def replace_compactions(facts: Facts, compactions: Iterable[Compaction]) -> None:
-    """Replace all compactions of a session, and so the contexts after them."""
+    """Replace all compactions of a session, and thereby the contexts after them."""
     facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
     for compaction in compactions:
         facts.add_compaction(compaction)
 
 
 def replace_usage(facts: Facts, usage: Usage, message: int) -> None:
-    """Replace the usage of the only request that is known, which *message* answers."""
+    """Replace the usage of the only known request, which *message* answers."""
     time = facts.end_time[message]
     if facts.requests:
         facts.revise_request(facts.requests[0], usage)
@@ -322,7 +322,7 @@ class RowSource(ABC):
 def query_in_batches(
     ids: Sequence[str], query_entries: Callable[[Sequence[str], int], dict[str, Entry]]
 ) -> list[Entry]:
-    """Return the entries with these ids, in the same order. If a value is over the limit, each is queried by itself."""
+    """Return the entries with these ids, in the same order; if a value is over the limit, query each separately."""
     try:
         entries = query_entries(ids, files.MAX_RECORD_BYTES)
     except ValueTooLarge:

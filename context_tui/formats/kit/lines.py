@@ -44,8 +44,7 @@ FAST_PATH_LINES = 16
 class LineFile:
     """Bytes of a file, whose lines end with ``\\n`` only. The file is closed when nothing refers to this object.
 
-    Reading raises FileChanged once the file is shorter than what was read, was rewritten, or was replaced by another
-    one.
+    Reading raises FileChanged once the file was shortened, rewritten, or replaced by another one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -98,7 +97,7 @@ class LineFile:
         return data
 
     def copy_to(self, end: int, out: BinaryIO) -> None:
-        """Append the bytes up to *end*, and whitespace that follows, to another file."""
+        """Append the bytes up to *end*, and the whitespace after them, to another file."""
         for start in range(0, end, STEP_BYTES):
             out.write(self.read_range(start, min(STEP_BYTES, end - start)))
         tail = self.read_range(end, min(max(self._read - end, 0), STEP_BYTES))
@@ -166,7 +165,7 @@ def find_matching_lines(
 class LineReader(Generic[R]):
     """Resumable pass over a file, which decodes each line and hands it to a handler.
 
-    A last line that has no newline and cannot be decoded is torn: a problem until the file grows, then read again.
+    A last line without a newline that cannot be decoded is torn: a problem that is read again when the file grows.
     """
 
     def __init__(self, file: LineFile, facts: Facts, parse: Callable[[bytes], R]) -> None:

@@ -63,12 +63,12 @@ class UsageRecord(_Record):
 class FullCompactionRecord(_Record):
     """Full compaction: a model's summary in place of earlier messages.
 
-    It is the ``compaction`` of the message that is the summary. On its own it changes the context without a summary.
-    ``kept_messages`` is the number of messages right before the summary that stay in the context, after it. If the new
-    context is another one, ``context`` or ``kept_since`` describes it. ``context`` lists it in prompt order: keys of
-    earlier records, and numbers of messages in the same record. ``kept_since`` is the first earlier record that stays,
-    by its key or by its number in the file from 0; earlier summaries do not stay. ``has_summary`` is False if the
-    message is an ordinary one. ``tokens_before`` is the recorded size of the context, in tokens.
+    It is the ``compaction`` of its summary's message, or a record of its own if there is no summary. ``kept_messages``
+    is the number of messages right before the summary that stay in the context, after the summary. ``context`` or
+    ``kept_since`` describes any other new context. ``context`` lists it in prompt order: keys of earlier records, and
+    numbers of messages in the same record. ``kept_since`` is the first earlier record that stays, by its key or by its
+    number in the file from 0; earlier summaries do not stay. ``has_summary`` is False if the message is an ordinary
+    one. ``tokens_before`` is the recorded size of the context, in tokens.
     """
 
     trigger: str | None = None
@@ -90,7 +90,7 @@ class TriggerRecord(_Record):
 class MicroCompactionRecord(_Record):
     """Microcompaction: blocks cleared from the context.
 
-    ``cleared_keys`` are ids of calls, whose results were cleared; keys of records, all of whose blocks were cleared; or
+    ``cleared_keys`` are ids of calls (their results were cleared), keys of records (all their blocks were cleared), or
     a key with the number of one block. ``tokens_before`` and ``saved_tokens`` are as recorded.
     """
 
@@ -297,7 +297,7 @@ class RecordAdder:
     """Parses records by a shape and adds them to a builder; a record that is not understood becomes a problem.
 
     A shape may have ``resolve_in_order(record, parsed)``. It is called once for each record, in order, and returns the
-    record as earlier records determine it, with the same blocks.
+    record as completed by earlier records, with the same blocks.
     """
 
     def __init__(self, shape: Any, builder: MessageBuilder) -> None:
@@ -309,7 +309,7 @@ class RecordAdder:
     def add(
         self, record: Any, location: str, place: int, length: int, *context: Any
     ) -> tuple[ParsedRecord, int] | None:
-        """Parse and add a record; *context* is passed to ``parse`` too.
+        """Parse and add a record; *context* is also passed to ``parse``.
 
         Returns:
             The parsed record and its (first) message, or -1 if it has none; None for a problem.
@@ -324,7 +324,7 @@ class RecordAdder:
 
 
 class MessageBuilder:
-    """Builder of facts from parsed records. ``system`` and ``tools`` are those with which each request begins."""
+    """Builder of facts from parsed records. ``system`` and ``tools`` are those of the next request."""
 
     def __init__(self) -> None:
         self.facts = Facts()
@@ -458,7 +458,7 @@ class MessageBuilder:
     def _add_further_message(
         self, record: MessageRecord, row: int, number: int, numbers: dict[int, int], owner: int
     ) -> int:
-        """Add message *number* of a record; return the *owner* of the next one, if that has no key."""
+        """Add message *number* of a record. *owner*, and the result, is the last message with a key, or -1."""
         numbers[number] = message = self._add_message(record, starts_message=True)
         self.facts.share_record(message, row, number)
         if record.key:
@@ -547,7 +547,7 @@ class MessageBuilder:
         self._results_message = -1
 
     def _find_current_path(self, since: int = 0) -> set[int]:
-        """Return the messages on the path to the next one, except those before *since*."""
+        """Return the messages on the current path, from *since* on."""
         path, message = set[int](), self._current
         while message >= max(since, 0):
             path.add(message)
@@ -615,7 +615,7 @@ class MessageBuilder:
         )
 
     def _add_full_compaction(self, record: FullCompactionRecord, messages: dict[int, int]) -> None:
-        """Add a full compaction; its summary is the first of *messages*, those of its record by number."""
+        """Add a full compaction; its summary is the first of *messages*, the messages of its record by number."""
         summary = next(iter(messages.values()))
         if record.kept_since is not None:
             prefix = Spans.from_numbers([summary, *self._find_kept_since(record.kept_since, summary)])

@@ -39,7 +39,7 @@ def _set_prompt(facts: Facts, **parts: tuple[PromptPart, ...]) -> None:
 
 
 def _describe_tool(tool: Any) -> PromptPart:
-    """Return a tool schema as a part of the prompt. A tool that the provider runs may have only a type as its name."""
+    """Return a tool schema as a part of the prompt. A tool that the provider runs may have a type instead of a name."""
     schema = tool if isinstance(tool, dict) else {"name": tool}
     schema = schema["function"] if isinstance(schema.get("function"), dict) else schema
     name = truncate_name(parse_id(schema.get("name") or schema.get("type")))

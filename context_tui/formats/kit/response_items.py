@@ -230,7 +230,7 @@ class ItemWriter:
         self._custom: set[str] = set()  # ids of calls whose argument is free text
 
     def write_message(self, message: int, *, as_user: bool = False) -> list[WrittenItem]:
-        """Build the items of a message; with *as_user* as new items of the user, whatever its role."""
+        """Build the items of a message; with *as_user*, as new items of the user, whatever the message's role."""
         origin = find_origin(self._session, message)
         items = self._read_items(origin) if isinstance(origin, Origin) else None
         facts = self._session.facts
@@ -301,7 +301,7 @@ class ItemWriter:
         return None
 
     def _build_item(self, block: Block) -> Item | None:
-        """Build a separate item from a block; None if the API has none for it."""
+        """Build a separate item from a block; None if the API has no such item."""
         kind = block.get("type")
         if kind == "tool_use":
             return self._build_call(block)
@@ -335,7 +335,7 @@ class ItemWriter:
 
 
 def unsupported_reason(role: str, block: Block) -> str:
-    """Return why a message of *role* cannot hold *block*; empty if it can, as thinking may (encrypted items)."""
+    """Return why a message of *role* cannot hold *block*; empty if it can. Thinking may be a reasoning item."""
     kind, by_assistant = block.get("type"), role == "assistant"
     match kind:
         case "text" | "tool_use" | "tool_result" | "thinking":

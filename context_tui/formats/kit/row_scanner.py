@@ -23,7 +23,7 @@ from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
 
 BATCH_ROWS, BATCH_BYTES = 64, 1 << 20
-"""Most rows that are read at once. After a batch of more than ``BATCH_BYTES``, rows are read one by one again."""
+"""Maximum number of rows per read. After a batch of more than ``BATCH_BYTES``, rows are read one by one again."""
 
 
 class RowLike(Protocol):
@@ -54,8 +54,7 @@ class OversizedRow(NamedTuple):
 class RowShape(Protocol[R]):
     """Parser of the rows of one format. It keeps state between rows, so every scan makes a new one.
 
-    ``select_sql`` is the SELECT of all columns from the table, without the conditions on ``session_column`` and
-    ``id_column``, which are added to it.
+    ``select_sql`` is the SELECT of all columns; conditions on ``session_column`` and ``id_column`` are added.
     """
 
     select_sql: str
@@ -190,7 +189,7 @@ class RowContent(Generic[R]):
 class RowScanner(Generic[R]):
     """Resumable scan of one session. Appended rows are read; after any other change the scan starts again.
 
-    ``count`` is the number of rows at the start.
+    ``count`` is the number of rows at the start of the scan.
     """
 
     def __init__(self, database: Database, info: SessionInfo, shape: Callable[[Database], RowShape[R]]) -> None:

@@ -1,6 +1,6 @@
 """Parsers of the recorded usage of one request, in the forms of several providers.
 
-Input tokens of Anthropic exclude cached tokens. Those of OpenAI, Google, and of LiteLLM for all providers include them.
+Anthropic's input tokens exclude cached tokens; those of OpenAI, Google and LiteLLM (for all providers) include them.
 An invalid size raises a ValueError that names it.
 """
 
@@ -88,7 +88,7 @@ def parse_usage(
 
 
 def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, output: int) -> Usage:
-    """Return usage from input tokens that include cached ones. Cached tokens that exceed them are added."""
+    """Return usage from input tokens that include cached ones, unless there are more cached than input tokens."""
     return Usage(
         input_tokens - cache_read - cache_write if cache_read + cache_write <= input_tokens else input_tokens,
         cache_read,

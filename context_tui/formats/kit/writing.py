@@ -37,7 +37,7 @@ def write_json(value: Any, path: Path) -> None:
 
 
 def write_lines(records: Iterable[Any], path: Path) -> None:
-    """Write values to the new file *path*, each on a line."""
+    """Write values to the new file *path*, one per line."""
     with path.open("xb") as file:
         file.writelines(map(format_json_line, records))
 

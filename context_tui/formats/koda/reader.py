@@ -1,4 +1,4 @@
-"""Reader of the rows of koda's ``messages`` table, in any version of the schema, and of the compactions they imply.
+"""Reader of the rows of koda's ``messages`` table, in any version of the schema, and of the implied compactions.
 
 A compaction stamps the rows that it archives, and appends two rows: the summary, and a hint to continue. Requests hold
 rows in the order of their ids, so the context after a compaction is the remaining rows, the summary, and the hint.
@@ -47,7 +47,7 @@ def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compa
 def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> list[Stamp | None]:
     """Match each summary to the stamp of the rows that its compaction archived, if any.
 
-    It is the latest stamp that is earlier than the stamps of this and later summaries, with only older rows.
+    The match is the latest stamp that only older rows have and that precedes those of this and later summaries.
     """
     last_message_by_stamp = {stamp: message for message, stamp in enumerate(stamps) if stamp is not None}
     possible = sorted(last_message_by_stamp)

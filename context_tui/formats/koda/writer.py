@@ -58,7 +58,7 @@ TABLE_COLUMNS = {
         "updated_at": "DATETIME DEFAULT CURRENT_TIMESTAMP",
     },
 }
-"""Columns of each table, with their declarations. koda's database has other tables, one of which holds API keys."""
+"""Columns of each table, with their declarations. koda's database has further tables, including one with API keys."""
 _FOREIGN_KEY = "FOREIGN KEY(session_id) REFERENCES sessions(id)"
 _CONSTRAINTS = {
     "messages": {_FOREIGN_KEY: {"session_id"}},

@@ -31,7 +31,7 @@ ROLES = {
     **{"tool": Role.USER, "function": Role.USER},
 }
 TEXT_RESULT_START = "EXECUTION RESULT of ["
-"""Start of a call's result that OpenHands writes as text, for models without function calls; nobody typed it."""
+"""Start of a tool result that OpenHands writes as text, for models without function calls."""
 TEXT_PART_TYPES = ("text", "input_text", "output_text")
 
 
@@ -112,7 +112,7 @@ class OpenAIShape:
 
 
 class FunctionCalls:
-    """Assigns ids to function calls of the old style, which have none. A result belongs to the newest call before it.
+    """Assigns ids to old-style function calls, which have none. A result belongs to the newest call before it.
 
     The same element always gets the same id.
     """

@@ -13,7 +13,7 @@ from context_tui.session.losses import Losses
 from context_tui.session.session import Message, Session
 
 OWN_PART_MEMBERS = {"input_audio": ("data", "format"), "file": ("file_data", "file_id", "filename")}
-"""Members of other content parts than text and images; they are in a member named like the part."""
+"""Members of content parts other than text and images, in a member named after the part's type."""
 
 
 def find_unsupported_reason(role: str, block: Block) -> str:

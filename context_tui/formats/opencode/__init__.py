@@ -127,7 +127,7 @@ class OpencodeFormat(Format):
         return sessions
 
     def reads_all_siblings(self, path: Path) -> bool:
-        """Return whether a file is a session file of a storage tree. opencode lists all of these."""
+        """Return whether a file is a session file of a storage tree; opencode reads all of these."""
         return path.absolute() in list_session_files(path.absolute().parent.parent.parent)
 
     def read_title(self, path: Path) -> str:

@@ -12,7 +12,7 @@ from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_ent
 
 
 def find_opencode_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the databases, or if there are none the session files of the tree, which opencode would migrate."""
+    """Yield the databases, or, if there are none, the session files of the tree, which opencode would migrate."""
     folder = find_data_home(environ) / "opencode"
     configured = environ.get("OPENCODE_DB") or ""
     configured_paths = [folder / configured] if configured and configured != ":memory:" else []

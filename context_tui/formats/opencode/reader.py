@@ -30,10 +30,10 @@ from context_tui.session.jsontext import is_nested_deeper, loads
 from context_tui.session.values import Kind, Spans
 
 REVERTED_NOTE = "parts of this message that were reverted are left out: "
-"""Start of a text that follows the parts of an entry, and states how many parts were reverted."""
+"""Start of the text that states how many parts were reverted; it follows the parts of an entry."""
 
 MAX_STAMP_GAP_MS = 1_000
-"""Longest time between two stamps of one pruning, which saves each stamp before it sets the next."""
+"""Maximum time (ms) between two stamps of one pruning, which saves each stamp before it sets the next."""
 
 ParsedEntry = tuple[dict[str, Any], Sequence[Any], tuple[str, ...]]
 

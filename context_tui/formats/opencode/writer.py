@@ -156,7 +156,7 @@ def _mark_summary(document: _ExportDocument) -> bool:
 
 
 def _end_replies(document: _ExportDocument) -> None:
-    """Mark replies as ended, unless a call has no result: opencode would take the call for failed."""
+    """Mark replies as ended, unless a call has no result: opencode would treat that call as failed."""
     for message in document.messages:
         info = message["info"]
         states = [part["state"]["status"] for part in message["parts"] if part["type"] == "tool"]

@@ -81,7 +81,7 @@ _raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def find_conversation_file(path: Path) -> Path | None:
-    """Return the main file of the conversation to which a file belongs: its state, or first event; None for others."""
+    """Return the main file (state, or first event) of the conversation of a file; None for other files."""
     if path.parent.name == EVENTS_FOLDER:
         state = path.parent.parent / STATE_FILE
         return state if os.path.isfile(state) else next(iter(_list_event_files(path.parent)), None)
@@ -230,7 +230,7 @@ def _is_sdk_event(value: dict[str, Any]) -> bool:
 
 
 def _is_legacy_event(value: dict[str, Any]) -> bool:
-    """Return whether a value is an action or observation of V0, which has no source in old files."""
+    """Return whether a value is an action or observation of V0. In old files it has no ``source``."""
     names = ("source", "is_confirmed", "wait_for_response", "extras", "args", "cause", "exit_code", "keep_prompt")
     return any(isinstance(value.get(name), str) for name in ("action", "observation")) and any(
         name in value for name in names

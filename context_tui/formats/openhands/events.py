@@ -1,4 +1,4 @@
-"""Events of the software-agent SDK (OpenHands V1), blocks of observations, and the events left by condensations."""
+"""Events of the software-agent SDK (OpenHands V1), blocks of observations, and the view that condensations leave."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _parse_result(event: Event) -> dict[str, Any]:
 
 
 def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> ParsedRecord:
-    """Parse a condensation. Without an offset for its summary, it inserts none."""
+    """Parse a condensation. Without a summary offset, no summary is inserted."""
     ids, summary, offset = event.get("forgotten_event_ids"), event.get("summary"), event.get("summary_offset")
     # An earlier summary is a separate event, whose id is derived from that of its condensation.
     forgotten = {parse_id(each).removesuffix("-summary") for each in as_list(ids)}
@@ -168,7 +168,7 @@ def add_metadata(text: str, metadata: Any) -> str:
 
 
 def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
-    """Add to the last text of an observation the metadata of its command that the model sees."""
+    """Add the command metadata that the model sees to the last text of an observation."""
     number = next((number for number in reversed(range(len(blocks))) if blocks[number].get("type") == "text"), None)
     if number is None or not isinstance(metadata, dict):
         return blocks

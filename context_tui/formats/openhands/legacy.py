@@ -39,14 +39,14 @@ from context_tui.text.sanitize import truncate_name
 Event = dict[str, Any]
 
 UNCOUNTED_EVENTS = frozenset({"change_agent_state", "agent_state_changed", "null"})
-"""Events that are not even counted when the history is prepared for the model."""
+"""Events that have no place in the history from which requests are built."""
 IGNORED_ACTIONS = frozenset({"recall", "condensation_request", "loop_recovery", "pause", "resume", "start"})
 """Actions that are not sent to the model."""
 _USAGE_FIELDS = ("prompt_tokens", "cache_read_tokens", "cache_write_tokens", "completion_tokens")
 
 
 class LegacyEventParser:
-    """Parser of events. It keeps what depends on earlier events by place, so that an event can be parsed again."""
+    """Parser of events. It stores data from earlier events by place, so that an event can be parsed again."""
 
     def __init__(self) -> None:
         self._view = EventView()
@@ -225,7 +225,7 @@ def _format_key(event_id: Any, place: int) -> str:
 
 
 def _get_arguments(event: Event) -> Event:
-    """Return the arguments of an action, which older actions have next to their kind."""
+    """Return the arguments of an action; in older actions they are next to the kind."""
     return as_object(event.get("args", event))
 
 

@@ -36,7 +36,7 @@ def find_sessions_folder(environ: Mapping[str, str]) -> Path:
 
 
 def format_project_folder(cwd: Path) -> str:
-    """Return pi's name for the folder of a project: its path without the first slash, with ``-`` for the others."""
+    """Return pi's name for the folder of a project: its path without the first slash, with ``-`` for other slashes."""
     return f"--{re.sub(r'[/:]', '-', re.sub(r'^[/]', '', str(cwd.absolute()).replace(chr(92), '/')))}--"
 
 

@@ -58,7 +58,7 @@ class ClaudeCodeRequestsFormat(RequestLogFormat):
     suffixes: ClassVar[tuple[str, ...]] = (folder.REQUEST_SUFFIX,)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return None: folders are of this format, and a body by itself is a request."""
+        """Return None: only folders have this format; a body by itself is a request."""
         return None
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:

@@ -156,7 +156,7 @@ def detect_api(body: Body) -> Api | None:
 
 @dataclass
 class Request:
-    """Request in parts. The first ``lead`` of its messages are part of the system prompt."""
+    """Request, split into parts. The first ``lead`` of its messages are part of the system prompt."""
 
     api: Api
     run: Run
@@ -222,7 +222,7 @@ def copy_element(element: Element) -> Element:
 
 
 def split_reply(api: Api, reply: dict[str, Any]) -> Sequence[Element]:
-    """Return the elements as which the next request repeats a reply."""
+    """Return the elements that repeat a reply in the next request."""
     return [item for item in reply.get("output") or []] if api is RESPONSES else [reply]
 
 

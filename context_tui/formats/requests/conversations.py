@@ -32,9 +32,9 @@ from context_tui.session.markers import is_summary_start
 from context_tui.session.prompt_texts import is_tagged
 
 MIN_PROBED_LENGTH = 120
-"""Characters, without spaces, that a reply must have to be recognised as a summary."""
+"""Minimum length of a reply that is recognised as a summary, in characters without spaces."""
 MAX_SUMMARY_PLACE = 40
-"""Number of new messages among which a summary is looked for."""
+"""Number of new messages that are searched for a summary."""
 _SUMMARY_TAG = re.compile(r"<(?:summary|state_snapshot)>(.*?)</", re.DOTALL)
 
 
@@ -109,7 +109,7 @@ class _Alignment:
 
 
 class Conversation:
-    """Requests that continue each other. ``source`` and ``prompt`` (its first texts) distinguish it from others."""
+    """Requests that continue each other. ``source`` and ``prompt`` (the first texts) distinguish conversations."""
 
     def __init__(self, api: Api, group: str, source: str) -> None:
         self.api, self.group, self.source = api, group, source

@@ -194,8 +194,7 @@ class RequestFolder:
     def _pair_by_content(self, requests: list[_File], responses: list[_File]) -> None:
         """Pair each response that no index names with the request that it follows in time.
 
-        If several requests are open, the response belongs to the one whose messages a later request repeats with this
-        reply.
+        If several are open, the right one is that whose messages a later request repeats with this reply.
         """
         paired = {*self._pairs.values()}
         open_requests = [file for file in requests if file.name not in self._pairs]
@@ -221,7 +220,7 @@ class RequestFolder:
                 open_requests.remove(match)
 
     def _read_tail(self, file: _File) -> tuple[Signature, int, int, Signature]:
-        """Return the signature of a request's first message, its length, and place and signature of its last reply."""
+        """Return the first message's signature, the number of messages, and the last reply's place and signature."""
         if file not in self._tails:
             shape = ANTHROPIC.shape()
             try:

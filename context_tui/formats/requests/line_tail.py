@@ -10,7 +10,7 @@ from context_tui.formats.kit.files import open_regular
 
 
 class LineTail:
-    """Reader of the lines of a growing file. A last line without its end is left until it is complete."""
+    """Reader of the lines of a growing file. An incomplete last line is left until it is complete."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.end, self._inode = path, 0, 0

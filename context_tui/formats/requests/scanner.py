@@ -47,7 +47,7 @@ NO_PLACE = (1 << 64) - 1
 
 
 MAX_WAIT_S = 600
-"""Seconds after a request from which a missing response is a problem."""
+"""Seconds after a request at which a missing response becomes a problem."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class RequestContent:
 
 
 class RequestScanner:
-    """Resumable scan of one conversation; requests that are logged later are read too."""
+    """Resumable scan of one conversation; requests that are logged later are also read."""
 
     def __init__(self, log: OpenLog, info: SessionInfo) -> None:
         self._log, self._info = log, info
@@ -238,7 +238,7 @@ class RequestScanner:
         self._problems: list[Problem] = []
 
     def _list_log_problems(self) -> Iterator[Problem]:
-        """Yield the problems of this conversation's requests, and for the main one those outside conversations."""
+        """Yield the problems of this conversation's requests, and in the main one also those outside conversations."""
         newest = self._conversation.exchanges[-1]
         is_waiting = self._conversation.steps[-1].reply < 0 and time.time() - newest.time / 1000 < MAX_WAIT_S
         for name, problem in self._content.state.problems.items():

@@ -32,7 +32,7 @@ class ContextSizes:
     """Sizes of a context: its breakdown, the sizes that the recording suggests, and the check of the estimate.
 
     With a ``token_table`` (a measure other than ``bytes/4``), only the breakdown and the parts of the prompt are given.
-    ``lacks_requests`` states that the session holds no whole requests, and that it is known how to get them.
+    ``lacks_requests`` is set if the session holds no whole requests, but a known source does.
     """
 
     breakdown: Breakdown
@@ -115,7 +115,7 @@ class RuntimeSizes:
     by_runtime: dict[str, RuntimeSizeSeries] = field(default_factory=dict)
 
     def covers(self, session: Session, message: int) -> bool:
-        """Return whether the sizes at a message are known, also if the session has grown since."""
+        """Return whether the sizes at a message are computed; they stay valid when the session grows."""
         return self.facts is session.facts and message < self.length
 
     def format_sizes(self, message: int) -> str:
@@ -146,8 +146,8 @@ MAX_MEASURED_ROWS = 4
 class TriggerFirings:
     """Points at which a trigger begins to fire.
 
-    ``first_effect`` is the first point at which the plan changes something. It is None if that is the first of
-    ``points``, and if it was not found or not searched.
+    ``first_effect`` is the first point at which the plan changes something; None if it equals ``points[0]``, does not
+    exist or was not searched.
     """
 
     points: list[int]
@@ -202,8 +202,8 @@ class AnalysisCache:
 def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Checkpoint) -> int | None:
     """Find the first message of *states* at which the plan changes something; None if there is none.
 
-    In all *states* the trigger fires. The search is exponential, then binary: it assumes that the plan also changes
-    something in every later state.
+    The trigger fires in all *states*. The exponential, then binary search assumes that the plan also changes something
+    in every later state.
     """
     policy = POLICIES[view.policy]
     try:

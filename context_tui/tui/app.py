@@ -64,14 +64,14 @@ EXIT_TIMEOUT_S = 2.0
 
 @runtime_checkable
 class CommandProvider(Protocol):
-    """Screen that has commands without a key."""
+    """Screen with commands that have no key."""
 
     def commands(self) -> Iterable[SystemCommand]:
-        """Return the commands without a key."""
+        """Return the commands that have no key."""
 
 
 class SweepToOpen(NamedTuple):
-    """Sweep over sessions to show, with its sessions by name and the command line that made it."""
+    """Sweep to show, with its sessions by name and the command line that ran it."""
 
     sweep: Sweep
     infos: Mapping[str, SessionInfo]
@@ -202,7 +202,7 @@ class ContextTuiApp(App[None]):
         return ANSI_DARK if theme.dark else ANSI_LIGHT
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return the output filter; it includes Textual's filters, except those for NO_COLOR, which draw in greys."""
+        """Return the output filter; it includes Textual's filters, except those that draw in grey for NO_COLOR."""
         inner = tuple(each for each in super().get_line_filters() if not isinstance(each, Monochrome | NoColor))
         dark, current = self.current_theme.dark, self._output_filter
         if current is None or inner != current.inner_filters or dark != current.contrast.dark:
@@ -238,9 +238,9 @@ class ContextTuiApp(App[None]):
             self.notify("Sent to the clipboard (OSC 52)", markup=False, timeout=4)
 
     def exit_on_signal(self, signum: int, _frame: object = None) -> None:
-        """Exit because of a signal, with its exit code, and restore the terminal.
+        """Exit on a signal, with the exit code of the signal, and restore the terminal.
 
-        Textual may wait forever to write to a terminal that was closed; a timer then ends the process.
+        If Textual hangs while writing to a closed terminal, a timer ends the process.
         """
         self.exit_signal = signum
         timer = Timer(EXIT_TIMEOUT_S, _exit_process, [exit_code_of(signum)])
@@ -272,7 +272,7 @@ class ContextTuiApp(App[None]):
         self.notify("Nothing is selected to copy: drag over a message first; ctrl+q quits", markup=False, timeout=4)
 
     def action_quit_early(self) -> None:
-        """Exit before there is a screen that could ask."""
+        """Exit at once, while no screen is open that could ask for confirmation."""
         if len(self.screen_stack) == 1:
             self.exit()
 
@@ -319,7 +319,7 @@ class ContextTuiApp(App[None]):
             self.exit()
 
     def action_sessions(self) -> None:
-        """Choose another session while this one stays open; in a subagent, return to its call."""
+        """Let the user choose another session while this one stays open; from a subagent, return to the call."""
         from context_tui.library.discovery import find_choices
         from context_tui.library.overview import build_overview
         from context_tui.tui.picker.screen import PickerScreen
@@ -397,7 +397,7 @@ class ContextTuiApp(App[None]):
             self.notify(f"Sub-agent {make_visible(answer.id)}; esc goes back to its call", markup=False, timeout=6)
 
     def on_inspector_screen_back_requested(self) -> None:
-        """Return from a subagent to its call."""
+        """Return from a subagent to the call that started it."""
         if self._find_caller_screen() is not None:
             self._replace_session(None)
 
@@ -407,18 +407,18 @@ class ContextTuiApp(App[None]):
         self.push_screen(self._build_inspector(target, self.options))
 
     def _fatal_error(self) -> None:
-        """Exit without Textual's traceback, which prints local variables and so session text."""
+        """Exit without Textual's traceback, which would print session text from local variables."""
         self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
-        """Release the sessions; without the inspector there are none, and an import here would delay the exit."""
+        """Release the sessions; without the inspector, none is open, and importing it would delay the exit."""
         if self._has_imported_inspector:
             from context_tui.tui.view import clear_plan_cache
 
             clear_plan_cache()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Yield a command for each key of the screen, those of the screen without a key, and Textual's themes."""
+        """Yield a command for each key of the screen, its commands that have no key, and Textual's themes."""
         bindings: dict[str, list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
             if active.binding.id and active.enabled and not active.binding.system:  # Textual's bindings have no id

@@ -50,7 +50,7 @@ class LaneResult:
 
     Attributes:
         thresholds: sizes in tokens, as the runtime counts, at which the policy fired; if it never fired, those at which
-            it would fire at the end of the session. Empty if the size is not what triggers it.
+            it would fire at the end of the session. Empty if the trigger does not depend on the size.
         study: price and regret; None until computed.
     """
 
@@ -155,7 +155,7 @@ class Lane:
 
     @property
     def policy(self) -> str:
-        """The policy's name."""
+        """Key of a replay: a policy, its settings as JSON, and the settings that all replays share."""
         return self.view.policy
 
     @property
@@ -187,7 +187,7 @@ class Lane:
 
 
 class ReplayTask(NamedTuple):
-    """Replay to compute for a lane, or if ``result`` is set, its price and regret."""
+    """Task for a lane: compute its replay, or if ``result`` is set, the price and the regret of that result."""
 
     lane: Lane
     key: ReplayKey
@@ -221,7 +221,7 @@ class Comparison:
             self._adopt(previous, view)
 
     def _adopt(self, previous: Comparison, view: View) -> None:
-        """Adopt the policies of a comparison, and select that of *view*; if it is missing, it replaces a policy."""
+        """Adopt the policies of a comparison, and select that of *view*; let it replace one if it is missing."""
         values = _serialize_values(view)
         self.settings, self.lanes = previous.settings, previous.lanes
         same_values = (n for n, lane in enumerate(self.lanes) if _serialize_values(lane.view) == values)
@@ -299,7 +299,7 @@ class Comparison:
         return None
 
     def choose_study_task(self) -> ReplayTask | None:
-        """Choose the next price and regret to compute; None if all replays have theirs."""
+        """Choose the next price and regret to compute; None if none is missing."""
         for lane in (self.selected_lane, *self.lanes):
             result = lane.result
             if self.recording_index is None or result is None or result.study is not None or self._is_outdated(lane):
@@ -314,7 +314,7 @@ class Comparison:
     def update(self, task: ReplayTask, result: LaneResult | str) -> bool:
         """Store the result of a task, or its error; return False if it is no longer needed.
 
-        A result for earlier settings of the policy is stored, too, so that charts move while a value is dragged.
+        A result for earlier settings of the policy is also stored, so that charts move while a value is dragged.
         """
         lane, key = task.lane, self.build_key(task.lane)
         if task.result is not None and task.result is not lane.result:
@@ -447,7 +447,7 @@ def _serialize_values(view: View) -> tuple[str, str]:
 
 
 def _get_drag_key(key: ReplayKey) -> tuple[str, CompactionHandling]:
-    """Return what two keys share if the result of one may be shown until that of the other is known."""
+    """Return the policy and the compaction handling; a late result for another pair is discarded."""
     return key.policy, key.settings.recorded
 
 

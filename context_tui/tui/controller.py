@@ -226,7 +226,7 @@ class Controller:
         self.view = replace(view, cursor=cursor)
 
     def _measure_session(self, view: View) -> None:
-        """Calibrate the session of a view, unless that is done."""
+        """Calibrate the session of a view, unless it is already calibrated."""
         if self.analysis.get_measured_rows(view) is None:
             table = build_calibrated_table(view.session.facts)
             self.analysis.store_measured_rows(view, MeasuredRows(table, self.estimated_rows.with_table(table)))
@@ -280,14 +280,14 @@ class Controller:
             self.move_cursor(self._find_nearest_listed(Location(self.rows.message[row], self.rows.block[row])))
 
     def move_to_changed(self, step: int) -> None:
-        """Go to the next or previous row that the plan would change, or if it was applied, has changed."""
+        """Go to the next or previous row that the plan changes, or has changed if it was applied."""
         location = find_next_changed(self.rows, self.marker, self.view.cursor, step, self.limited_rows)
         if location is None:
             raise CommandRefused("The plan changes no row" + (" that is listed" if self.is_limited else ""))
         self.select_location(location)
 
     def move_to_match(self, step: int) -> bool:
-        """Go to the next or previous match; if none is found yet, go to the first later, and return False."""
+        """Go to the next or previous match; if there is none yet, return False and go to the first one once found."""
         location = self.search.find_next_match(self.rows, self.view.cursor, step, self.limited_rows)
         is_pending = location is None and bool(self.search.text) and not self.search.is_finished
         self.search.pending_step = step if is_pending else 0
@@ -428,7 +428,7 @@ class Controller:
 
     @property
     def match_count_text(self) -> str:
-        """Number of matches, and the selected one."""
+        """Number of matches, and the position of the selected one."""
         return self.search.format_count(self.view.cursor, self.search.list_matches(self.rows, self.limited_rows))
 
     def build_filter_marker(self) -> RowMarker:
@@ -466,7 +466,7 @@ class Controller:
         return plan
 
     def show_applied_copy(self, plan: Plan, copy: Session) -> None:
-        """Show the copy that applying a plan has made."""
+        """Show the copy that resulted from applying a plan."""
         applied, cursor = describe_applied_plan(plan, copy, self.view.cursor, self.token_table)
         self.change_view(self.view.with_copy(copy, applied, cursor))
 

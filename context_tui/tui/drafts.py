@@ -54,8 +54,8 @@ class Draft:
 class Drafts:
     """Drafts of every plan, by :func:`compute_plan_key`.
 
-    ``requested_server`` is the model and the base URL that the user named last, each None for the default. It is kept
-    here, so that when the apply screen is opened again, it does not send messages to another server.
+    ``requested_server`` is the model and the base URL that the user named last, each None for the default. A reopened
+    apply screen thus sends messages to the same server.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Drafts:
 
     @property
     def unaccepted_count(self) -> int:
-        """Number of drafts that a model wrote or the user edited, of plans without an accepted draft."""
+        """Number of drafts, written by a model or edited by the user, of plans without an accepted draft."""
         plans = self._by_plan.keys() - self._accepted
         return sum(1 for plan in plans for draft in self._by_plan[plan] if draft.summary.model or draft.is_edited)
 

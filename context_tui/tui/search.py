@@ -61,7 +61,7 @@ class SearchReport:
 class Search:
     """Current search and its matches so far; ``number`` tells it from earlier searches.
 
-    ``pending_step`` is the step (+1, -1) to a match that was requested before there was one, or 0.
+    ``pending_step`` is a step (+1 or -1) that was requested before the first match, or 0.
     """
 
     text: str = ""
@@ -78,7 +78,7 @@ class Search:
         self.pending_step, self.searched_extent = 0, (session.facts, session.length)
 
     def covers(self, session: Session) -> bool:
-        """Return whether the search covers this session in its present length, or there is nothing to search for."""
+        """Return whether the search covers this session at its present length, or has no text."""
         if not self.text or self.searched_extent is None:
             return True
         return self.searched_extent[0] is session.facts and self.searched_extent[1] == session.length
@@ -92,7 +92,7 @@ class Search:
         return True
 
     def list_matches(self, rows: TimelineRows, listed_rows: Collection[int] | None = None) -> list[Location]:
-        """Return the matches in *listed_rows*, or if that is None, all."""
+        """Return the matches in *listed_rows*; all matches if it is None."""
         if listed_rows is None:
             return self.locations
         return [location for location in self.locations if rows.find_row(*location) in listed_rows]
@@ -110,7 +110,7 @@ class Search:
         return locations[index % len(places)]
 
     def format_count(self, cursor: Location | None = None, listed_matches: Sequence[Location] | None = None) -> str:
-        """Format the number of matches, which of them is selected, and how many are not listed."""
+        """Format the number of matches, the position of the selected one, and the number that are not listed."""
         matches = self.locations if listed_matches is None else listed_matches
         count = format_count(len(matches), "row")
         if cursor is not None and cursor in matches:

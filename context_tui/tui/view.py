@@ -1,4 +1,4 @@
-"""Immutable state of the inspector: the view, the settings that are saved of it, and the last applied plan."""
+"""Immutable state of the inspector: the view, its saved settings, and the last applied plan."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class View:
         return replace(self, policy=policy, applied=None)
 
     def with_param(self, policy: str, name: str, value: Any) -> View:
-        """Change a setting; the name ``A.b`` is that of setting ``b`` of the nested policy ``A``."""
+        """Change a setting; ``A.b`` names setting ``b`` of the nested policy ``A``."""
         nested_policy, dot, nested_name = name.rpartition(".")
         if dot and nested_policy in POLICIES:
             policy, name = nested_policy, nested_name
@@ -180,7 +180,7 @@ class View:
         return replace(self, params={**self.params, policy: values}, applied=None)
 
     def with_point(self, at: int | None) -> View:
-        """Plan before another message; None and numbers after the last message are the end."""
+        """Plan before another message; None, or a number after the last message, is the end."""
         at = None if at is None or at >= len(self.session) else max(at, 0)
         return replace(self, at=at)
 
@@ -194,7 +194,7 @@ class View:
         return replace(self, session=self.session.with_window(tokens))
 
     def with_copy(self, session: Session, applied: AppliedPlan, cursor: Location) -> View:
-        """Return the view of the copy that applying a plan has made; its undo stack includes this view."""
+        """Return the view of the copy that resulted from applying a plan; its undo stack includes this view."""
         params = {name: values for name, values in self.params.items() if not is_session_bound(POLICIES[name])}
         folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
         copy = View(session, policy=self.policy, params=params, folds=folds, cursor=cursor, measure=self.measure)
@@ -339,5 +339,5 @@ def format_policy_digits(count: int) -> str:
 
 
 def format_policy_tooltip(name: str, policy: Policy) -> str:
-    """Format what choosing a policy does, for the help and the command palette."""
+    """Format the effect of choosing a policy, for the help and the command palette."""
     return f"Plan with {name}: {policy.about.partition(': ')[2] or policy.about}"

@@ -105,12 +105,12 @@ RESTING_PHASES = (Phase.READY, Phase.DONE, Phase.FAILED)
 
 
 class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_bindings=False):
-    """Applies a plan; returns the new session, or None if nothing was accepted.
+    """Screen that applies a plan; returns the new session, or None if nothing was accepted.
 
     Args:
         plan: plan with a summary; a plan without one is applied at once.
         drafts: store of drafts; by default the drafts are lost when the screen closes.
-        kind: kind of summarizer that is chosen at first.
+        kind: initially chosen kind of summarizer.
         environ: environment with settings and keys; by default that of the process.
         transport: transport of requests, for tests.
     """
@@ -196,7 +196,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             self._show_no_draft()
 
     def _show_no_draft(self) -> None:
-        """Show no draft: write the extract, or wait for the key to send."""
+        """Clear the draft, then write the extract or wait for the key that sends the messages."""
         self.shown_draft = None
         self.phase = Phase.READY if self.prepared else Phase.READING
         if self.kind == EXTRACT and self.prepared:
@@ -521,7 +521,7 @@ def _run_checks(prepared: PreparedSummary, draft: Draft) -> list[SummaryCheck]:
 
 
 def _prepare_plan_summary(plan: Plan) -> PreparedSummary:
-    """Prepare the summary of a plan; count its secrets here, as the counts are cached and take a while."""
+    """Prepare the summary of a plan, and count its secrets here: counting is slow, and its result is cached."""
     prepared = prepare_summary(plan)
     for kind in SUMMARIZER_KINDS:
         prepared.count_secrets(kind)

@@ -59,12 +59,12 @@ class SummarizerChoice:
         return self._model, self._base_url
 
     def set_model(self, name: str) -> None:
-        """Set the model; an empty name is the default."""
+        """Set the model; an empty name selects the default."""
         self._model = name.strip() or None
         self.choose(self.kind)
 
     def set_server(self, base_url: str) -> None:
-        """Set the server; an empty address is the default."""
+        """Set the server; an empty URL selects the default."""
         self._base_url = base_url.strip() or None
         self.choose(self.kind)
 

@@ -121,7 +121,7 @@ def _format_text_tokens(text: str) -> str:
 
 
 def format_draft_ending(draft: Draft) -> str:
-    """Format how a draft ended, and after how many tokens."""
+    """Format the reason why a draft ended, and its length in tokens."""
     if draft.is_complete:
         return f"finished, {_format_text_tokens(draft.text)}"
     cause = f": {draft.cause}" if draft.cause else ""
@@ -143,7 +143,7 @@ _FAILURE_CAUSES = {
 
 
 def format_failure_cause(error: SummarizerError, summary: Summary) -> str:
-    """Format why a reply is incomplete, in a few words."""
+    """Format the reason why a reply is incomplete, in a few words."""
     kind = error.kind if isinstance(error, CallFailed) else ""
     if kind == "cut" and summary.stop_reason:  # a server that names a stop reason had finished
         return f"the limit on its length was reached ({summary.stop_reason})"
@@ -167,7 +167,7 @@ def format_drafts(drafts: Sequence[Draft], shown_draft: Draft | None, rows: int)
 
 
 def format_waiting(summarizer: Summarizer | SummarizerError, kind: str, reading: bool, stop_notice: str) -> str:
-    """Format the text shown before there is a summary; *stop_notice* is about a call that was stopped before."""
+    """Format the text shown before there is a summary; *stop_notice* reports a stopped call."""
     if isinstance(summarizer, SummarizerError):
         return sanitize(f"Cannot use {kind}: {summarizer}.\n\nPress u to name a server, or s for another summarizer.")
     if reading:
@@ -193,7 +193,7 @@ def format_partial_draft_notice(draft: Draft | None) -> str:
 
 
 def format_accept_question(draft: Draft, failed_checks: Sequence[SummaryCheck]) -> str:
-    """Format the question before an incomplete summary, or one that fails checks, is accepted."""
+    """Format the question asked before accepting a summary that is incomplete or fails checks."""
     ending = format_draft_ending(draft)
     failed = "; ".join(f"{check.label}: {check.detail}" for check in failed_checks if check.detail != ending)
     draft_name = f"Draft {draft.number} by {draft.author}"

@@ -56,10 +56,10 @@ def _count_tokens(context: Context, message: int) -> int:
 
 @dataclass(eq=False)
 class CompactionComparison:
-    """Recorded compaction, the *number*-th of *count* from 0, with a cursor over its messages.
+    """Recorded compaction *number* of *count*, counted from 0, with a cursor over its messages.
 
     ``reused_blocks`` are the lost blocks that were needed later; they are complete once ``is_reuse_known`` is set.
-    ``predicted_size`` is the size predicted for the first request after it; None if it cannot be predicted.
+    ``predicted_size`` is the size predicted for the first request after the compaction; None if it cannot be predicted.
     """
 
     compaction: RecordedCompaction
@@ -122,7 +122,7 @@ class CompactionComparison:
         return min(max(self.cursor - height // 2, 0), max(len(self.rows) - height, 0))
 
     def move_cursor(self, step: int) -> None:
-        """Move the cursor by so many rows."""
+        """Move the cursor by *step* rows."""
         self.cursor = min(max(self.cursor + step, 0), max(len(self.rows) - 1, 0))
 
     def move_to_reused(self, step: int) -> bool:
@@ -184,7 +184,7 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
 
 
 def _format_without_before(compaction: RecordedCompaction, after: str) -> list[list[Run]]:
-    """Format a compaction at the start of a file, which does not hold the context before it."""
+    """Format the summary of a compaction at the start of a file, without the context before it."""
     tokens = compaction.event.pre_tokens if isinstance(compaction.event, Compaction) else None
     before = f"{tokens:,} by the file" if tokens else "unknown"
     return [
@@ -232,7 +232,7 @@ def format_column_heads(width: int) -> list[Run]:
 
 
 def describe_message(facts: Facts, message: int, preview: Callable[[int, int], str]) -> tuple[str, str]:
-    """Return the kind and a preview of a message; the preview of a message of results is that of its first call."""
+    """Return the kind and a preview of a message; for tool results, the preview is that of the first call."""
     results = [row for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_RESULT]
     if not results:
         return format_row_kind(facts, message), preview(message, -1)
@@ -245,7 +245,7 @@ def format_rows(
 ) -> list[list[Run]]:
     """Format the visible rows around the cursor.
 
-    *preview* returns the first words of a message, given with -1, or of one of its block rows.
+    *preview* returns the first words of a block row of a message, or for row -1, of the message.
     """
     facts = comparison.compaction.session.facts
     first = comparison.compute_first_row(height)

@@ -93,12 +93,12 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the compactions are found."""
+        """Whether the compactions have been found."""
         return bool(self.comparisons)
 
     @property
     def comparison(self) -> CompactionComparison:
-        """Compaction that is shown."""
+        """Compaction on screen."""
         return self.comparisons[self.current_number]
 
     def compose(self) -> ComposeResult:
@@ -228,7 +228,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
     @when_ready
     def action_returned(self, step: int) -> None:
-        """Go to a lost message that was needed later."""
+        """Go to the next or previous lost message that was needed later."""
         if not self.comparison.is_reuse_known:
             notify_briefly(self, "Still looking for what was needed later")
         elif self.comparison.move_to_reused(step):
@@ -250,12 +250,12 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
     @when_ready
     def action_inspect(self) -> None:
-        """Close, and select the message in the inspector as of the compaction."""
+        """Close, and select the message in the inspector at the point of the compaction."""
         self._close_at_message(self.comparison.message, self.comparison.compaction.message)
 
     @when_ready
     def action_use(self) -> None:
-        """Close, and select the later use of the message under the cursor."""
+        """Close, and select in the inspector the later use of the message."""
         reused_blocks = self.comparison.reused_by_message.get(self.comparison.message)
         if not reused_blocks:
             notify_briefly(self, "This message was not needed later, as far as the recording shows")

@@ -1,4 +1,4 @@
-"""Export of a session to a file: format, path, losses, and the command to resume."""
+"""Export of a session to a file: its format, path and losses, and the command that resumes it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DEFAULT_FORMAT = "anthropic"
 
 
 class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
-    """Writes a session to a file; returns the result, or None."""
+    """Screen that writes a session to a file; returns the result, or None."""
 
     CSS_PATH = "export.tcss"
     VERTICAL_BREAKPOINTS = [(0, "-low"), (26, "-high")]
@@ -258,7 +258,7 @@ class FileNameHighlighter(Highlighter):
         return Text(make_visible(self._path.value), no_wrap=True, overflow="ignore", end="")
 
     def highlight(self, text: Text) -> None:
-        """Do nothing: the text is replaced as a whole."""
+        """Do nothing: ``__call__`` replaces the whole text."""
 
 
 _REPLACE_ANSWERS = [Answer("k", "keep", "keep"), Answer("r", "replace", "replace")]

@@ -64,11 +64,11 @@ RECORDED_SIZES_NOTE = "by recorded sizes: the same parts, by the sizes that the 
 
 @dataclass(frozen=True)
 class BreakdownRow:
-    """Row of the breakdown, or a heading, or a line of prose.
+    """Row, heading or line of prose in the breakdown.
 
     A row filters the timeline by ``kind`` and ``value``. ``share`` is relative to the context, ``bar`` to the largest
-    row of the section, ``recorded`` the text in the column of recorded sizes. In a heading, ``note``, ``count`` and
-    ``recorded`` are the names of columns; a line of prose has only a text.
+    row of the section, and ``recorded`` is the text in the column of recorded sizes. In a heading, ``note``, ``count``
+    and ``recorded`` are the names of columns; a line of prose has only a text.
     """
 
     text: str
@@ -274,7 +274,7 @@ def format_row_line(
 ) -> list[Run]:
     """Format a row in *width* cells: subject, count, tokens, share and a bar, which is dropped first.
 
-    *call* is the call of a result on one line; with *is_chosen*, the timeline is filtered by this row.
+    *call* is the call of a result as one line; *is_chosen* is set if the row filters the timeline.
     """
     if row.tokens is None:
         if row.note:
@@ -381,7 +381,7 @@ class BreakdownView(ScrollView, can_focus=True):
         row_filter: filters.RowFilter = NO_FILTER,
         reader: MessageReader | None = None,
     ) -> None:
-        """Show the parts of a context, and mark the row that *row_filter*, the filter of the timeline, selects.
+        """Show the parts of a context, and mark the row of *row_filter*, the filter of the timeline.
 
         *reader* reads the calls of the largest results.
         """
@@ -417,7 +417,7 @@ class BreakdownView(ScrollView, can_focus=True):
                 yield row
 
     def _find_choosable_row(self, number: int, step: int) -> int:
-        """Find the nearest row that can be chosen, in the direction of the step if possible."""
+        """Find the nearest row that can be chosen, preferably in the direction of *step*."""
         later, earlier = range(number, len(self.rows)), range(number, -1, -1)
         candidates = (*later, *earlier) if step > 0 else (*earlier, *later)
         choosable = (row for row in candidates if 0 <= row < len(self.rows) and self.rows[row].kind)

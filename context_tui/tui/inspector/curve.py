@@ -88,7 +88,7 @@ def _draw_axis(
 
 
 class CurveView(Widget):
-    """Curve of a setting, as high as there is room for."""
+    """Curve of a setting, as high as the free space allows."""
 
     DEFAULT_CSS = "CurveView { height: 1fr; text-wrap: nowrap; text-overflow: clip; }"
 
@@ -101,7 +101,7 @@ class CurveView(Widget):
         self._unit = ""
 
     def show(self, name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, unit: str = "") -> None:
-        """Draw the next requests, in tokens, for these values of a setting."""
+        """Draw the next request, in tokens, for each value of a setting."""
         self.setting_name, self._values, self._tokens, self._current = name, values, tokens, current
         self._unit = unit
         self.refresh()

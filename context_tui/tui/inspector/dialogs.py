@@ -1,4 +1,4 @@
-"""Dialogs of the inspector, and what is done with their answers."""
+"""Dialogs of the inspector, and the handling of their answers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def set_window(inspector: InspectorScreen) -> None:
 
 
 async def save_policy_settings(inspector: InspectorScreen) -> None:
-    """Ask for a name, and save the settings of the policy under it, as a name for ``-P``."""
+    """Ask for a name, and save the settings of the policy under this name, which ``-P`` accepts."""
     policy = inspector.view.policy
     saved = SavedSettings(policy, tuple(format_assignments(inspector.view.get_settings(policy))))
     name = await inspector.app.push_screen_wait(build_name_prompt(policy, list(POLICIES)))
@@ -93,7 +93,7 @@ def choose_filter(inspector: InspectorScreen) -> None:
 
 
 async def apply_plan(inspector: InspectorScreen) -> None:
-    """Open the plan to apply it, and show the copy that results."""
+    """Open the apply screen for the plan, and show the resulting copy."""
     plan = inspector.run_command(inspector.controller.get_applicable_plan)
     if plan is None:
         return
@@ -127,7 +127,7 @@ async def export_session(inspector: InspectorScreen) -> bool:
 
 
 async def confirm_close(inspector: InspectorScreen, prompt: ChoicePrompt) -> bool:
-    """Ask whether the session may be closed, and export it first if the user wants to."""
+    """Ask whether the session may be closed, and export it first on request."""
     answer = await inspector.app.push_screen_wait(prompt)
     return await export_session(inspector) if answer == "export" else answer == "quit"
 

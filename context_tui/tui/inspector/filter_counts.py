@@ -42,7 +42,7 @@ class FilterCounts:
         return self._next_row >= self._row_count
 
     def count_matching(self, row_filter: RowFilter) -> int:
-        """Return how many of the counted rows a filter lists."""
+        """Return the number of counted rows that a filter lists."""
         tool = find_tool_number(self._marker.context.facts, row_filter.tool) if row_filter.tool else -1
         return sum(count for traits, count in self._counts_by_traits.items() if row_filter.matches(traits, tool))
 

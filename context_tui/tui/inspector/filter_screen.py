@@ -137,7 +137,7 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         return getattr(self._current_filter, kind) == value if kind else not self._current_filter
 
     def _count_rows(self, choice: FilterChoice | None) -> int | None:
-        """Return how many rows would be listed once a condition is toggled; None until all are counted."""
+        """Return the number of rows listed once a condition is toggled; None until all are counted."""
         if not self._is_counted or choice is None:
             return None
         if not choice[0]:

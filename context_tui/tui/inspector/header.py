@@ -53,7 +53,7 @@ MIN_GAUGE_WIDTH = 24
 
 
 def format_window_source(window: Window, width: int) -> str:
-    """Format the source of the window's size if the size is a guess, else return an empty string."""
+    """Format the source of the window's size; empty unless the size is a guess."""
     if window.source not in ("assumed", "inferred"):
         return ""
     if width < 72:
@@ -89,7 +89,7 @@ def _format_parts_labels(token_table: TokenTable | None) -> tuple[str, ...]:
 class HeaderBar(Widget):
     """Session with its counts, recorded context of each request, gauge of the window, and parts of the context.
 
-    In three lines, the recorded context is left out, and in two, the parts, too.
+    With three lines, the recorded context is omitted; with two, also the parts.
     """
 
     DEFAULT_CSS = "HeaderBar { height: 4; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"

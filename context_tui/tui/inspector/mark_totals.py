@@ -24,7 +24,7 @@ VERDICT_BY_VERB = {verb: ACTION_PAST_TENSE[action] for action, verb in ACTION_VE
 
 @dataclass
 class MarkTally:
-    """Number of marked messages or blocks (``noun``), with the first and last message that has one."""
+    """Number of marked messages or blocks (``noun``), with the first and last message with such a mark."""
 
     noun: str
     count: int = 0
@@ -37,7 +37,7 @@ class MarkTally:
         self.first, self.last = min(first, self.first if self.first >= 0 else first), max(last, self.last)
 
     def format_variants(self, name: str, short_name: str, keys: str = "") -> tuple[str, ...]:
-        """Format the name and the count, with the *keys* that go there, longest variant first."""
+        """Format the name and the count, with the *keys* that move between the marks, longest variant first."""
         places = f"#{self.first:,} to #{self.last:,}" if self.first != self.last else f"#{self.first:,}"
         long, short = f"{name}: {format_count(self.count, self.noun)}, {places}", f"{short_name} {self.count:,}"
         return (*([f"{long} ({keys})"] if keys else []), long, f"{short}, {places}", short)

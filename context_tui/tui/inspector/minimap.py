@@ -29,7 +29,7 @@ _STYLE_NAMES = ("kept", "cleared", "truncated", "summarised", "dropped", "outsid
 
 @dataclass(frozen=True)
 class MapSegment:
-    """Rows of one line of the map: their tokens, and the verdict that most bytes have."""
+    """Rows of one line of the map: their tokens, and the verdict on most of their bytes."""
 
     tokens: int
     verdict: str
@@ -86,7 +86,7 @@ class Minimap(Widget):
 
     @dataclass
     class Clicked(Message):
-        """Posted when a place was clicked, given as a share of the whole map."""
+        """Posted when the map was clicked, at a ``share`` of its height."""
 
         share: float
 

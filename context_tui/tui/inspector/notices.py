@@ -58,7 +58,7 @@ def format_reading(session: Session, progress: float) -> str:
 
 
 def format_problems(session: Session) -> str:
-    """Format how many records, or other parts of the file, could not be read."""
+    """Format the number of records, or other parts of the file, that could not be read."""
     facts, count = session.facts, len(session.facts.problems)
     if facts.record_kind.count(RecordKind.PROBLEM) == count:
         return f"{count:,} of {format_count(len(facts.record_kind), 'record')} could not be read"

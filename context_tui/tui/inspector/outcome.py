@@ -48,7 +48,7 @@ class PlanOutcome:
     tokens_after: int = 0
 
     def compute_request_sizes(self, tokens_after: Sequence[int]) -> list[int]:
-        """Compute the next request for each number of tokens of the context after a plan; 0 for 0."""
+        """Compute the size of the next request for each size of the context after a plan; 0 stays 0."""
         removed_tokens, request = self.tokens_before - self.tokens_after, self.request
         # A policy's own estimator differs from bytes/4 by this factor.
         factor = (request.removed_tokens - request.inserted_tokens) / removed_tokens if removed_tokens else 1.0
@@ -64,7 +64,7 @@ _measured_outcome_cache: WeakKeyDictionary[Plan, tuple[TokenTable, PlanOutcome]]
 
 
 def compute_outcome(plan: Plan, token_table: TokenTable | None = None) -> PlanOutcome:
-    """Compute the totals of a plan, cached; the next request is by the policy's estimator or a token measure."""
+    """Compute the totals of a plan, cached; a token measure, or else the policy's estimator, sizes the next request."""
     if token_table is None:
         return _compute_outcome(plan)
     entry = _measured_outcome_cache.get(plan)
@@ -188,9 +188,9 @@ def format_planned_effect(plan: Plan) -> str:
 
 
 def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
-    """Format whether the policy would fire now and, if not, where it first would have, longest variant first.
+    """Format whether the policy would fire now or else where it would first have fired, longest variant first.
 
-    *first* is the message before which it first would have fired; -1 for never, None if unknown.
+    *first* is the message before which the policy would first have fired; -1 for never, None if unknown.
     """
     trigger = plan.trigger
     verdict, style = ("would fire now", f"bold {GOOD}") if trigger.fires else ("would not fire now", f"bold {WARN}")

@@ -74,7 +74,7 @@ class InspectorPanes:
         self._detail_timer = self._restart_timer(self._detail_timer, DETAIL_DELAY_S, self.draw_detail)
 
     def _restart_timer(self, timer: Timer | None, seconds: float, draw: Callable[[], None]) -> Timer:
-        """Call *draw* after so many seconds, unless the timer is restarted before."""
+        """Call *draw* after *seconds*, unless the timer is restarted earlier."""
         if timer is not None:
             timer.stop()
         return self._screen.set_timer(seconds, draw)

@@ -57,7 +57,7 @@ def fit_paragraphs(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: 
     The paragraphs are shortened in turn, starting from the last one; if that is not enough, the last ones are cut.
 
     Args:
-        below: lines to leave free, if the shortest variants do; ``MIN_CURVE_HEIGHT`` of them stay free in any case.
+        below: lines to leave free if the shortest variants allow it, but at least ``MIN_CURVE_HEIGHT``.
     """
     wrapped = [[wrap_parts(parts, width) for parts in variants] for variants in paragraphs]
     min_lines = sum(min(map(len, variants)) for variants in wrapped)
@@ -128,7 +128,7 @@ class ParameterPanel(Widget):
 
     @dataclass
     class Selected(Message):
-        """Posted when another setting is selected, whose curve is needed."""
+        """Posted when another setting is selected, to request its curve."""
 
         policy: str
         name: str
@@ -170,10 +170,10 @@ class ParameterPanel(Widget):
         applied: str = "",
         token_table: TokenTable | None = None,
     ) -> None:
-        """Show a policy at its settings.
+        """Show a policy with its settings.
 
         Args:
-            plan: plan; if None, *plan_error* or *applied* is the reason.
+            plan: plan of the policy; if None, *plan_error* or *applied* is the reason.
             first: message before which the policy first fires; -1 for never, None until computed.
             token_table: token measure of the next request; None for the policy's own.
         """

@@ -1,4 +1,4 @@
-"""The last request before the point as it was sent, as JSON; only files with whole requests hold it."""
+"""The last request before the point as it was sent, as JSON; available only if the file holds whole requests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Recorded context of every request as one line of columns, with new contexts, drops and the point marked.
 
-Independent of widgets. A column shows one request, or a range of requests by their largest or smallest context: the one
-that differs more from the column before, so that peaks and the falls after a compaction are visible in any width.
+Independent of widgets. A column shows one request, or the largest or smallest context of several: the one that differs
+more from the previous column, so that peaks and drops are visible in any width.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HISTORY_GAP = 3
 
 @dataclass(frozen=True)
 class HistoryEvent:
-    """New context or drop (``glyph``) before the request with this number, at a message."""
+    """New context or drop (``glyph``) at a message, before the request with this number."""
 
     request: int
     message: int
@@ -48,7 +48,7 @@ class RequestHistory:
 
 
 class WindowCrossing(NamedTuple):
-    """First request over a share of the window: its message, and whether all later requests are over that share."""
+    """First request over a share of the window: its message, and whether all later requests are over it."""
 
     message: int
     is_lasting: bool
@@ -58,7 +58,7 @@ class WindowCrossing(NamedTuple):
 def find_window_crossings(history: RequestHistory, window: int, at: int) -> dict[int, WindowCrossing]:
     """Find the crossing of each percentage that requests before message *at* reached.
 
-    It is that of the requests at the end if they are over it, else the first one.
+    If the last requests are over a percentage, the crossing that led to them counts, else the first one.
     """
     point, crossings = bisect_left(history.messages, at), {}
     for tick in WINDOW_TICKS:
@@ -170,7 +170,7 @@ def _is_after(column: HistoryColumn | HistoryEvent, point: int, at: int) -> bool
 
 
 def format_window_crossings(history: RequestHistory, window: int, at: int, is_full: bool) -> str:
-    """Format the crossings of the window's percentages before message *at*: all, or if not *is_full*, the lowest."""
+    """Format the crossings of the window's percentages before message *at*: all with *is_full*, else the lowest."""
     crossings = find_window_crossings(history, window, at)
     if not crossings:
         has_later = at <= max(history.messages, default=-1)
@@ -207,7 +207,7 @@ def format_legend_variants(history: RequestHistory, window: int, at: int) -> Ite
 def format_history_line(
     history: RequestHistory, width: int, window: int, at: int, min_width: int
 ) -> tuple[list[Run], range]:
-    """Format the line with its texts in *width* cells; the texts leave it *min_width* cells if possible.
+    """Format the line with its texts in *width* cells; *min_width* cells are left for the line itself if possible.
 
     Returns:
         Runs of the line with its texts, and the cells of the line without them.

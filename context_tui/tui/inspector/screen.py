@@ -1,4 +1,4 @@
-"""Inspector screen: shows one session and one plan as an immutable view, which every key replaces."""
+"""Inspector screen: one session and one plan in an immutable view, which every key replaces."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
     def dismiss_notification(self) -> None:
-        """Dismiss the notification: it concerns a view that is no longer shown."""
+        """Dismiss the notification, which concerns a view that is no longer shown."""
         if self._has_notification:
             self._has_notification = False
             self.app.clear_notifications()
@@ -405,7 +405,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.query_one(SearchBar).open()
 
     def action_match(self, step: int) -> None:
-        """Go to the next or previous match; if none is found yet, to the first one once there is one."""
+        """Go to the next or previous match; if there is none yet, go to the first one once found."""
         if self.run_command(self.controller.move_to_match, step):
             self.query_one(SearchBar).show_selected_match()
 
@@ -427,7 +427,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.query_one(Detail).toggle_raw()
 
     def action_copy(self, is_raw: bool = False) -> None:
-        """Copy the selected message, or from the settings the command; as drawn, or as it is in the file."""
+        """Copy the selected message as drawn, or with *is_raw* as in the file; in the settings, copy the command."""
         on_settings = self.query_one(ParameterPanel).has_focus_within
         text = self.run_command(self.controller.format_command if on_settings else self.controller.format_selected_text)
         if text is not None:
@@ -450,7 +450,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.run_and_show(command)
 
     def action_back(self) -> None:
-        """End one thing for each press: reading, the search, an open message, the filter, or the planned point."""
+        """End the first active one of: reading, the search, an open message, the filter, the planned point."""
         bar, timeline = self.query_one(SearchBar), self.query_one(Timeline)
         if self.controller.is_reading:
             self.jobs.cancel("read")

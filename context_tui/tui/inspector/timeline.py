@@ -42,7 +42,7 @@ UNSETTLED_ROWS = 64
 
 
 class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
-    """Rows of a session with their marks; ``show`` passes rows, marks and texts to it."""
+    """Rows of a session with their marks; ``show`` sets the rows, marks and texts."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in _STYLE_NAMES}
@@ -107,7 +107,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         cursor: Location | None = None,
         empty_text: str = "",
     ) -> None:
-        """Show *listed_rows* in this order with their marks, or if there are none, *empty_text*."""
+        """Show *listed_rows* in this order with their marks; if there are none, show *empty_text*."""
         self._empty_text = empty_text
         is_same = rows is self._rows and listed_rows is self._listed
         self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed_rows
@@ -157,7 +157,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return self.get_location_at(self.cursor)
 
     def get_location_at(self, line: int) -> Location:
-        """Return the location of a line; that of an event is the message after it."""
+        """Return the location of a line; for an event, that of the next message."""
         if not 0 <= line < self.listed_count:
             return Location(0)
         row = self._listed[line]
@@ -294,7 +294,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return Location(rows.message[row], rows.block[row]) in self._matches
 
     def _get_row_tokens(self, row: int, block: int, mark: RowMark) -> int | None:
-        """Return the tokens of a row as it is in the context, or if it is not, as recorded; None if unknown."""
+        """Return the tokens of a row in the context, or as recorded if it is outside; None if unknown."""
         is_in_context = self._marker and block >= 0 and mark.verdict not in ("before", "after")
         body = self._marker.context.replacements.get(block) if is_in_context and self._marker else None
         if body is None:

@@ -70,7 +70,7 @@ class ColumnHeads(Widget):
     def show(
         self, title: str, messages: int, listed_counts: tuple[int, int] | None = None, unit: str = DEFAULT_UNIT
     ) -> None:
-        """Show a title above the columns of a session with a number of messages.
+        """Show a title above the columns; *messages* is the number of messages of the session.
 
         Args:
             listed_counts: numbers of listed rows and of all rows; None if all are listed.

@@ -159,7 +159,7 @@ def paint_column_heads(
     listed_variants: Sequence[str] = ("",),
     unit: str = "est. tokens",
 ) -> Strip:
-    """Paint the upper edge of the timeline: its title among the column headings, some of which give way to it.
+    """Paint the upper edge of the timeline: the title and the column headings, without those that the title displaces.
 
     Args:
         listed_variants: texts after the title, longest first; the title is cut if there is no room for the shortest.

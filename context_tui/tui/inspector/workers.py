@@ -1,6 +1,6 @@
 """Background threads of the inspector: reading, searching, measuring and planning.
 
-The threads read immutable views. Results that other views can use, too, are stored in
+The threads read immutable views. Results that other views can use are stored in
 :class:`~context_tui.tui.analysis.AnalysisCache`.
 """
 
@@ -47,7 +47,7 @@ MAX_PLANNED_MESSAGES = 50_000
 
 @dataclass
 class MeasureComputed(Message):
-    """Posted when a view's session has been measured by its token measure; ``error`` is the reason if it cannot be."""
+    """Posted when a view's session has been measured; ``error`` is the reason if this is impossible."""
 
     view: View
     error: str = ""
@@ -111,7 +111,7 @@ class InspectorWorkers:
         self._start("search", "search the session", work)
 
     def compute_context_sizes(self, view: View, rows: TimelineRows, draw: Callable[[], object]) -> None:
-        """Break the context of a view down by its token measure; *rows* are those of its session.
+        """Compute the breakdown of a view's context by its token measure; *rows* are the rows of its session.
 
         A session that is not measured yet is measured first, and ``MeasureComputed`` is posted.
         """
@@ -145,7 +145,7 @@ class InspectorWorkers:
         self._start("sizes", "compute the breakdown", work)
 
     def find_firings(self, view: View, draw: Callable[[], object]) -> None:
-        """Find the firings of a view's policy; *draw* is called once or twice."""
+        """Find the firings of a view's policy; *draw* is called again once the first effect is found."""
         if self._analysis.get_firings(view) is not None:
             return
 

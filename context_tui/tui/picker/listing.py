@@ -141,7 +141,7 @@ class SessionListing:
                 item.is_unfolded = len(child_entries) <= MAX_UNFOLDED
 
     def _find_home(self) -> SessionItem | None:
-        """Find the session that the cursor is on at first; unfold its parent until there is input."""
+        """Find the session for the initial cursor; unfold its parent until there is input."""
         self._home = self._by_key.get(self._initial_key) if self._initial_key else None
         if self._home and self._home.parent and not self._has_input:
             self._home.parent.is_unfolded = True
@@ -159,7 +159,7 @@ class SessionListing:
     # Titles and overviews
 
     def update_titles(self, titles: Mapping[SessionKey, str]) -> None:
-        """Set titles, and list the sessions that match the filter now."""
+        """Set titles, and filter the sessions again."""
         for key, title in titles.items():
             if item := self._by_key.get(key):  # else it was replaced by the sessions in its file
                 item.read_title, item.search_text = title, ""
@@ -260,7 +260,7 @@ class SessionListing:
         self._update_lines(self.selected)
 
     def replace_files(self, sessions_by_file: Mapping[SessionKey, Sequence[SessionEntry]]) -> None:
-        """Replace files by the several sessions that they hold, sorted by time."""
+        """Replace each of these files by the sessions that it holds, sorted by time."""
         entries = (sessions_by_file.get(entry.key, (entry,)) for entry in self._entries)
         self.set_entries([*chain.from_iterable(entries)])
 
@@ -293,7 +293,7 @@ class SessionListing:
         return False
 
     def move(self, lines: int) -> None:
-        """Move the cursor, skipping headings."""
+        """Move the cursor by *lines*, skipping headings."""
         if not self.lines:
             return
         target = min(max(self.cursor + lines, 0), len(self.lines) - 1)

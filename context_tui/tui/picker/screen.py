@@ -1,4 +1,4 @@
-"""Picker of a session: one of the samples, of those found on this machine, or of those in one file."""
+"""Picker of a session among the samples, the sessions found on this machine, or the sessions in one file."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class FilterInput(Input):
 
 
 class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
-    """Lists sessions; returns the chosen one with its format, or a ``PickerExit``.
+    """Screen that lists sessions; returns the chosen one with its format, or a ``PickerExit``.
 
     Args:
-        entries: sessions that are listed at first; the sessions of one file may be given as ``SessionInfo``.
-        find: finds further sessions after the first paint; each list that it yields holds all sessions known by then.
-        current: session that ``esc`` returns to, with its *overview*; the cursor is on it at first.
+        entries: initially listed sessions; the sessions of one file may be given as ``SessionInfo``.
+        find: called after the first paint to find more sessions; yields lists of all sessions known by then.
+        current: session that ``esc`` returns to, with its *overview*; initially under the cursor.
     """
 
     AUTO_FOCUS = "PickerList"
@@ -256,7 +256,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
 
     @on(PickerList.Moved)
     def _show_problem(self) -> None:
-        """Show why the selected session cannot be read, else the last error of a worker."""
+        """Show the reason why the selected session cannot be read, or else the last error of a worker."""
         item = self.listing.selected
         problem = item.summary.problem if item and item.summary else ""
         self._update_label("status", make_visible(problem or self._worker_error))
@@ -327,7 +327,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self.dismiss(PickerExit.BACK)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to go back only if there is a current session."""
+        """Disable going back if there is no current session."""
         return action != "return" or self._current is not None
 
     def action_quit(self) -> None:

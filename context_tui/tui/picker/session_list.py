@@ -295,5 +295,5 @@ def compute_used_share(overview: SessionOverview | None) -> float | None:
 
 
 def _fit_cell(text: str, width: int) -> str:
-    """Fit a text to a column of *width* cells, of which the first is blank; empty if *width* is 0."""
+    """Fit a text to a column of *width* cells, the first of them blank; empty if *width* is 0."""
     return " " + clip_to_width(shorten_middle(text, width - 1), width - 1) if width else ""

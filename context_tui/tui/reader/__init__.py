@@ -1,1 +1,1 @@
-"""The reader: a message in full, as a document."""
+"""Reader of a whole message, shown as a document."""

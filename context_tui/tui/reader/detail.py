@@ -88,7 +88,7 @@ class Detail(ReadingPane):
         return self._subject.location if self._subject else None
 
     def show_document(self, subject: DocumentSource, title: Content, subtitle: Content) -> None:
-        """Show a document; the scroll position stays if it is of the same message or result as before."""
+        """Show a document; keep the scroll position if the message or result is the same as before."""
         old = self._subject
         if old and _is_same_document(old, subject):
             return
@@ -117,7 +117,7 @@ class Detail(ReadingPane):
         self.refresh()
 
     def _show_extent(self, extent: TextExtent) -> None:
-        """Show another extent of the subject; scroll to its needle, or else stay at the same position."""
+        """Show another extent of the subject; scroll to its needle, or else keep the position."""
         if self._subject:
             top, self._subject = self.scroll_offset.y, replace(self._subject, extent=extent)
             self._is_raw_here = False
@@ -239,7 +239,7 @@ class Detail(ReadingPane):
             number += 1
 
     def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
-        """Yield the overlays of a drawn line: matches of the search, and the selection."""
+        """Scroll the first of *texts* that still occurs to its old position; *texts* began at line *near*."""
         if self.needle and index < len(self._lines):
             style = self.get_component_rich_style("reading-pane--found")
             overlay = Style(bgcolor=style.bgcolor, reverse=style.reverse)

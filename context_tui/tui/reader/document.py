@@ -150,7 +150,7 @@ DEFAULT_EXTENT = TextExtent()
 class DocumentSource:
     """Source of a document: a location of a session, its full blocks, and the effect of the plan on it.
 
-    ``events`` are those of the context above the message; ``token_table`` is None for ``bytes/4``.
+    ``events`` are the context events above the message; ``token_table`` is None for ``bytes/4``.
     """
 
     session: Session
@@ -267,7 +267,7 @@ def _build_replacement(subject: DocumentSource, row: int, change: Change) -> Ite
 
 
 def _find_changes(subject: DocumentSource) -> Iterator[tuple[int, Change]]:
-    """Yield the changed blocks that are shown: the result, or the blocks of a kept message that are no results."""
+    """Yield the shown blocks that the plan changes: the result, or the blocks of a kept message except results."""
     plan, facts = subject.plan, subject.session.facts
     if plan is None or subject.mark.verdict not in ("cleared", "truncated", "dropped"):
         return
@@ -419,7 +419,7 @@ def _build_output(text: str, language: str, extent: TextExtent, rendering: Rende
 
 
 def _style_diff_lines(parts: Iterable[TextPart], continues: bool) -> Iterator[TextPart]:
-    """Style the lines of a diff, of which only the first part has a mark; with *continues*, begin within a line."""
+    """Style the lines of a diff; only the first part of a line has a mark. With *continues*, begin within a line."""
     style = "text"
     for part in parts:
         if part.style == "text":
@@ -446,7 +446,7 @@ def _format_json(value: Any) -> str:
 
 
 def _build_prose(text: str, style: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
-    """Build prose, up to ``MAX_MARKDOWN_CHARS`` as markdown, the rest raw."""
+    """Build prose: as Markdown up to ``MAX_MARKDOWN_CHARS``, raw after that."""
     end = _find_head_end(text, MAX_MARKDOWN_CHARS, extent)
     if rendering.render_markdown is None or rendering.highlight is None or not end:
         yield from _build_text(text, style, extent)

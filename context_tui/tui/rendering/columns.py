@@ -9,7 +9,7 @@ ColumnT = TypeVar("ColumnT")
 
 
 class ColumnFitter:
-    """Cells of a line, given to its columns one by one, the most important first; a second offer widens a column.
+    """Distributor of the cells of a line to its columns, most important first; a second call widens a column.
 
     ``fitter[column]`` is the width of a column, 0 if it has none; ``room`` is the number of cells that are left.
     """
@@ -27,10 +27,10 @@ class ColumnFitter:
         self._cells[column] = cells
 
     def give(self, column: str, least: int, most: int | None = None, *, spare: int = 0, from_width: int = 0) -> bool:
-        """Give a column *least* to *most* cells if there is room for them, and return whether it was.
+        """Give a column *least* to *most* cells if there is room for them, and return whether there was.
 
         Args:
-            most: as *least* by default.
+            most: equal to *least* by default.
             spare: cells to leave for later columns.
             from_width: minimum width of the line.
         """
@@ -51,7 +51,7 @@ def drop_columns(
     *,
     at_least: int = 1,
 ) -> list[ColumnT]:
-    """Drop the columns of the lowest rank until the others fit in *room* cells, but keep *at_least* so many."""
+    """Drop the columns of the lowest rank until the others fit in *room* cells, but keep *at_least* columns."""
     fitting = list(columns)
     cells = sum(map(get_cells, fitting))
     while len(fitting) > at_least and cells > room:

@@ -164,7 +164,7 @@ class MessageReader:
         return dict(blocks).get(row, {})
 
     def with_session(self, session: Session) -> MessageReader:
-        """Return a reader of a grown session, with the previews of the messages that cannot have changed."""
+        """Return a reader of a grown session, keeping the previews of messages that cannot have changed."""
         reader = MessageReader(session)
         if session.facts is self.session.facts:
             settled_count = len(self.session) - UNSETTLED_MESSAGES

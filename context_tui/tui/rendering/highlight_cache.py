@@ -1,4 +1,4 @@
-"""Cache of syntax highlighting, with the code that is still to be highlighted."""
+"""Cache of syntax highlighting, with a queue of the code still to be highlighted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HighlightCache:
         self._queue: dict[CodeText, None] = {}
 
     def get_spans(self, lines: Sequence[str], language: str) -> list[StyleSpans]:
-        """Return the style spans of each line; none until they are known."""
+        """Return the style spans of each line; none until computed."""
         no_spans: list[StyleSpans] = [()] * len(lines)
         if not language or any(len(line) > MAX_LINE_CHARS for line in lines):
             return no_spans
@@ -56,7 +56,7 @@ class HighlightCache:
         self._spans_by_code.update(highlighted)
 
     def reset_queue(self) -> None:
-        """Empty the queue for another message, and the cache, too, if it is large."""
+        """Empty the queue before another message is shown; also empty the cache if it is large."""
         self._queue.clear()
         if sum(len(code.text) for code in self._spans_by_code) > MAX_CACHED_CHARS:
             self._spans_by_code.clear()

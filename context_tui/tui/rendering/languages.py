@@ -48,7 +48,7 @@ def find_path_language(path: str) -> str:
 
 
 def find_fence_language(info: str) -> str:
-    """Return the language named after a code fence; empty if unknown."""
+    """Return the language in the info string of a code fence; empty if unknown."""
     word = info.strip().partition(" ")[0].strip("{}.").lower()
     return _LANGUAGE_BY_ALIAS.get(word, "") or find_path_language(word)
 

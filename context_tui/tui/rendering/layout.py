@@ -89,7 +89,7 @@ class TextPart(NamedTuple):
     """Part of a text, such as a line, with its style.
 
     Attributes:
-        text: text, which is sanitized before it is drawn; ``spans`` refer to the safe text.
+        text: sanitized before it is drawn; ``spans`` refer to the safe text.
         style: ``text``, ``heading``, ``muted`` or another style of the pane.
         mark: prefix of the first line, such as the mark of a diff or list, or a line number.
         continuation_mark: prefix of continuation lines, as wide as the mark.
@@ -130,7 +130,7 @@ class LayoutLine(NamedTuple):
 
 
 def sanitize_part(part: TextPart) -> TextPart:
-    """Sanitize the text of a part; if that changes the text, drop its spans, which may be wrong then."""
+    """Sanitize the text of a part; if that changes the text, drop its spans, which may then be wrong."""
     text = sanitize(part.text)
     spans = part.spans if text == part.text else ()
     return part._replace(text=text, spans=spans, right_part=sanitize_part(part.right_part) if part.right_part else None)
@@ -154,7 +154,7 @@ class PartLayout:
         self._right_lines: deque[LayoutLine] = deque()
 
     def lay_out(self, part: TextPart, number: int) -> list[LayoutLine]:
-        """Lay out the next safe part, which has this *number*."""
+        """Lay out the next safe part; *number* is its number."""
         if part.right_part is None:
             return [*self.flush_right(), *lay_out_part(part, number, self.width)]
         column_width = compute_column_width(self.width)
@@ -180,7 +180,7 @@ class PartLayout:
 
 
 def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine]:
-    """Lay out a safe part, which has this *number*, in *width* cells, without its right column."""
+    """Lay out safe part number *number* in *width* cells, without its right column."""
     room = min(cell_len(part.mark), width // 2, max(width - 2, 0))
     lead, continuation = set_cell_size(part.mark, room), set_cell_size(part.continuation_mark, room)
     if is_content := part.mark_is_content:  # such a mark may begin with blanks, so that its start is cut

@@ -1,6 +1,6 @@
 """Markdown rendered as styled text parts, section by section; imported on first use.
 
-Lines stay as they are, with their indentation. HTML, entities and underscores are plain text.
+Line breaks and indentation are kept. HTML, entities and underscores are plain text.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def render_markdown(text: str, style: str, width: int, highlight: Highlighter) -
 
 
 def split_sections(text: str) -> Iterator[str]:
-    """Split a text into sections, if possible between two blocks; a fence that is split is opened again."""
+    """Split a text into sections, between blocks if possible; a code fence that is split is opened again."""
     section: list[str] = []
     size, fence, is_blank = 0, "", False
     for line in text.split("\n"):

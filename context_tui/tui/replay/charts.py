@@ -46,7 +46,7 @@ class ChartPlace:
 
 @dataclass(frozen=True)
 class ThresholdLine:
-    """The threshold of a policy in its chart: its number, the line, and its size in tokens."""
+    """Threshold line in a chart: the number of the policy, the line, and the size in tokens."""
 
     number: int
     y: int
@@ -55,7 +55,7 @@ class ThresholdLine:
 
 @dataclass(frozen=True, eq=False)
 class Charts:
-    """Drawn charts: the lines, the place of each chart, and the common scale; None if no chart is drawn."""
+    """Drawn charts: the lines, the place of each chart, and the common scale, None if no chart is drawn."""
 
     lines: Sequence[Sequence[Run]]
     places: Sequence[ChartPlace] = ()
@@ -79,7 +79,7 @@ class Charts:
         return min(lines, key=lambda line: abs(line.y - y), default=None)
 
     def compute_size(self, number: int, y: int) -> int | None:
-        """Return the size in tokens at a line in the chart of a policy; beyond the chart, at its ends."""
+        """Return the size in tokens at a line in the chart of a policy; beyond the chart, that of the nearer end."""
         place = next((place for place in self.places if place.number == number), None)
         if place is None or self.scale is None:
             return None
@@ -117,7 +117,7 @@ def build_sawtooth(comparison: Comparison, lane: Lane) -> Sawtooth | None:
 
 
 def place_charts(numbers: Sequence[int], selected: int, height: int) -> list[ChartPlace]:
-    """Return the places of as many charts as fit, the selected one among them and the largest."""
+    """Return the places of as many charts as fit, including the selected one, which is the tallest."""
     other_count = max(height - SELECTED_CHART_LINES, 0) // OTHER_CHART_LINES
     index = numbers.index(selected)
     first = max(min(index - other_count // 2, len(numbers) - other_count - 1), 0)
@@ -141,7 +141,7 @@ def _compute_block_lines(place: ChartPlace, has_title: bool) -> tuple[int, int]:
 
 
 def draw_charts(comparison: Comparison, zoom: int, width: int, height: int) -> Charts:
-    """Draw the charts in *height* lines, the last of which is the axis."""
+    """Draw the charts in *height* lines, the axis in the last of them."""
     lanes = enumerate(comparison.lanes)
     sawtooths = {number: sawtooth for number, lane in lanes if (sawtooth := build_sawtooth(comparison, lane))}
     recording, selected, cursor = comparison.recording, comparison.selected_number, comparison.call

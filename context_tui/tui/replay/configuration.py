@@ -29,7 +29,7 @@ def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
     """List a policy, or the policies that it runs, each with its agent's settings; None if these are unknown.
 
     Raises:
-        PlanError: the policy's settings make no sense.
+        PlanError: the policy's settings are invalid.
     """
     policy, params, window = POLICIES[lane.policy], lane.params, lane.view.session.window
     settings = build_agent_settings(lane.policy, params, window)

@@ -179,7 +179,7 @@ def count_compactions(comparison: Comparison) -> int:
 def format_never_fires(comparison: Comparison) -> str:
     """Explain why a policy never fires.
 
-    Recorded compactions may come first; one at the start of the file does not count.
+    Recorded compactions may prevent it; one at the start of the file does not count.
     """
     lane, replay = comparison.selected_lane, comparison.replay
     later_events = (event for call, events in comparison.context_events.items() if call for event in events)
@@ -358,7 +358,7 @@ def _format_lane_share(result: LaneResult, full: bool = True) -> str:
 
 
 def _format_cost(result: LaneResult, full: bool) -> str:
-    """Format how much cheaper or dearer the policy is than no policy; in full, with its cost."""
+    """Format the difference between the cost of the policy and that of no policy; with *full*, also the cost."""
     if result.study is None:
         return "…"
     price = result.study.price
@@ -454,7 +454,7 @@ class _TableCells(NamedTuple):
 def _build_table_cells(
     columns: Sequence[PolicyColumn], lanes: Sequence[Lane], result: LaneResult | None, full: bool
 ) -> _TableCells:
-    """Build the cells of all policies; *result* is that of any policy, for the baseline."""
+    """Build the cells of all policies; *result*, of any policy, provides the baseline."""
     heads = [column.head for column in columns]
     rows = [[column.format_policy(lane.result, full) if lane.result else "" for column in columns] for lane in lanes]
     baseline = [column.format_baseline(result, full) if result else "" for column in columns]
@@ -463,7 +463,7 @@ def _build_table_cells(
 
 
 def compute_first_visible(count: int, selected: int, height: int) -> int:
-    """Return the first visible policy of a table in *height* lines, which shows the selected one."""
+    """Return the first visible policy of a table in *height* lines that shows the selected policy."""
     room = max(height - 2, 1)
     return max(min(selected, count - 1) - room + 1, 0)
 

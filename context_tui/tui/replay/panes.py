@@ -19,14 +19,14 @@ class ChartsView(LinesPane, can_focus=True):
 
     @dataclass
     class CallPointed(Message):
-        """A call was clicked, in the chart of the policy ``number``; None while the mouse is dragged."""
+        """Posted when a call was clicked, in the chart of policy ``number``; None while the mouse is dragged."""
 
         call: int
         number: int | None
 
     @dataclass
     class ThresholdDragged(Message):
-        """A threshold was dragged to a size in tokens; ``is_first`` in the first message of a drag."""
+        """Posted when a threshold was dragged to a size; ``is_first`` in the first message of a drag."""
 
         threshold: ThresholdLine
         tokens: int

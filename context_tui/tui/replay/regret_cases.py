@@ -86,7 +86,7 @@ def select_cases(study: Study, call: int | None = None) -> CaseSelection:
 
 
 def find_side(selection: CaseSelection, index: int, name: str) -> CaseSide:
-    """Return the ``dropped`` side of a case, its block, or the ``used`` side, its later use."""
+    """Return a side of a case by name: ``dropped``, the block, or ``used``, its later use."""
     case, facts = selection.cases[index], selection.study.replay.session.facts
     if name == "used":
         row, point = list(facts.blocks_of(case.later))[case.later_block], case.later
@@ -100,7 +100,7 @@ def find_side(selection: CaseSelection, index: int, name: str) -> CaseSide:
 def choose_needle(case: RegretCase, block: Mapping[str, Any], name: str) -> str:
     """Choose the text to highlight on a side: the needed text or, in a call that fetches again, its argument.
 
-    Empty if the block does not contain it, for example because it cannot be read any more.
+    Empty if the block does not contain it, for example because it can no longer be read.
     """
     if name == "used" and case.tier == "re-fetch":
         return _find_fetch_argument(block)
@@ -127,7 +127,7 @@ def _find_fetch_argument(block: Mapping[str, Any]) -> str:
 
 
 def format_summary(selection: CaseSelection, width: int) -> list[Run]:
-    """Format how much of the dropped content was needed later."""
+    """Format the amount of dropped content that was needed later."""
     regret = selection.study.regret
     share = f" ({format_percent(regret.tokens_used_later / regret.tokens_dropped)})" if regret.tokens_dropped else ""
     blocks = f"{regret.used_later:,} of {format_count(regret.dropped, 'dropped block')} needed later"
@@ -137,7 +137,7 @@ def format_summary(selection: CaseSelection, width: int) -> list[Run]:
 
 
 def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list[Run]:
-    """Format how many tokens (``bytes/4``) could have been dropped at a call without loss, and how many were."""
+    """Format the tokens (``bytes/4``) that could have been dropped at a call without loss, and those that were."""
     study = selection.study
     if not 0 <= call < len(study.bound.everything.droppable):
         return []

@@ -42,7 +42,7 @@ class MessageRead(Message):
 
 
 class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
-    """Shows one case at a time. Keys pressed before the regrets are known are handled as soon as they are."""
+    """Shows one case at a time. Keys pressed before the regrets are computed are handled afterwards."""
 
     CSS_PATH = "regrets.tcss"
     AUTO_FOCUS = "ClickableLines"
@@ -66,7 +66,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     ]
 
     def __init__(self, controller: Controller, comparison: Comparison, *, all_firings: bool = False) -> None:
-        """Show the regrets of the selected policy: those of the firing under the cursor, or with *all_firings* all."""
+        """Show the regrets of the selected policy for the firing under the cursor, or with *all_firings*, for all."""
         super().__init__()
         self.controller, self.comparison = controller, comparison
         has_firing = bool(comparison.get_firings(comparison.call)) and not all_firings
@@ -77,7 +77,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the regrets are known."""
+        """Whether the regrets are computed."""
         return self.case_selection is not None
 
     @property
@@ -97,11 +97,11 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Show the regrets that are already known, once the panes have a size."""
+        """Show the regrets that are already computed, once the panes have a size."""
         self.call_after_refresh(self.update_regrets)
 
     def update_regrets(self) -> None:
-        """Show the regrets once they are known, and handle the keys that were pressed before."""
+        """Show the regrets once computed, and handle the keys that were pressed before."""
         study = self._study
         if self.case_selection is None and study is not None:
             self.case_selection = regret_cases.select_cases(study, self.call)

@@ -48,7 +48,7 @@ class Sawtooth:
 
 
 class ChartScale(NamedTuple):
-    """Calls from ``first_call`` to before ``end_call`` over ``width`` columns, and tokens from 0 to ``max_tokens``."""
+    """Calls in ``range(first_call, end_call)`` over ``width`` columns, and tokens from 0 to ``max_tokens``."""
 
     first_call: int
     end_call: int
@@ -95,7 +95,7 @@ def compute_zoom_range(count: int, cursor: int, level: int) -> range:
 
 
 def draw_sawtooth(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: int = -1) -> list[list[Run]]:
-    """Draw a chart with its scale in *height* lines, the last of which has the signs of events; *cursor* is a call."""
+    """Draw a chart with its scale in *height* lines, with event signs in the last one; *cursor* is a call."""
     rows, width = height - 1, scale.width
     canvas, bottom = Canvas(GUTTER + width, height), rows - 1
     sizes, without = sawtooth.sizes, sawtooth.baseline_sizes
@@ -133,12 +133,12 @@ def compute_line(value: int, scale: ChartScale, rows: int) -> int:
 
 
 def compute_size_at_line(y: int, scale: ChartScale, rows: int) -> int:
-    """Return the size in tokens at the middle of a line; beyond the chart, at its ends."""
+    """Return the size in tokens at the middle of a line; beyond the chart, that of the nearer end."""
     return round(min(max((rows - y - 0.5) / rows, 0), 1) * scale.max_tokens)
 
 
 def _list_rules(sawtooth: Sawtooth, scale: ChartScale) -> list[tuple[int, str]]:
-    """List the sizes that are marked by a line, with their labels; the most important ones last."""
+    """List the sizes that are marked by lines, with their labels, the most important last."""
     window = max(sawtooth.windows[scale.first_call : scale.end_call], default=0)
     rules = [(window, "window"), *((size, THRESHOLD_LABEL) for size in sawtooth.thresholds)]
     return [(size, label) for size, label in rules if 0 < size <= scale.max_tokens]

@@ -90,7 +90,7 @@ class RecordingIndexed(Message):
 
 @dataclass
 class ReplayProgress(Message):
-    """Posted with the share of a slow replay that is done."""
+    """Posted with the completed share of a slow replay."""
 
     share: float
 
@@ -190,14 +190,14 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.call_after_refresh(self._fit_bottom)
 
     def draw(self) -> None:
-        """Draw everything, and compute what is missing."""
+        """Draw everything, and compute missing results."""
         self._draw_settings()
         self.query_one("#replay-header").refresh()
         self.draw_results()
         self._start_next_task()
 
     def draw_results(self) -> None:
-        """Draw everything that depends on a replay, also on a regrets screen above."""
+        """Draw everything that depends on a replay, including an open regrets screen."""
         for screen in self.app.screen_stack:
             if isinstance(screen, RegretsScreen) and screen.is_mounted:
                 screen.update_regrets()
@@ -219,7 +219,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             )
 
     def draw_cursor(self) -> None:
-        """Draw what depends on the cursor."""
+        """Draw everything that depends on the cursor."""
         self.query_one(ChartsView).refresh()
         self.query_one("#replay-words").refresh()
 
@@ -388,7 +388,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @on(ChartsView.ThresholdDragged)
     def _set_dragged_threshold(self, event: ChartsView.ThresholdDragged) -> None:
-        """Set the parameter behind a threshold, so that the threshold moves to the mouse."""
+        """Set the parameter that controls a threshold, so that the threshold moves to the mouse."""
         if event.is_first:
             if event.threshold.number != self.comparison.selected_number:
                 self.comparison.select_lane(event.threshold.number)

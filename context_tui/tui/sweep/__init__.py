@@ -41,7 +41,7 @@ def build_comparison_screen(
         adopt: adopts the chosen setting; by default it changes the selected policy.
 
     Raises:
-        PlanError: the policy cannot be replayed, or its settings make no sense.
+        PlanError: the policy cannot be replayed, or its settings are invalid.
     """
     from context_tui.tui.command_line import format_sweep_command
     from context_tui.tui.sweep.board import SweepBoard, build_board
@@ -63,7 +63,7 @@ def build_comparison_screen(
 
 
 def build_sessions_screen(sweep: Sweep, command: str, options: InspectorOptions) -> SweepScreen:
-    """Return the screen of a sweep over sessions that the command line *command* has run."""
+    """Return the screen of a sweep over sessions; *command* is its command line."""
     from context_tui.tui.sweep.board import SweepBoard
     from context_tui.tui.sweep.screen import SweepScreen
 

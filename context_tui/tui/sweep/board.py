@@ -1,6 +1,6 @@
 """Model of the sweep screen: settings and their measured rows, the sort order, and the cursor.
 
-It knows no widget and no thread: the screen measures the ``missing_settings`` and updates the board with their rows.
+Independent of widgets and threads: the screen measures the ``missing_settings`` and updates the board with their rows.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class SweepBoard:
         grid_text: the grid as typed; empty for a sweep over sessions.
         command: the command line of a sweep over sessions.
         error: the reason why a setting cannot be measured.
-        window: the context window, for native configurations in tokens or shares: that of the open session, else the
-            given or an assumed one.
+        window: the context window, to which native configurations refer: that of the open session, else the given or an
+            assumed one.
         order: the name of the order of the list; ``is_reversed`` reverses it.
         only_best: whether only the Pareto front and the current setting are listed.
     """
@@ -137,7 +137,7 @@ class SweepBoard:
         return build_agent_settings(setting.policy.name, setting.params, self.window)
 
     def format_label(self, name: str) -> str:
-        """Format a setting briefly; one of the current policy without its name."""
+        """Format a setting briefly, without the name of its policy if that is the current one."""
         policy = self.current_setting.policy.name
         setting = self.settings_by_name.get(name)
         if setting is None or setting.policy.name != policy:
@@ -297,7 +297,7 @@ def build_board(comparison: Comparison, row_cache: SweepRowCache | None = None) 
         row_cache: earlier rows, of this session or of another one.
 
     Raises:
-        PlanError: the policy cannot be replayed, or its settings make no sense.
+        PlanError: the policy cannot be replayed, or its settings are invalid.
     """
     lane, session = comparison.selected_lane, comparison.session
     options = SweepOptions(**vars(comparison.settings))

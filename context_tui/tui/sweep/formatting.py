@@ -184,7 +184,7 @@ def _format_rank(board: SweepBoard, name: str, totals: Totals | None) -> tuple[l
 
 
 def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
-    """Format the numbers of a setting and its differences from the current one; only these if both do not fit."""
+    """Format the totals of a setting and its differences from the current one, or only these if both do not fit."""
     current, points = board.totals.get(board.sweep.current), board.sweep.dominance.points
     regret_name = board.sweep.regret_name
     numbers = [
@@ -261,9 +261,9 @@ def _collect_changed_values(setting: SweepSetting) -> dict[tuple[str, str], obje
 
 
 def find_best_by_project(board: SweepBoard) -> list[tuple[str, str, str]]:
-    """Find for each project the best setting, and its savings in words.
+    """Find the best setting of each project, and format its savings.
 
-    The best setting saves most among those with no more needed later than with the current one.
+    It saves most among the settings with at most as much content needed later as the current one.
     """
     return [
         (

@@ -69,7 +69,7 @@ def parse_grid(text: str, policy: Policy) -> list[GridPart]:
 
 
 def count_settings(parts: Sequence[GridPart]) -> int:
-    """Return an upper bound of the number of settings, some of which may be equal.
+    """Return an upper bound of the number of settings, since some may be equal.
 
     Raises:
         PlanError: a value is not allowed.
@@ -99,8 +99,8 @@ def build_settings(parts: Sequence[GridPart], current: SweepSetting) -> list[Swe
 def propose_grid(policy: Policy, params: Params, parameters: Sequence[Parameter], calls: int = 0) -> str:
     """Return a proposed grid: the most important parameters, with some values around the defaults and the current ones.
 
-    Other values that are not defaults stay as they are. A grid has at most :data:`MAX_PROPOSED` settings, fewer for a
-    session of many *calls*.
+    Other changed values are kept. A grid has at most :data:`MAX_PROPOSED` settings, fewer for a session of many
+    *calls*.
 
     Args:
         parameters: the policy's parameters, in a context (:func:`.list_parameters_in_context`).

@@ -21,7 +21,7 @@ UNWRAPPED_CELLS = 1_000
 
 
 def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
-    """Yield the report: the result, the setting under the cursor, all settings with their numbers."""
+    """Yield the report: the result, the setting under the cursor, and all settings with their numbers."""
     if board.grid_text:
         yield TextPart(f"{board.current_setting.policy.name} {board.grid_text}\n", "muted")
     yield TextPart("".join(text for text, _ in format_status(board, "", False, UNWRAPPED_CELLS)).strip() + "\n")

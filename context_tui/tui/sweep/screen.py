@@ -49,7 +49,7 @@ AdoptSetting = Callable[[SweepSetting], str]
 class RowsMeasured(Message):
     """Posted with measured rows, and with the ``sweep`` of all rows so far.
 
-    ``run_number`` is the number of the run, which is over if ``is_done``, perhaps because of an ``error``.
+    ``run_number`` is the number of the run; ``is_done`` is set once it has ended, perhaps by an ``error``.
     """
 
     rows: Sequence[SweepRow]
@@ -211,7 +211,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             start_work(self, "sweep", "sweep the settings", partial(self._measure_settings, cache, run))
 
     def _measure_settings(self, cache: SweepRowCache, run: MeasuringRun, job: ThreadJob) -> None:
-        """Measure settings, and compute totals and dominance: with thousands of rows, too slow for the event loop."""
+        """Measure settings, and compute totals and dominance, too slow for the event loop with thousands of rows."""
         new_rows = list[SweepRow]()
 
         def post_rows(*, is_done: bool = False, error: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The sessions screen of a sweep: the totals of a setting in each session, and opening one of them."""
+"""The sessions screen of a sweep: the totals of a setting in each session, which can be opened."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def format_head(board: SweepBoard, layout: TableLayout, width: int) -> list[Run]
 
 
 def _truncate_start(name: str, width: int) -> str:
-    """Truncate the start of a name to *width* cells; its end distinguishes it."""
+    """Truncate a name at its start to *width* cells, since its end distinguishes it."""
     return name if len(name) <= width else "…" + name[len(name) - width + 1 :].lstrip("_.")
 
 

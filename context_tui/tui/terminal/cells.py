@@ -61,7 +61,7 @@ def fit_to_width(text: str, width: int) -> str:
 
 
 def clip_to_width(text: str, width: int) -> str:
-    """Cut or pad *text* to exactly *width* cells, with an ellipsis where it is cut."""
+    """System clipboard, written by an external program; unused over ssh, since that runs on the remote machine."""
     if width <= 0:
         return ""
     if text.isascii() and len(text) <= width:
@@ -80,7 +80,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def shorten_at_word(text: str, width: int) -> str:
-    """Cut *text* to at most *width* cells after a word, with an ellipsis; a single long word is cut within."""
+    """Cut *text* after a word to at most *width* cells, with an ellipsis; a long first word is itself cut."""
     if cell_len(text) <= width:
         return text
     stripped = text.rstrip()
@@ -88,7 +88,7 @@ def shorten_at_word(text: str, width: int) -> str:
 
 
 def find_word_end(text: str, width: int) -> int:
-    """Return the end of the last word after which an ellipsis fits in *width*; if there is none, of the first word."""
+    """Return the end of the last word after which an ellipsis fits in *width*; or else of the first word."""
     end = len(text)
     while cell_len(text[:end]) >= width and (space := text.rfind(" ", 0, end)) > 0:
         end = len(text[:space].rstrip())

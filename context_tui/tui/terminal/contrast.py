@@ -112,7 +112,7 @@ class ContrastAdjuster:
         return style + Style(color=self._find_readable_colour(ink, front_colour, back_colour))
 
     def _find_readable_colour(self, ink: RichColor, foreground: ColorTriplet, background: ColorTriplet) -> RichColor:
-        """Find the readable colour nearest to *ink*: a lighter or darker one, or one of the palette if *ink* is."""
+        """Find the readable colour nearest to *ink*: a lighter or darker one, or a palette colour if *ink* is one."""
         if ink.type is not ColorType.TRUECOLOR or self.colour_system is ColorSystem.STANDARD:
             contrasts = (compute_contrast(_XTERM_PALETTE[number], background) for number in range(16))
             readable = [number for number, contrast in enumerate(contrasts) if contrast >= MIN_TEXT_CONTRAST]

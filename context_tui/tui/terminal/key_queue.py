@@ -54,7 +54,7 @@ class KeyQueue:
         self._last_press: MouseDown | None = None  # waits until the screen is drawn, with the effects of earlier keys
 
     async def enqueue(self, key: UserInput) -> None:
-        """Handle a key, after those that were enqueued before."""
+        """Enqueue a key, which is handled after the keys before it."""
         if self._is_busy:
             self._waiting.append(key)
         elif not self._is_screen_ready():
@@ -84,7 +84,7 @@ class KeyQueue:
             return None
 
     def _is_screen_ready(self) -> bool:
-        """Return whether the top screen is mounted, and has a focus if any of its widgets can have it."""
+        """Return whether the top screen is mounted, and has a focused widget if any can be focused."""
         screen = self._app.screen
         if screen is self._ready_screen:
             return True

@@ -64,7 +64,7 @@ def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
 
 
 def _format_explanation(drop: Drop) -> tuple[str, str]:
-    """Format the explanation of a drop, long and short; both say that it is inferred."""
+    """Format the explanation of a drop, long and short; both state that the drop is inferred."""
     if drop.explained_by is None:
         return "unexplained", "unexplained"
     if not drop.cleared_blocks:
@@ -74,7 +74,7 @@ def _format_explanation(drop: Drop) -> tuple[str, str]:
 
 
 def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
-    """Return by how many tokens the recorded context fell at the first request after a microcompaction, or 0."""
+    """Return the drop of the recorded context in tokens at the first request after a microcompaction, or 0."""
     row = bisect_left(facts.request_message, compaction.message)
     message = facts.request_message[row] if row < len(facts.requests) else -1
     index = bisect_left(facts.drops, message, key=lambda drop: drop.message)

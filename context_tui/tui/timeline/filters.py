@@ -54,9 +54,9 @@ class RowTraits(NamedTuple):
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Conditions that a row must all meet; empty values are no conditions.
+    """Conditions that a row must meet; empty values are ignored.
 
-    ``category`` is one of ``ROW_KINDS``, ``verdict`` that of a mark, ``path`` a file that was read; with
+    ``category`` is one of ``ROW_KINDS``, ``verdict`` the verdict of a mark, ``path`` a file that was read; with
     ``in_context``, the row must be in the context.
     """
 
@@ -87,7 +87,7 @@ class RowFilter:
         return replace(self, **{kind: empty if getattr(self, kind) == value else value})  # type: ignore[arg-type]
 
     def toggle_part(self, kind: str, value: str) -> RowFilter:
-        """Return the filter of a part of the context, or no filter if this is it."""
+        """Return the filter of a part of the context, or no filter if that is already set."""
         part_filter = build_part_filter(kind, value)
         return NO_FILTER if self == part_filter else part_filter
 
@@ -156,7 +156,7 @@ def _reads_path(facts: Facts, block: int, path: str) -> bool:
 
 @dataclass(frozen=True)
 class TurnFolds:
-    """Folded turns: those with these numbers, or if ``inverted``, all others, also those that are not read yet."""
+    """Numbers of folded turns, or if ``inverted``, of unfolded ones; turns that are read later are then folded."""
 
     turns: frozenset[int] = frozenset()
     inverted: bool = False
@@ -207,7 +207,7 @@ def is_listed(listed_rows: Sequence[int], row: int) -> bool:
 
 
 def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
-    """Return all rows, but of folded turns only the heads and the events that begin another context."""
+    """Return all rows; for folded turns, only the heads and the events that begin another context."""
     context_starts = [row for row, event in rows.iterate_event_rows() if event.begins_context]
     spans: list[range] = [range(rows.heads[0])] if rows.heads else []
     for turn in range(len(rows.heads)):
@@ -282,7 +282,7 @@ class _RowProperties:
 
 
 def count_shown_tokens(rows: TimelineRows, marker: RowMarker, row: int) -> int:
-    """Count the tokens of a row as it is in the context, or if it is not, as recorded."""
+    """Count the tokens of a row in the context, or as recorded if it is outside."""
     block, context = rows.block[row], marker.context
     if block >= 0 and block in context.replacements and marker.find_position(rows.message[row]) >= 0:
         return rows.token_table.block_tokens(context, block) if rows.token_table else context.replacements[block].tokens

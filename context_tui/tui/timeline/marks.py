@@ -73,7 +73,7 @@ CHANGED_VERDICTS = frozenset({"cleared", "truncated", "summarised", "dropped"})
 
 
 class RowMarker:
-    """Marks of a plan, or without one, of the plan that was applied last; computed on demand.
+    """Marks of a plan, or else of the last applied plan; computed on demand.
 
     Sizes in reasons are by the measure of ``token_table``, if there is one.
     """

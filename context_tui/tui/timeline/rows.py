@@ -167,7 +167,7 @@ class TimelineRows:
         return self.events[start : bisect_right(self.events, message, key=lambda event: event.message)]
 
     def get_event(self, row: int) -> ContextEvent | None:
-        """Return the event of a row; None for another row."""
+        """Return the event of a row; None for other rows."""
         number = _convert_event_number(self.block[row])
         return self.events[number] if number >= 0 else None
 

@@ -49,7 +49,7 @@ class TurnEffect(NamedTuple):
 
     @property
     def short(self) -> str:
-        """Effect without its noun, if the noun is not needed."""
+        """Effect, without its noun if that is not needed."""
         if self.noun == "message" and self.affected == self.total:
             return f"{self.verb} all"
         return f"{self.verb} {self.affected:,} of {self.total:,}" if self.total else str(self)
@@ -79,7 +79,7 @@ class TurnSummary:
 
     @property
     def verdict(self) -> str:
-        """Verdict of the turn, as that of a mark."""
+        """Verdict on the turn, as in a mark."""
         return self.outside or (self.effects[0].verdict if self.effects else "kept")
 
     def format_summary(self) -> str:
@@ -238,7 +238,7 @@ def _compute_cleared_tokens(context: Context, token_table: TokenTable | None) ->
 
 
 class ContextCounts(NamedTuple):
-    """Number of messages of a context and of turns that begin in it, and the turns of which it has only the end."""
+    """Counts of a context: its messages, the turns that begin in it, and the turns that began before it."""
 
     messages: int
     turns: int

@@ -13,7 +13,7 @@ from context_tui.tui.widgets.styled_text import Run
 
 
 def count_eighths(value: float, maximum: float, cells: int = 1) -> int:
-    """Return how many eighths of *cells* a value on a scale up to *maximum* fills; at least one if it is positive."""
+    """Return the eighths of *cells* that a value fills on a scale up to *maximum*; at least one if it is positive."""
     if value <= 0 or maximum <= 0:
         return 0
     return min(max(round(value * cells * 8 / maximum), 1), cells * 8)
@@ -27,7 +27,7 @@ def distribute_cells(amounts: Sequence[int], cells: int) -> list[int]:
 
 
 class Canvas:
-    """Cells of a chart, counted from the upper left; what is drawn outside of it is clipped."""
+    """Cells of a chart, counted from the upper left; drawing outside of them is clipped."""
 
     def __init__(self, width: int, height: int = 1) -> None:
         self.width, self.height = width, height

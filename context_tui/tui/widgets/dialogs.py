@@ -23,7 +23,7 @@ from context_tui.tui.widgets.gauge import format_window_size
 
 
 class InputPrompt(ModalScreen[str | None]):
-    """Asks for a text; returns it, or None if the dialog was cancelled.
+    """Dialog that asks for a text; returns it, or None if cancelled.
 
     *check* raises ``Error`` or ``ValueError`` if a text is not valid.
     """
@@ -83,7 +83,7 @@ class Answer(NamedTuple):
 
 
 class ChoicePrompt(ModalScreen[str | None]):
-    """Asks for one of a few answers; returns its name, or None if cancelled. The first answer is preselected."""
+    """Dialog with a few answers; returns the name of one, or None if cancelled. The first answer is preselected."""
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -120,7 +120,7 @@ class ChoicePrompt(ModalScreen[str | None]):
 
 
 def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
-    """Ask before quitting: ``export``, ``quit``, ``stay``, or None.
+    """Build the question before quitting; the answer is ``export``, ``quit``, ``stay``, or None.
 
     Args:
         unexported: whether there is a compacted session that was not exported.
@@ -140,7 +140,7 @@ def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
 
 
 def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
-    """Ask before a session is exported unchanged: ``apply``, ``export``, or None."""
+    """Build the question before a session is exported unchanged; the answer is ``apply``, ``export`` or None."""
     export = Answer("e", "export", "export unchanged")
     if plan_changes:
         answers = [Answer("a", "apply", "apply first"), export]
@@ -149,7 +149,7 @@ def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
 
 
 def build_replace_prompt() -> ChoicePrompt:
-    """Ask before another session replaces an unexported result; answers as in ``build_quit_prompt``."""
+    """Build the question before a session replaces an unexported result; answers as in ``build_quit_prompt``."""
     answers = [Answer("e", "export", "export"), Answer("o", "quit", "open anyway"), Answer("s", "stay", "stay")]
     return ChoicePrompt("Open another session?", "The compacted session is not exported; it would be lost.", answers)
 
@@ -164,7 +164,7 @@ WINDOW_SOURCE_LABELS = {
 
 
 def build_window_prompt(window: Window) -> InputPrompt:
-    """Ask for the size of the context window; ``parse_window_tokens`` parses the answer."""
+    """Build the dialog for the size of the context window; ``parse_window_tokens`` parses the answer."""
     current = f"Now {format_window_size(window)}, {WINDOW_SOURCE_LABELS[window.source]}"
     hint = f"{current}; enter a size such as 200k or 1m, or nothing for the size in the file"
     return InputPrompt("Context window in tokens", hint, str(window.tokens), check=parse_window_tokens)
@@ -181,13 +181,13 @@ def parse_window_tokens(text: str) -> int | None:
 
 
 def build_name_prompt(policy: str, used_names: Sequence[str]) -> InputPrompt:
-    """Ask for a name of saved settings of a policy, which must not be one of *used_names*."""
+    """Build the dialog for the name of saved settings of a policy, which must not be one of *used_names*."""
     hint = "letters, digits, points and dashes; settings saved under this name are replaced"
     return InputPrompt(f"Save the settings of {policy} as", hint, check=lambda name: validate_name(name, used_names))
 
 
 def build_message_prompt(last: int) -> InputPrompt:
-    """Ask for a number of a message, at most *last*; ``parse_message_number`` parses the answer."""
+    """Build the dialog for a message number, at most *last*; ``parse_message_number`` parses the answer."""
     return InputPrompt("Go to message", f"Enter 0 to {last:,}", check=lambda text: parse_message_number(text, last))
 
 

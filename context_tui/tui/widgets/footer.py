@@ -10,7 +10,7 @@ from textual.widgets._footer import FooterKey
 
 
 class KeyFooter(Footer):
-    """Footer of every screen; the keys for which there is no room are left out, not cut."""
+    """Footer of every screen; keys that do not fit are omitted, not cut."""
 
     def __init__(self) -> None:
         super().__init__(compact=True, show_command_palette=False)

@@ -127,12 +127,12 @@ class WindowLevel:
 
     @property
     def share(self) -> float:
-        """Share of the window that is used."""
+        """Used share of the window."""
         return self.size.tokens / max(self.window.tokens, 1)
 
     @property
     def free(self) -> int:
-        """Tokens of the window that are free."""
+        """Free tokens of the window."""
         return max(self.window.tokens - self.size.tokens, 0)
 
 
@@ -198,7 +198,7 @@ def format_level_variants(level: WindowLevel) -> Iterator[list[Run]]:
 
 
 def format_gauge_line(level: WindowLevel, parts: Sequence[ContextPart] | None, width: int, min_width: int) -> list[Run]:
-    """Format the level and the bar in *width* cells, of which the bar has at least *min_width* if possible."""
+    """Format the level and the bar in *width* cells, at least *min_width* of them for the bar if possible."""
     level_runs, room = list[Run](), 0
     for level_runs in format_level_variants(level):
         room = width - count_cells(level_runs) - GAUGE_GAP

@@ -18,7 +18,7 @@ KEYS_WIDTH = 16
 
 
 class HelpScreen(TextScreen[None]):
-    """Lists the keys of *nodes*, the screen and widgets whose bindings work, below paragraphs of *notes*."""
+    """Screen that lists the active keys of *nodes*, a screen and its widgets, below paragraphs of *notes*."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,?,f1", "dismiss", "close", key_display="esc", id="help-close", tooltip="Back"),
@@ -50,7 +50,7 @@ class HelpScreen(TextScreen[None]):
         yield TextPart("\n".join(general))
 
     def _format_keys(self, keys: Sequence[str]) -> str:
-        """Format the names of keys; not as in the footer, where a binding may stand for several."""
+        """Format the names of keys one by one; in the footer, a binding may stand for several keys."""
         return ", ".join(dict.fromkeys(self.app.get_key_display(Binding(key, "")) for key in keys))
 
 

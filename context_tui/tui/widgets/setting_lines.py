@@ -26,7 +26,7 @@ from context_tui.tui.widgets.styled_text import (
 
 
 def find_knob_cell(scale: Scale, value: Number, width: int) -> int:
-    """Find the cell of a value on a track of *width* cells, of which the first and last are its ends."""
+    """Find the cell of a value on a track of *width* cells, including both ends."""
     return 1 + round(scale.compute_share(value) * max(width - 3, 0))
 
 
@@ -51,7 +51,7 @@ ENTRY_GAP = 2
 
 @dataclass(frozen=True)
 class ClickTarget:
-    """Cells of an entry on a line; a click on them moves the entry by ``moves`` places, or ticks it if that is 0."""
+    """Cells of an entry on a line; a click on them moves the entry by ``moves`` places, or if 0, ticks it."""
 
     item: int
     line: int

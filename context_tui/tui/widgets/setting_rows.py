@@ -268,7 +268,7 @@ class SettingRows(Widget, can_focus=True):
         return [entry.name for entry in list_entries(parameter, self.values[parameter.name])] if parameter else []
 
     def _change_item(self, places: int) -> None:
-        """Move the current entry by *places*, or tick it if that is 0; it stays the current one."""
+        """Move the current entry by *places*, or tick it if *places* is 0; the entry stays current."""
         parameter, names = self.current_parameter, self._list_entry_names()
         if parameter is None or not names:
             return

@@ -41,7 +41,7 @@ Arguments = ParamSpec("Arguments")
 def when_ready(
     action: Callable[Concatenate[ScreenT, Arguments], None],
 ) -> Callable[Concatenate[ScreenT, Arguments], None]:
-    """Decorate an action that waits until the result of its screen is ready."""
+    """Decorate an action to wait until the result of its screen is ready."""
 
     @wraps(action)
     def run(screen: ScreenT, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:

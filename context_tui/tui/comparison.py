@@ -131,7 +131,7 @@ MAX_POLICIES = 12
 
 
 class ReplayKey(NamedTuple):
-    """Everything that a replay depends on: a policy, its settings as JSON, and the settings of all replays."""
+    """Key of a replay: a policy, its settings as JSON, and the settings that all replays share."""
 
     policy: str
     values: str
@@ -155,7 +155,7 @@ class Lane:
 
     @property
     def policy(self) -> str:
-        """Key of a replay: a policy, its settings as JSON, and the settings that all replays share."""
+        """The policy's name."""
         return self.view.policy
 
     @property

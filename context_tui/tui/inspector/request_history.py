@@ -48,7 +48,7 @@ class RequestHistory:
 
 
 class WindowCrossing(NamedTuple):
-    """First request over a share of the window: its message, and whether all later requests are over it."""
+    """First request over a share of the window: its message, and whether all later requests are over that share."""
 
     message: int
     is_lasting: bool

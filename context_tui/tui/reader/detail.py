@@ -156,7 +156,7 @@ class Detail(ReadingPane):
         return build_document(self._subject, self._rendering)
 
     def _scroll_to_first_of(self, texts: list[str], near: int) -> None:
-        """Scroll so that the first of *texts* that occurs has its old position; *texts* began at line *near*."""
+        """Scroll the first of *texts* that still occurs to its old position; *texts* began at line *near*."""
         while len(self._lines) < 2 * near + MAX_ANCHOR_DISTANCE and self._wrap_next_part():
             pass
         self._wrap_visible()
@@ -239,7 +239,7 @@ class Detail(ReadingPane):
             number += 1
 
     def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
-        """Scroll the first of *texts* that still occurs to its old position; *texts* began at line *near*."""
+        """Yield the overlays of a drawn line: matches of the search, and the selection."""
         if self.needle and index < len(self._lines):
             style = self.get_component_rich_style("reading-pane--found")
             overlay = Style(bgcolor=style.bgcolor, reverse=style.reverse)

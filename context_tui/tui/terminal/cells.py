@@ -61,7 +61,7 @@ def fit_to_width(text: str, width: int) -> str:
 
 
 def clip_to_width(text: str, width: int) -> str:
-    """System clipboard, written by an external program; unused over ssh, since that runs on the remote machine."""
+    """Cut or pad *text* to exactly *width* cells, with an ellipsis where it is cut."""
     if width <= 0:
         return ""
     if text.isascii() and len(text) <= width:

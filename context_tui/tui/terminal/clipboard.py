@@ -1,4 +1,4 @@
-"""System clipboard, which an external program writes; it is not used over ssh, where it is on the wrong machine."""
+"""System clipboard, written by an external program; over ssh it is not used, as the program would run remotely."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class UnreadableSession(Error):
 
 
 class SeveralSessions(Error):
-    """Path that holds several sessions where one is required.
+    """Path that holds several sessions although one is required.
 
     Attributes:
         ids: the sessions, each as ``PATH#ID`` (or ``PATH``), in the order of the file.

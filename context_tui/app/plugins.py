@@ -24,7 +24,7 @@ R = TypeVar("R")
 _IMPORT_LOCK = RLock()
 """Held during imports: Python fails when one thread imports a package while another imports a submodule of it."""
 LOADING_SECONDS = 10.0
-"""Seconds in which a plug-in of a package must be loaded."""
+"""Maximum time to load a plug-in of a package, in seconds."""
 _this_thread = local()
 """Has the attribute ``is_loading`` in a thread for which another one holds the lock."""
 
@@ -106,7 +106,7 @@ class Plugins(Mapping[str, T], Generic[T]):
         """Register a plug-in for the lifetime of the process.
 
         Returns:
-            The reason why it cannot be used; empty if it can.
+            The reason why the plug-in cannot be used; empty if it can.
         """
         if name in self.built_in:
             return f"{name} is built in; give it another name"

@@ -59,7 +59,7 @@ options:
 """
 
 SIGNAL_EXIT_BASE = 128
-"""Exit codes above this name a signal; 130 of an interrupt is one of them."""
+"""Exit codes above this name a signal, such as 130 for an interrupt."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -100,7 +100,7 @@ def _run_guarded(arguments: list[str]) -> int:
     except Exception as error:
         if ended := find_termination(error):
             return _report_termination(ended)
-        if isinstance(error, FileNotFoundError) and error.filename is None:  # from os.getcwd
+        if isinstance(error, FileNotFoundError) and error.filename is None:  # raised by os.getcwd
             return _report_error(Error("the working folder was deleted; change to another one"))
         if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT, EIO, EBADF):
             from context_tui.cli.output import print_notice

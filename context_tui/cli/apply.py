@@ -116,7 +116,7 @@ def run(arguments: Sequence[str]) -> int:
     summary = _write_summary(plan, options) if plan.needs_summary else None
     text = summary.text if summary else None
     compacted, request = apply(session, plan, text, table), compute_next_request(plan, text, table)
-    tokens_after = estimate(compacted) or 0  # before OUT exists: everything that can fail comes first
+    tokens_after = estimate(compacted) or 0  # everything that can fail comes before OUT is created
     if options.dry_run:
         result = try_export(compacted, format_name)
         report = build_report(session, plan, request, tokens_after, summary, result) | {"out": None, "resume": None}

@@ -71,7 +71,7 @@ def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: b
             raise UnreadableSession("no terminal for the picker; name a session, as in `context-tui inspect SESSION`")
         if len(specs) > 1:
             raise SeveralSessions("no terminal for the picker; name one session", list(specs))
-        from context_tui.cli import inspect  # pydantic: 100 ms that the first paint need not wait for
+        from context_tui.cli import inspect  # pydantic: 100 ms, not needed for the first paint
 
         session = open_named_session(specs[0], window)
         inspect.print_report(session, inspect.build_report(session, at))
@@ -120,7 +120,7 @@ def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:
 
 
 def _reopen_keyboard() -> None:
-    """Reconnect standard input to the terminal after a session was read from a pipe."""
+    """Reconnect standard input to the terminal, after a session was read from standard input."""
     try:
         handle = os.open("/dev/tty", os.O_RDWR)
     except OSError:

@@ -10,7 +10,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.library.discovery import find_samples
 
 SAMPLE = "coding-session"
-"""Sample opened by the demo; it ends above both thresholds of defect."""
+"""Sample opened by the demo; its context ends above both thresholds of the defect runtime."""
 
 
 def run(arguments: Sequence[str]) -> int:

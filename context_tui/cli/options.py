@@ -94,7 +94,7 @@ def list_policies(options: argparse.Namespace) -> list[tuple[str, Sequence[str]]
     """List the policies of -P with their assignments, then those of --policy-file, after loading the files.
 
     Raises:
-        PlanError: a file holds no policy, or its policy has the name of a built-in one.
+        PlanError: a file holds no policy, or its policy has the name of a built-in policy.
     """
     policies, file_names = options.policies or [], load_policy_files(options.policy_file)
     return [*policies, *((name, ()) for name in file_names if name not in dict(policies))]
@@ -133,7 +133,7 @@ def resolve_policy_name(options: argparse.Namespace) -> str:
     """Return the name of the requested policy, loading the policies of files first.
 
     Raises:
-        PlanError: a file holds no policy, its policy has the name of a built-in one, or no policy is named.
+        PlanError: a file holds no policy, its policy has the name of a built-in policy, or no policy is named.
     """
     names = load_policy_files(options.policy_file)
     name: str | None = options.policy or next(iter(names), None)
@@ -146,11 +146,11 @@ def load_policy_files(paths: Sequence[Path]) -> list[str]:
     """Register the policies of these files and return their names.
 
     Raises:
-        PlanError: a file holds no policy, or its policy has the name of a built-in one.
+        PlanError: a file holds no policy, or its policy has the name of a built-in policy.
     """
     if not paths:
         return []
-    from context_tui.policies.registry import POLICIES, find_policy  # pydantic: only where a file is named
+    from context_tui.policies.registry import POLICIES, find_policy  # pydantic: only if a file is named
     from context_tui.policies.toml import read_policy
 
     names = []
@@ -169,12 +169,12 @@ def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[
         PlanError: there is neither a policy nor settings of this name, or a parameter has no value.
         ConfigError: the configuration file is not valid.
     """
-    from context_tui.policies.parameters import parse_assignments  # pydantic: only where a policy is named
+    from context_tui.policies.parameters import parse_assignments  # pydantic: only if a policy is named
     from context_tui.policies.registry import POLICIES, find_policy
 
     if name in POLICIES:
         return POLICIES[name], parse_assignments(params)
-    from context_tui.app.config import read_config  # only where no policy has this name
+    from context_tui.app.config import read_config  # only if no policy has this name
 
     settings = read_config().settings.get(name)
     if settings is None:

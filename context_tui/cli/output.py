@@ -33,7 +33,7 @@ def print_notice(text: str, about: str = "context-tui") -> None:
 
 
 def pick_fields(value: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return the named attributes of a value, in this order."""
+    """Return the attributes *names* of a value, in that order."""
     return {name: getattr(value, name) for name in names}
 
 

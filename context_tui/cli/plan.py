@@ -155,7 +155,7 @@ def format_request(request: NextRequest) -> str:
 
 
 def _format_percent(share: float) -> str:
-    """Format a share; shares just below 1 are not rounded up to 100 %."""
+    """Format a share as a percentage; a share just below 1 is not rounded up to 100 %."""
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 

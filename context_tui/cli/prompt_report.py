@@ -57,7 +57,7 @@ def _build_injected_report(session: Session, context: Context, table: TokenTable
 
 
 def print_prompt_report(session: Session, report: dict[str, Any], measure: str) -> None:
-    """Print the parts of the prompt, or how to record them if the file has none."""
+    """Print the parts of the prompt; without any, print how to record them."""
     system, tools, injected = report["system"], report["tools"], report["injected"]
     parts = [(make_visible(each["part"]), each["tokens"]) for each in system]
     print_table(f"system prompt ({measure})", ("part", "tokens"), parts)

@@ -242,7 +242,7 @@ def _run_sweep(
             print_notice(f"{count} done and saved; continue with -o {journal.path} --resume")
         raise
     order = {each.name: number for number, each in enumerate(settings)}
-    rows.sort(key=lambda row: (row.session, order[row.setting]))  # sums of costs are the same in any order of work
+    rows.sort(key=lambda row: (row.session, order[row.setting]))  # makes sums of costs independent of the order of work
     return Sweep(settings, rows, unread, settings[0].name, options.by)
 
 
@@ -276,7 +276,7 @@ class SchedulerUnreachable(Error):
 
 
 class SweepProgress:
-    """Progress on stderr: one line that changes on a terminal, a few lines elsewhere."""
+    """Progress on stderr: one line that is updated on a terminal, a few lines elsewhere."""
 
     def __init__(self, sessions: int, settings: int) -> None:
         self.done, self._total, self._settings = 0, sessions, settings

@@ -34,7 +34,7 @@ class ExportError(Error):
 
 
 class OutputExists(ExportError):
-    """Output file that exists and was not to be replaced."""
+    """Output file that exists; replacing it was not requested."""
 
 
 class OutputIsInput(ExportError):
@@ -121,7 +121,7 @@ def is_copied(session: Session, format_name: str) -> bool:
 
 
 def _copy_records(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult | None:
-    """Copy a session record by record; return None if it must be written again from its messages."""
+    """Copy a session record by record; return None if the session must be written from its messages instead."""
     notes = form.copy(session, temporary) if is_copied(session, form.name) else None
     if notes is None:
         return None
@@ -136,7 +136,7 @@ def _copy_records(form: Format, session: Session, temporary: Path, out: Path) ->
 
 
 def _find_difference(session: Session, written: Session) -> str:
-    """Describe how a copy differs from *session*; empty if it begins with the same messages."""
+    """Describe how a copy differs from *session*; empty if the copy begins with the same messages."""
     facts, written_facts, common = session.facts, written.facts, len(session)
     if len(written) > common:
         common -= 1  # what follows may belong to the last message
@@ -171,7 +171,7 @@ def _write_context(form: Format, session: Session, temporary: Path, out: Path) -
     exportable = build_exportable(
         session, _read_messages(session), form.unsupported_reason if form.is_request else None
     )
-    if all(first < 0 for first in exportable.session.facts.first_block):  # none, or none with a block in it
+    if all(first < 0 for first in exportable.session.facts.first_block):  # no messages, or none with a block
         raise _build_empty_error(exportable.losses)
     losses_total = exportable.losses + form.write(exportable.session, temporary)
     if not weigh_context(exportable.session.context_at()) - losses_total.removed:
@@ -293,7 +293,7 @@ def _is_same_file(source: Path, out: Path) -> bool:
 
 
 def _read_messages(session: Session) -> list[Message]:
-    """Read the messages of a session; raise an error if their sizes have changed since it was opened."""
+    """Read the messages of a session; raise an error if their sizes have changed since the session was opened."""
     changed = _build_changed_error(session)
     context = session.context_at()
     try:

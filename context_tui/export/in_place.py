@@ -25,7 +25,7 @@ def check_in_place(session: Session) -> None:
     """Check that a session can be changed in place, before any work is done.
 
     Raises:
-        InPlaceError: its format does not support this, or its file is temporary.
+        InPlaceError: the format does not support this, or the file is temporary.
     """
     if not get_format(session.info.format).in_place:
         names = ", ".join(form.name for form in FORMATS.values() if form.in_place)

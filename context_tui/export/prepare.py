@@ -47,7 +47,7 @@ class ExportableSession:
 
 @dataclass(frozen=True)
 class PairCheck:
-    """Unpaired blocks of a written file: inherited from the recording, or introduced, which is a defect."""
+    """Unpaired blocks of a written file: inherited from the recording, or introduced by the export (a defect)."""
 
     inherited: tuple[Orphan, ...] = ()
     introduced: tuple[Orphan, ...] = ()
@@ -125,7 +125,7 @@ def _find_replaced_bodies(context: Context, message: int) -> dict[int, str | Non
 
 
 def _select_blocks(message: Message, unsupported_reason: UnsupportedReason, losses: Losses) -> list[int]:
-    """Select the blocks of a message that a provider accepts, by number; count the others."""
+    """Return the numbers of the blocks that a provider accepts; count the other blocks as losses."""
     reasons = [unsupported_reason(message["role"], block) for block in message["content"]]
     for reason in filter(None, reasons):
         losses.add(reason)

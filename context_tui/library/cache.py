@@ -34,7 +34,7 @@ SETTLE_SECONDS = 2.0
 """Minimum age of a file whose data is cached: two changes within one clock tick have the same time."""
 _TABLE = "details (key BLOB UNIQUE NOT NULL, told TEXT NOT NULL)"
 _PAGE_BYTES = 65_536
-"""Largest page of a database, in bytes. The first one holds the definition of the table."""
+"""Largest page of a database, in bytes. The first page holds the definition of the table."""
 _ENTRY_VERSION = 2
 """Version of the entries; other versions are ignored."""
 _NOT_A_CACHE = (

@@ -251,7 +251,7 @@ def _merge_entries(
     merged = {entry.key: entry for entry in entries}
     for entry in nearby:
         merged[entry.key] = replace(merged.pop(entry.key, entry), info=entry.info, group=entry.group)
-    if current and current.path:  # use the format that it was opened with
+    if current and current.path:  # use the format with which the session was opened
         current_entry = merged.get(
             build_session_key(current), SessionEntry(current, IN_THIS_FOLDER, _find_place(current))
         )

@@ -22,9 +22,9 @@ from context_tui.session.window import model_at
 from context_tui.tokens.accounting import find_last_usage
 
 SUB_AGENT, BRANCH, SAME_FILE = "sub-agent", "branch", "session"
-"""Relations of a session to the one above it in a list. The last means another session of the same file."""
+"""Relations of a session to the one above it in a list. ``SAME_FILE`` means another session of the same file."""
 MAX_READ_BYTES = 32 << 20
-"""Largest file, in bytes, that is read for its overview, which takes about a tenth of a second."""
+"""Largest file, in bytes, that is read for its overview; reading it takes about a tenth of a second."""
 READ_STEP_S = 0.008
 """Seconds of reading between two checkpoints."""
 

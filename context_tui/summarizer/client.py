@@ -1,4 +1,4 @@
-"""HTTP calls of a model endpoint. Loads httpx: import it only where a call is made."""
+"""HTTP calls of a model endpoint. Loads httpx: import this module only to make a call."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def summarize_with_fallback(
     A ``ReplyNote`` with ``failed`` announces each change of endpoint.
 
     Raises:
-        CallFailed: every endpoint failed; the last failure, with the earlier ones in its message.
+        CallFailed: every endpoint failed; the message has the last failure and the earlier ones.
     """
     failures: list[CallFailed] = []
     for endpoint in endpoints:
@@ -226,7 +226,7 @@ def _build_refusal(response: httpx.Response, endpoint: Endpoint, text: str) -> C
 
 
 class _KeyAuth(httpx.Auth):
-    """Authentication that adds the key inside httpx, so that no variable of ours holds it."""
+    """Authentication that adds the key inside httpx, so that no variable of this program holds it."""
 
     def __init__(self, key: ApiKey, header: str) -> None:
         self._key = key

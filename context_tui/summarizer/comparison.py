@@ -237,7 +237,7 @@ def compare_summarizers(
 ) -> Comparison:
     """Have every contender summarise the head that a policy drops, and match the facts of the head in each summary.
 
-    If the plan changes nothing, there are neither facts nor runs; the plan has the reason.
+    If the plan changes nothing, there are neither facts nor runs; the plan gives the reason.
 
     Args:
         plan_at: returns the policy's plan for the context before a message of a session.

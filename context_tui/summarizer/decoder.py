@@ -51,7 +51,7 @@ class SSEParser:
         return (self._parse_line(last_line) if last_line else []) + self._parse_line(b"")
 
     def _parse_line(self, line: bytes) -> list[ServerSentEvent]:
-        """Parse a line; a blank one completes the event, if it has data."""
+        """Parse a line; a blank line completes an event that has data."""
         if self._first:
             line, self._first = line.removeprefix(b"\xef\xbb\xbf"), False
         if not line:

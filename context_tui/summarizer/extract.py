@@ -18,7 +18,7 @@ EXTRACT_LABEL = "[Extract: quotations from the conversation, picked by rules; no
 """First line of every extract."""
 
 MAX_EXTRACT_BYTES = 16_000
-"""Default bound, about 4,000 tokens: half of what a model's summary may use."""
+"""Default size limit of an extract: about 4,000 tokens, half the limit of a model's summary."""
 
 _MESSAGE_CHARS, _NOTE_CHARS, _ERROR_CHARS, _COMMAND_CHARS, _PATH_CHARS = (1_200, 600, 400, 200, 300)  # per quotation
 _MAX_ERRORS, _MAX_NOTES, _MAX_COMMANDS = 5, 3, 12  # the most recent ones
@@ -102,7 +102,7 @@ def _format_bullets(texts: list[str], length: int) -> list[str]:
 
 
 def _quote_summary(text: str) -> list[str]:
-    """Quote an earlier summary line by line, so that its headings are not taken for ours; omit its label."""
+    """Quote an earlier summary line by line, without its label, to set its headings apart from those of the extract."""
     lines = (line.strip() for line in text.splitlines())
     return [f"> {line}" for line in lines if line and line != EXTRACT_LABEL]
 

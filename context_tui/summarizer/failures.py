@@ -116,7 +116,7 @@ def build_speaks_tls_failure(endpoint: Endpoint) -> CallFailed:
 
 
 def match_known_failure(host: str, error: ServerError, partial: str = "") -> CallFailed | None:
-    """Return the failure that a server's message identifies, whatever the status; None if it does not."""
+    """Return the failure that a server's message identifies, whatever the status; None if it identifies none."""
     if error.too_long:
         tokens = f": {error.prompt_tokens} tokens" if error.prompt_tokens else ""
         limit = f", its limit is {error.limit_tokens}" if error.limit_tokens else ""

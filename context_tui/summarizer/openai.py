@@ -101,7 +101,7 @@ class OpenAIDecoder(Decoder):
         self.complete = True
 
     def _decode_choice(self, data: dict[str, Any], part: str) -> Iterator[ReplyEvent]:
-        """Decode the first choice's delta or message, the model's name, and the usage, whose chunk has no choices."""
+        """Decode the first choice's delta or message, the model's name, and the usage (in a chunk without choices)."""
         if (model := parse_name(data.get("model"))) and model != self._model:
             self._model = model
             yield ReplyModel(model)

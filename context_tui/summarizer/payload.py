@@ -57,7 +57,7 @@ class _Masker:
             masked = self._mask_text(text)
             return value if masked == text else masked
         if isinstance(value, list):
-            if name == "required":  # names of properties, which are keys
+            if name == "required":  # the items are names of properties, and therefore keys
                 return [self._mask_identifier(item) if isinstance(item, str) else item for item in value]
             return [self.mask_value(item, name, data, depth + 1) for item in value]
         return {self._mask_identifier(key): self._mask_field(value, key, name, data, depth) for key in value}

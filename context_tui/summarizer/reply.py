@@ -85,7 +85,7 @@ class ReplyFailure:
 
 @dataclass(frozen=True, slots=True)
 class ReplyNote:
-    """Note to the user; ``failed`` is a failed call that another one replaces, so that the reply starts over."""
+    """Note to the user; ``failed`` is set if another call replaces a failed one, so that the reply starts over."""
 
     text: str
     failed: CallFailed | None = None

@@ -119,7 +119,7 @@ def _clean_result_body(content: Any) -> str | list[dict[str, Any]]:
 
 
 def flatten_result_body(content: str | list[dict[str, Any]]) -> str:
-    """Convert a cleaned body to plain text with placeholders for images, for formats whose results are text."""
+    """Convert a cleaned body to plain text with placeholders for images, for formats that allow only text results."""
     if isinstance(content, str):
         return content
     return "\n".join(block["text"] if block["type"] == "text" else "[image]" for block in content)

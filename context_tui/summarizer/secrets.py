@@ -71,7 +71,7 @@ def classify_named_value(name: str, value: str) -> str:
 
 
 _SecretMatch = tuple[str, int, int]  # kind, start and end
-# End of a line, with what stands before the next one in listings: a file, a number, the sign of a diff.
+# End of a line, with the prefix of the next one in listings: a file name, a line number, or the sign of a diff.
 _LINE_BREAK = r"[ \t]{0,4}\n(?:[\w./-]{1,80}[:-])?[ \t]{0,8}(?:\d{1,6}[:|→\t-]|[+>-])?[ \t]{0,40}"
 _RUN_SHAPES = tuple(shape for shape in SECRET_SHAPES if " " not in shape.fixed)
 _TEXT_SHAPES = tuple(shape for shape in SECRET_SHAPES if " " in shape.fixed)
@@ -184,7 +184,7 @@ _MANIFEST_ENTRY = re.compile(
 
 
 def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
-    """Find values assigned to the name of a secret: after a sign, in an XML element, or in SQL."""
+    """Find values assigned to the name of a secret: after an assignment sign, in an XML element, or in SQL."""
     end = 0
     for place in sorted(place for word in _NAME_WORDS for place in _find_positions(word, lower)):
         if place < end or not (name := _NAMED.match(lower, place)):
@@ -237,7 +237,7 @@ def _find_said(kind: str, text: str, place: int) -> Iterator[_SecretMatch]:
 
 def _find_in_manifests(text: str) -> Iterator[_SecretMatch]:
     """Find the values in the data of Kubernetes Secrets, whatever their names."""
-    place = 0  # nothing is searched twice
+    place = 0  # end of the text searched so far
     for manifest in _SECRET_MANIFEST.finditer(text):
         start = max(text.rfind("---", place, manifest.start()), manifest.start() - 4000, place)
         next_document = text.find("\n---", manifest.end(), manifest.end() + 4000)
@@ -360,7 +360,7 @@ def _read_line_before(text: str, place: int) -> str:
 
 
 def _find_in_commands(text: str, lower: str) -> Iterator[_SecretMatch]:
-    """Find passwords in commands and their configuration, without an assignment sign."""
+    """Find passwords that commands and their configuration take without an assignment sign."""
     if any(caller in lower for caller in _HTTP_CLIENTS):
         for match in _USER_OPTION.finditer(text):
             line_before = _read_line_before(text, match.start())
@@ -380,7 +380,7 @@ def _find_in_commands(text: str, lower: str) -> Iterator[_SecretMatch]:
 
 # -- Plausibility
 
-# What a sentence says of passwords in general: ``base64-encoded``, ``SHA256``, ``config.password``, ``8-character``.
+# Statements about passwords in general: ``base64-encoded``, ``SHA256``, ``config.password``, ``8-character``.
 _SAID_WORD = re.compile(
     r"[^\d!@#$%^&*~+?]+[.!?]*|[A-Za-z]*\d*(?:-[a-z]+)+[.!?]?|[A-Z]{2,}-?\d+[.!?]?|[\w-]+(?:\.[\w-]+)+|\d+[a-z]*[.!?]?"
 )

@@ -69,7 +69,7 @@ def parse_call(block: dict[str, Any]) -> AnsweredCall:
     if patched_paths := tuple(path.strip() for text in texts for path in _PATCHED_FILE.findall(text)):
         return AnsweredCall(changed=patched_paths)
     paths = tuple(v for key in _PATH_ARGUMENTS if isinstance(v := arguments.get(key), str) and v.strip())[:1]
-    # Some editors have several commands, of which one reads.
+    # Some editors have several commands, one of which reads.
     if arguments.get("command") == "view" or name_words & _READ_WORDS or name in _READ_WORDS:
         return AnsweredCall(read=paths)
     if name_words & _WRITE_WORDS or name in _WRITE_WORDS:
@@ -80,7 +80,7 @@ def parse_call(block: dict[str, Any]) -> AnsweredCall:
 
 
 def _parse_command(arguments: dict[str, Any]) -> str:
-    """Return the command line of a call. From a list: the script passed to a shell, or else the joined words."""
+    """Return the command line of a call. For a list, it is the script passed to a shell, or else the joined words."""
     command = arguments.get("command") or arguments.get("cmd") or arguments.get("script") or ""
     if isinstance(command, list):
         argv = [str(word) for word in command]

@@ -98,7 +98,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def move_to_free_name(source: Path, target: Path) -> Path:
-    """Sync a file and move it to *target*; if that exists, to *target* with ``-2``, ``-3``, …, so nothing is replaced.
+    """Sync a file and move it to *target*, or, if that exists, to the first free name with ``-2``, ``-3``, …
 
     Raises:
         OSError: the file cannot be moved.
@@ -163,7 +163,7 @@ def remove_open_folders() -> None:
 
 
 def find_leftovers(folder: Path) -> list[Path]:
-    """Return the private folders that killed runs of this user left in *folder*, sorted; none if it is unreadable."""
+    """Return the private folders that killed runs of this user left in *folder*, sorted; none if unreadable."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 MAX_SETTINGS_BYTES = 4 << 20
-"""Limit of a file that a person writes: a configuration, a policy, a gate."""
+"""Size limit of a file written by hand: a configuration, a policy, or a gate."""
 
 
 def open_regular_file(path: str | Path) -> BinaryIO:
@@ -36,7 +36,7 @@ def read_settings_file(path: Path) -> bytes:
     Raises:
         OSError: the file cannot be read, is not a regular file, or is larger.
     """
-    if str(path) == os.devnull:  # the usual way to say: no file
+    if str(path) == os.devnull:  # the convention for "no file"
         return b""
     with open_regular_file(path) as file:
         data = file.read(MAX_SETTINGS_BYTES + 1)

@@ -61,7 +61,7 @@ def _format_ranges(codes: list[int]) -> str:
 
 
 MAX_MARKS = 4
-"""Limit of the combining marks on a character: more of them would be drawn over the lines around it."""
+"""Maximum number of combining marks on a character; more would be drawn over neighbouring lines."""
 # Five characters that may be marks: no letters, spaces, punctuation, box drawing, East Asian punctuation or emoji.
 _MARK_RUN = re.compile(
     r"[^\w\s\x00-\u02ff\u2010-\u20cf\u2100-\u2cee\u2cf2-\u3029\u3030-\u3098\u309b-\ua66e\uff00-\uffff\U0001f000-\U0001faff]{5,}"

@@ -1,4 +1,4 @@
-"""Facts of a history, extracted by rules, whose survival in a summary can be checked.
+"""Facts of a history, extracted by rules, to check their survival in a summary.
 
 There are five kinds; :mod:`context_tui.summarizer.checks.survival` describes how each is matched:
 
@@ -174,7 +174,7 @@ def extract_facts(
 class _Occurrences:
     """Occurrences of a fact.
 
-    ``first`` is the first piece of text of the best source that holds it, at offset ``at``; ``sources`` and
+    ``first`` is the first piece of text of the best source that holds the fact, at offset ``at``; ``sources`` and
     ``messages`` are those of all occurrences.
     """
 
@@ -369,7 +369,7 @@ def _find_errors(piece: TextPiece) -> Iterator[_FactMatch]:
     line = next(
         (sentence for sentence in sentences if _ERROR_WORDS.search(sentence)), sentences[0] if sentences else ""
     )
-    keywords = extract_keywords(line)  # blanking may split a number: such parts are not words of the line
+    keywords = extract_keywords(line)  # excludes the parts of a number that blanking split
     key = tuple(
         word for word in extract_keywords(_LINE_NUMBER.sub(" ", blank_matches(line, PATH_PATTERN))) if word in keywords
     )
@@ -436,7 +436,7 @@ def _merge_paths(paths: dict[Any, _Occurrences]) -> dict[Any, _Occurrences]:
 
 
 def _compute_required_parts(paths: dict[Any, _Occurrences]) -> dict[Any, int]:
-    """Compute how many final parts identify each path; at least two for a folder, whose name can be any word."""
+    """Compute how many final parts identify each path; a folder needs at least two, since its name can be any word."""
     ends: dict[tuple[str, ...], int] = {}
     for parts in paths:
         for length in range(1, len(parts) + 1):

@@ -17,7 +17,7 @@ from context_tui.summarizer.reply import CUT_REASONS, Usage
 from context_tui.summarizer.request import Message, list_message_blocks
 
 MIN_REPEATS = 3
-"""Occurrences of a line that make a loop."""
+"""Number of consecutive copies of a piece of text that count as a loop."""
 
 _EMPTY_SUMMARY = re.compile(r"[^\w]*(?:none|nothing|n/?a|not applicable)?[^\w]*", re.IGNORECASE)
 _PLACEHOLDER = re.compile(
@@ -65,7 +65,7 @@ _LABELS = {
     "known paths": ("known paths", "unknown paths"),
     "smaller": ("smaller", "not smaller"),
 }
-"""By name of a check, its label if it passed and if it failed."""
+"""Labels by name of a check: if it passed, and if it failed."""
 
 
 def check_summary(

@@ -38,7 +38,7 @@ _IDENTIFIER = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 
 
 class FactSurvival(NamedTuple):
-    """Survival of a fact; ``evidence`` quotes the summary, or names what is missing."""
+    """Survival of a fact; ``evidence`` quotes the summary, or names the missing parts."""
 
     preserved: bool
     evidence: str

@@ -1,4 +1,4 @@
-"""Application of a plan: the new session is built from copied, changed and inserted messages."""
+"""Application of a plan: a new session of copied, changed and inserted messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def apply(session: Session, plan: Plan, summary: str | None = None, token_table:
 
     Args:
         summary: the text of the summary if the plan needs one, without prefix or suffix.
-        token_table: the token measure of the session's size (default: calibrated).
+        token_table: the token measure for the session's size (default: calibrated).
 
     Raises:
         PlanError: the plan is for another session, or it summarises and the summary is missing or blank.
@@ -111,7 +111,7 @@ class SessionBuilder:
         """Add a new message.
 
         Args:
-            rows: for each block, its row in the other session, or -1 if it is new.
+            rows: for each block, the row in the source session, or -1 for a new block.
             injected: whether its new texts count as injected by the runtime.
         """
         self._entries.append(message)
@@ -127,8 +127,8 @@ class SessionBuilder:
         """Build the session from the added messages.
 
         Args:
-            origin: names of the policies whose plans led to it.
-            at: the message before which the original was cut (default: the end); it decides model and prompt.
+            origin: names of the policies of the applied plans.
+            at: the point of the source session (default: the end) that decides the model and system prompt.
         """
         facts, source, session = self._facts, self._session.facts, self._session
         for index in range(len(facts)):

@@ -20,7 +20,7 @@ TextRenderer = Callable[[Any], str]
 
 @dataclass(frozen=True)
 class Change:
-    """Change of a block by ``policy``: its new body, and ``render`` to make the text if the body has none.
+    """Change of a block by ``policy``: the new body, and ``render``, which makes the text if the body has none.
 
     For a tool_use the text is its new input as compact JSON (:func:`build_input_body`).
     """
@@ -43,7 +43,7 @@ def build_input_body(facts: Facts, row: int, arguments: Mapping[str, Any]) -> Bo
 
 
 class LazyChanges(Mapping[int, Change]):
-    """Changes by block row, in prompt order, each built on demand, as there may be tens of thousands."""
+    """Changes by block row, in prompt order, built on demand because there may be tens of thousands."""
 
     def __init__(self, rows: Sequence[int], build_change: Callable[[int], Change]) -> None:
         self.rows, self._build_change = rows, build_change

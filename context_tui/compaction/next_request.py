@@ -1,7 +1,6 @@
 """Size of the next request, without a plan and with it: recorded - removed + inserted.
 
-The part that was recorded stays recorded; all else is measured. A summary that has yet to be written is unknown, and
-comes on top of the result.
+The recorded part is taken as recorded; all else is measured. The size of an unwritten summary is left out.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class NextRequest:
 
     Attributes:
         account: the context without the plan.
-        after: the request with the plan, without the summary while that is unknown.
+        after: the request with the plan; an unwritten summary is not included.
         inserted_tokens: measured tokens that the plan inserts, including a written summary.
         summary_pending: whether the summary is not written yet, so that its size is unknown.
     """
@@ -41,12 +40,12 @@ class NextRequest:
 
     @property
     def tokens_before(self) -> int:
-        """The request without the plan."""
+        """Tokens of the request without the plan."""
         return self.account.tokens
 
     @property
     def tokens_after(self) -> int:
-        """The request with the plan."""
+        """Tokens of the request with the plan."""
         return self.after.tokens
 
     @property
@@ -56,7 +55,7 @@ class NextRequest:
 
     @property
     def saved_share(self) -> float:
-        """Share of the request that would be removed, 0 to 1; 0 too where it would grow."""
+        """Share of the request that the plan removes, 0 to 1; 0 if the request would grow."""
         return max(self.tokens_before - self.tokens_after, 0) / self.tokens_before if self.tokens_before else 0.0
 
 
@@ -64,7 +63,7 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
     """Return the next request of the session with *plan* applied.
 
     Args:
-        summary: its text, for a plan that summarises, if it is written already.
+        summary: the text of the summary, if it is written already.
     """
     account = measure_context(plan.context, token_table)
     inserts = [insert for insert in plan.inserts if summary is not None or not insert.holds_summary]
@@ -79,7 +78,7 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
 
 
 def _count_removed_tokens(plan: Plan, table: TokenTable | None) -> int:
-    """Count the measured tokens that *plan* removes, less replacements and without what an agent inserts anew."""
+    """Count the measured tokens that *plan* removes, less replacements and content that an agent inserts anew."""
     if table is None:
         removed = plan.tokens_before - plan.tokens_after + plan.tokens_inserted
     else:

@@ -29,8 +29,7 @@ from context_tui.tokens.estimators import count_block_tokens, estimate_text
 class Trigger:
     """Decision of a runtime whether to compact, with its reason.
 
-    ``value``, which comes from ``source``, is compared with ``threshold``; both are in ``unit``. ``by_hand`` is set if
-    the user decides, not a runtime.
+    ``value`` (from ``source``) is compared with ``threshold``, both in ``unit``. ``by_hand``: the user decides.
     """
 
     fires: bool
@@ -75,7 +74,7 @@ ALREADY_CLEARED_REASONS = {
     "recorded": "already cleared, recorded",
     "inferred": "already cleared, inferred from a drop of the recorded size",
 }
-"""Reason why a result is not in the context any more, by the source of its clearing (``Body.source``)."""
+"""Reason why a result is no longer in the context, by the source of its clearing (``Body.source``)."""
 
 
 def merge_ranges(positions: Iterable[range]) -> tuple[range, ...]:
@@ -115,7 +114,7 @@ class Plan:
         summarised_ranges: positions of the messages to pass to the summarizer (None: all dropped messages if an insert
             holds a summary).
         reason: why nothing would change.
-        tokens_saved: tokens (``bytes/4``) that the plan saves if the policy computed them, else counted on demand.
+        tokens_saved: tokens (``bytes/4``) that the plan saves, as computed by the policy or counted on demand.
         tokens_freed: the same by the policy's own ``estimator``.
         previous_summary_row: block row of an earlier summary that the new one updates, or -1.
         dropping_policy: name of the step that drops messages, if several policies ran one after another.
@@ -288,7 +287,7 @@ class Plan:
 
     @property
     def edits(self) -> list[Edit]:
-        """Every single change, in prompt order; changes within a dropped message come before its drop."""
+        """All single changes, in prompt order; changes within a dropped message precede its drop."""
         return list(self._iterate_edits())
 
     def _iterate_edits(self) -> Iterator[Edit]:
@@ -404,7 +403,7 @@ class KeepReason(NamedTuple):
 
 
 KeepReasonFinder = Callable[[int, int | None], KeepReason]
-"""Function that returns why a message is kept, given its position, or one of its blocks, given its row, too."""
+"""Function that returns why a message (by position) or one of its blocks (by row) is kept."""
 
 
 @dataclass(frozen=True)

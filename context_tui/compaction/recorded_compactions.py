@@ -40,8 +40,8 @@ class RecordedCompaction:
         message: the summary of a full compaction, the message after a micro one, or the reply that shows a silent one.
         kind: full, micro or silent.
         believed_tokens_before: the believed size before it, by baseline and delta; None for an empty context.
-        believed_is_recorded: whether a recorded size is part of that.
-        recorded_tokens_after: recorded size of the first request after it; None if a new context begins before that.
+        believed_is_recorded: whether the believed size includes a recorded one.
+        recorded_tokens_after: recorded size of the next request; None if a new context begins before it.
     """
 
     session: Session
@@ -81,13 +81,13 @@ class RecordedCompaction:
 
     @cached_property
     def added_messages(self) -> Sequence[int]:
-        """Messages that are only in the context after it, in prompt order: the summary, attachments, new messages."""
+        """Messages only in the context after the compaction, in prompt order: summary, attachments, new messages."""
         earlier = set(self.context_before.order)
         return [message for message in self.context_after.order if message not in earlier]
 
     @cached_property
     def remaining_messages(self) -> Sequence[int]:
-        """Messages that are in the context before and after it, in prompt order."""
+        """Messages in the context before and after the compaction, in prompt order."""
         later = set(self.context_after.order)
         return [message for message in self.context_before.order if message in later]
 
@@ -107,7 +107,7 @@ def predict_size_after(
 ) -> ContextSize | None:
     """Predict the size of the first request after a full compaction, from the context before and the messages after it.
 
-    None for other kinds, and if no size was recorded earlier in the same context.
+    Return None for other kinds, and if no size was recorded earlier in the same context.
 
     Args:
         summary_tokens: estimated tokens (``bytes/4``) of a summary whose text is not in the file.

@@ -1,8 +1,8 @@
 """Files that Claude Code puts back into the context after a full compaction, which older session files do not record.
 
-Of the files that were read or written since the last compaction, the last five come back from disk as results of Read,
-written ones first; a file of more than 5,000 tokens comes back as a reference. Source: the programs of versions 2.1.120
-to 2.1.330, driven with files of 400 to 60,000 characters (docs/agents.md).
+Claude Code reads the last five files used since the previous compaction from disk, written ones first, and appends them
+as results of Read; a file of more than 5,000 tokens becomes a reference. Source: the programs of versions 2.1.120 to
+2.1.330, driven with files of 400 to 60,000 characters (docs/agents.md).
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from context_tui.tokens.measures import TokenTable
 
 MAX_FILES = 5
 MAX_FILE_TOKENS = 5_000
-"""Tokens of a file up to which it is put back as a whole."""
+"""Maximum tokens of a file that is put back as a whole."""
 CALL_TOKENS = 55
 """Tokens of the reminder that names the call of a file that is put back."""
 REFERENCE_TOKENS = 62
 """Tokens of the reminder that refers to a larger file."""
 LINE_NUMBER_BYTES = 6
-"""Bytes that the number of a line takes in a result of Read."""
+"""Bytes of a line number in a result of Read."""
 _MEMORY_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md")
 
 
 def estimate_restored_tokens(context: Context, messages: Sequence[int], table: TokenTable) -> int:
     """Estimate the tokens of the files that are put back after a compaction of *context*.
 
-    0 if the session's format does not record what was read and written.
+    Return 0 if the session's format does not record reads and writes of files.
 
     Args:
         messages: the messages since the last compaction.

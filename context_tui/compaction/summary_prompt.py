@@ -24,7 +24,7 @@ class SummaryPrompt:
         build_request: builds the request from the prepared messages and the earlier summary to update, or None.
         prepare_messages: truncates long results and replaces images by text, before pairs are repaired.
         sections: headings of a complete reply, in order; empty if none are required.
-        sends_messages: whether the messages to summarise are sent as messages, with tool schemas, or else as text.
+        sends_messages: whether the summarizer gets the messages as messages, with tool schemas, instead of as text.
         retries_with_session_model: whether the session's own model is tried if the first one fails.
     """
 

@@ -1,7 +1,7 @@
 """Tool pairing: calls and results without their counterpart, and repairs that make a provider accept a history.
 
-Providers combine consecutive messages of one role, so these count as one message here. A provider accepts a call only
-if the next user message holds its result, and a result only in that place.
+Providers combine consecutive messages of one role, which therefore count as one message here. A provider accepts a call
+only if the next user message holds the result, and a result only there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOTE_MESSAGES_MERGED = "messages merged with the previous one of the same role"
 
 
 class Orphan(NamedTuple):
-    """A call without its result, or a result without its call (``kind``), with the numbers of message and block."""
+    """Call without its result or result without its call (``kind``), with the numbers of message and block."""
 
     kind: str
     message: int
@@ -118,10 +118,10 @@ def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
 def compare_orphans(
     before: list[Message], after: list[Message], renamed: Mapping[str, str] | None = None
 ) -> tuple[list[Orphan], list[Orphan]]:
-    """Return the orphans of *after* that *before* has, too (by kind and id), and those that it does not have.
+    """Return the orphans of *after* that are also in *before* (by kind and id), and those that are not.
 
     Args:
-        renamed: new ids of calls of *after*, with the ids in *before*.
+        renamed: the ids in *before* by new id of calls of *after*.
     """
     unpaired_before, unpaired_after = find_unpaired(before), find_unpaired(after)
     counts_before = Counter(
@@ -220,7 +220,7 @@ def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: 
     """Return *call_id* if no earlier call has it, else the next free id derived from it.
 
     Args:
-        tried: by id, the last number that was tried; no lower number is free.
+        tried: by id, the last number tried; no lower number is free.
     """
     new_id, number = call_id, tried.get(call_id, 1)
     while not new_id or new_id in assigned or (new_id != call_id and new_id in present):

@@ -1,7 +1,7 @@
 """Translation of policy parameters into the agent's configuration: file, key and value.
 
-As of November 2026, from the documentation and source of each agent and reports of its users. A note tells if a key is
-known not to work as documented. Parameters that are constants in the agent's source have no key.
+As of November 2026, from the documentation and source of each agent, and from reports of users. A note marks a key that
+is known not to work as documented. Parameters that are constants in the agent's source have no key.
 """
 
 from __future__ import annotations

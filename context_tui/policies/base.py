@@ -1,4 +1,4 @@
-"""Protocol of a policy: parameters, a trigger, a plan without side effects, and the curve of a parameter."""
+"""Protocol of a policy: parameters, a trigger, a plan without side effects, and curves of tokens by value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 
 ReferenceKind = Literal["", "tools", "policies", "marks", "message"]
-"""Kind of object that the values of a parameter name or number."""
+"""Kind of object to which the values of a parameter refer."""
 
 
 class Params(BaseModel):
@@ -38,7 +38,7 @@ def param(
     """Return a parameter with its default, description, unit and inclusive range.
 
     Args:
-        of_window: whether a number of tokens may be as large as the context, not only as a result.
+        of_window: whether a number of tokens ranges up to the size of the context, not of the largest result.
         refers_to: ``tools`` or ``policies`` for a list of names, ``marks`` for marks in the timeline, ``message`` for
             the number of a message.
         ordered: whether the order of a list matters.
@@ -61,7 +61,7 @@ class Policy(Protocol):
     Attributes:
         name: name on the command line, in lower case with hyphens.
         about: description in one line, the runtime first: ``koda: clear aged results``.
-        runtime: the program whose rule this is, or empty.
+        runtime: the agent program that uses this policy, or empty.
         phases: when the runtime checks the trigger (before_call, after_tools, user_turn); empty if applied by hand.
         flat_curves: parameters that do not change the tokens after a plan, but only the trigger or the summary request.
         needs_trigger: whether the plan is empty unless the trigger fires.
@@ -81,7 +81,7 @@ class Policy(Protocol):
         """Decide whether the runtime would compact now, in constant time."""
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        """Plan the changes from facts, without text, whether or not the trigger fires."""
+        """Plan the changes from facts, without reading text, whether or not the trigger fires."""
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         """Return the tokens after a plan for each value of the parameter *name*."""
@@ -93,13 +93,13 @@ class Policy(Protocol):
         """Return the value above which a parameter changes nothing in this context; None to derive it from the unit."""
 
     def believed_size(self, state: RuntimeState) -> Belief | None:
-        """Return the size that the runtime computes for its context, or None if it does not use any."""
+        """Return the size that the runtime computes for its context, or None if it computes none."""
 
     def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
         """Return whether the policy, if it fires now, summarises in the background while calls continue."""
 
     def hint(self, context: Context) -> str:
-        """Return advice for a plan that changes nothing, or nothing."""
+        """Return advice for a plan that changes nothing, or an empty text."""
 
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
         """Return the policies that this policy runs, with their parameters, in order; empty if it runs none."""
@@ -116,7 +116,7 @@ class BasePolicy:
     def curve(
         self: Any, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]
     ) -> list[int]:
-        """Plan for each value; once for a parameter with a flat curve."""
+        """Return the tokens after a plan for each value; a flat curve takes only one plan."""
         if name in self.flat_curves:
             return [self.plan(context, params, state).tokens_after] * len(values)
         return [self.plan(context, params.model_copy(update={name: value}), state).tokens_after for value in values]

@@ -98,7 +98,7 @@ def find_cut_before_pairs(context: Context, cut: int) -> int:
 
 @memoize_by_messages
 def find_open_calls(context: Context) -> list[int]:
-    """Return, by cut, the position of the first call before it whose result is at or after it, else the cut itself.
+    """Return, for each cut, the position of the first earlier call with its result at or after the cut, else the cut.
 
     Ids may repeat: a result belongs to the last call before it, and a call is answered by its first result.
     """
@@ -128,7 +128,7 @@ def find_open_calls(context: Context) -> list[int]:
 
 
 class PrefixSums:
-    """Sums of amounts up to or from a level."""
+    """Sums of the amounts below or above a level."""
 
     def __init__(self, levels: Iterable[int], amounts: Iterable[int]) -> None:
         pairs = sorted(zip(levels, amounts, strict=True))
@@ -140,7 +140,7 @@ class PrefixSums:
         return self._sums[bisect_left(self._levels, value)]
 
     def sum_at_least(self, value: float) -> int:
-        """Return the sum of the amounts at *value* and above."""
+        """Return the sum of the amounts at levels of at least *value*."""
         return self._sums[-1] - self.sum_below(value)
 
     def sum_above(self, value: float) -> int:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 class ClearingRule(NamedTuple):
     """Setting of a policy that clears large tool results of older turns.
 
-    The policy acts before a call, once the last recorded size plus an estimate of what followed reaches
-    ``window_share`` of the context window. It replaces every tool result by ``placeholder`` that is larger than
+    The policy acts before a call, once the last recorded size plus an estimate of later messages reaches
+    ``window_share`` of the context window. It replaces by ``placeholder`` every tool result that is larger than
     ``min_clear_tokens``, precedes the last ``keep_recent_turns`` turns, and is not cleared yet. ``assumed_window`` is
     the window in tokens that the runtime assumes if it is unknown.
     """

@@ -132,7 +132,7 @@ def build_params(policy: Policy, values: Mapping[str, Any], option_names: Mappin
     """Build and validate the parameters of a policy from keywords or text; ``POLICY.KEY`` sets a nested parameter.
 
     Args:
-        option_names: for names that are no parameters, the command-line option to suggest in the error.
+        option_names: by name that is not a parameter, the command-line option to suggest in the error.
 
     Raises:
         PlanError: a name is unknown, or a value is out of its range.

@@ -66,12 +66,12 @@ class Parameter:
 
     @property
     def owner(self) -> str:
-        """Policy of a nested parameter, or nothing."""
+        """Policy of a nested parameter, else empty."""
         return self.name.rpartition(".")[0]
 
     @property
     def type(self) -> str:
-        """Name of the type of its values."""
+        """Name of the type of the values."""
         names = {"switch": "boolean", "list": "list", "marks": "list", "nested": "object"}
         kind = names.get(self.kind, "number" if self.ratio else "integer")
         return f"{kind} or null" if self.optional else kind
@@ -132,7 +132,7 @@ def validate_params(policy: Policy, values: Mapping[str, Any], option_names: Map
     """Build the parameters of one policy from keywords or text.
 
     Args:
-        option_names: for names that are no parameters, the command-line option to suggest in the error.
+        option_names: by name that is not a parameter, the command-line option to suggest in the error.
 
     Raises:
         PlanError: a name is unknown, or a value is out of its range.

@@ -32,7 +32,7 @@ def plan(
         window: the context window in tokens (default: that of the file).
         idle_seconds: for koda, the idle time (default: as recorded).
         force: plan even if koda's idle trigger does not fire.
-        firing_only: of the policies of a chain, run only those that fire, if any does.
+        firing_only: if any policies of a chain fire, run only these.
 
     Raises:
         PlanError: no such policy, parameter or message.

@@ -71,7 +71,7 @@ _QUIET_MEMBERS = {
 
 
 class GuardedPolicy(Guard):
-    """Policy of another package, whose failures become errors of one line."""
+    """Policy of another package; its failures become one-line errors."""
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy, "policy", _QUIET_MEMBERS)
@@ -97,7 +97,7 @@ class GuardedPolicy(Guard):
         return self.call(PlanError, "", self._policy.steps, params)
 
     def _find_keep_reason(self, plan: Plan, position: int, block: int | None) -> KeepReason:
-        """Return the reason, or an error as the reason, because this is called while the screen is drawn."""
+        """Return the reason; an error becomes the reason, because this runs while the screen is drawn."""
         try:
             return self._check_own(self.call(PlanError, "", plan.keep_reason, position, block), KeepReason, "reason")
         except (Error, OSError) as error:

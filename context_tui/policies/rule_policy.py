@@ -36,7 +36,7 @@ from context_tui.tokens.context_index import index_context
 _TRIGGER_PARTS = ("trigger", "size")
 """Parts of a rule that only its trigger reads."""
 PolicyLookup = Callable[[str], Policy]
-"""Function that returns the policy of a name, or raises PlanError."""
+"""Function that finds a policy by name, or raises PlanError."""
 
 
 class ParameterTarget(NamedTuple):
@@ -47,7 +47,7 @@ class ParameterTarget(NamedTuple):
 
 
 class RulePolicy(BasePolicy):
-    """Policy of a :class:`PolicySpec`: one rule of parts, or several rules as steps.
+    """Policy of a :class:`PolicySpec`: one rule, or several rules as steps.
 
     Its attributes belong to the instance, because all specs share this class.
     """
@@ -84,7 +84,7 @@ class RulePolicy(BasePolicy):
 
     @cached_property
     def _step_policies(self) -> list[Policy]:
-        """Policy of each rule; empty if the only rule consists of parts."""
+        """Policy of each rule; empty for a single rule that runs no other policy."""
         if len(self.spec.rules) < 2 and not self._nested_by_rule:
             return []
         policies = []
@@ -121,7 +121,7 @@ class RulePolicy(BasePolicy):
         return steps
 
     def steps(self, params: Any) -> PolicySteps:
-        """Return the rules as policies, in order; empty if the only rule consists of parts."""
+        """Return the rules as policies, in order; empty for a single rule that runs no other policy."""
         return self._cached_steps(params) if self._step_policies else []
 
     def believed_size(self, state: RuntimeState) -> Belief | None:
@@ -170,7 +170,7 @@ class RulePolicy(BasePolicy):
         return rule.summarise is not None and rule.summarise.background and self.trigger(state, params).fires
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        """Plan the rules one after another; if any of them fire, only those."""
+        """Plan the rules in order; if any of them fire, plan only these."""
         if self._step_policies:
             return plan_steps(self.name, params, self.steps(params), context, replace(state, firing_only=True))
         if not self.spec.rules:

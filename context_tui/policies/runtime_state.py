@@ -89,7 +89,7 @@ def check_idle(state: RuntimeState, gap: int, *, exclusive: bool = False, hint: 
 
 
 def compute_idle_seconds(facts: Facts, context: Context, length: int) -> tuple[float | None, bool]:
-    """Compute the seconds from the context's last assistant message to its point, and whether the recording ends."""
+    """Compute the seconds since the context's last assistant message, and whether the recording ends there."""
     if context.at >= length:
         return None, True
     for message in reversed(context.order):

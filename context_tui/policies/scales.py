@@ -24,7 +24,7 @@ MAX_LINEAR_RANGE = 40
 
 @dataclass(frozen=True)
 class Scale:
-    """Allowed values from ``low`` to ``high``, of which the slider's track shows those up to ``track_end``.
+    """Allowed values from ``low`` to ``high``; the slider's track shows those up to ``track_end``.
 
     A step goes to the next of ``round_values`` or, if there are none, by ``step``. Only typed values may be beyond the
     track.
@@ -37,10 +37,10 @@ class Scale:
     round_values: tuple[int, ...] = ()
     log: bool = False
     log_offset: Number = 1
-    """Value about at which a log scale stops being linear."""
+    """Value below which a log scale is nearly linear."""
 
     def compute_share(self, value: Number) -> float:
-        """Return the place of a value: 0 at the low end of the track, 1 at its other end or beyond."""
+        """Return the place of a value: 0 at the low end of the track, 1 at or beyond the high end."""
         span = self._compute_place(self.track_end)
         return min(1.0, max(0.0, self._compute_place(value) / span)) if span > 0 else 0.0
 
@@ -48,7 +48,7 @@ class Scale:
         return math.log1p(max(value - self.low, 0) / self.log_offset) if self.log else value - self.low
 
     def find_value(self, share: float) -> Number:
-        """Return the value at a place of the track, on the nearest rung or step."""
+        """Return the value at a place of the track, rounded to the nearest step."""
         place = min(1.0, max(0.0, share)) * self._compute_place(self.track_end)
         value = self.low + (math.expm1(place) * self.log_offset if self.log else place)
         if self.round_values:
@@ -117,7 +117,7 @@ def parse_number(text: str, low: Number, high: Number, optional: bool = False) -
     """Parse a typed number: ``1500``, ``1,500``, ``1.5k``, ``2m``, ``60%`` for a ratio.
 
     Raises:
-        ValueError: it is no number, or out of range.
+        ValueError: the text is no number, or the number is out of range.
     """
     clean = text.strip().lower().replace(",", "").replace("_", "").replace(" ", "")
     if optional and clean in ("", "none"):

@@ -32,7 +32,7 @@ def is_any_step_in_background(steps: PolicySteps, state: RuntimeState) -> bool:
 
 
 def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, state: RuntimeState) -> Plan:
-    """Plan all steps, each on the context after the previous one; with ``firing_only``, those that fire, if any does.
+    """Plan all steps, each on the result of the previous one; with ``firing_only``, only those that fire, if any do.
 
     Raises:
         PlanError: there are no steps, or a step that drops or adds messages is not the last one.

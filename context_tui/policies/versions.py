@@ -42,13 +42,13 @@ def find_policy_of_version(name: str, version: tuple[int, ...]) -> tuple[str, Ma
 
 
 def find_recorded_params(name: str, facts: Facts) -> Mapping[str, Any]:
-    """Return the parameters of a policy in the version that recorded a session, where they differ from its defaults."""
+    """Return the non-default parameters of a policy in the agent version that recorded a session."""
     policy, params = find_policy_of_version(name, facts.agent_version)
     return params if policy == name else {}
 
 
 def format_recorded_params(policy: str, params: BaseModel, facts: Facts) -> str:
-    """Format which parameters of a policy are those of the version that recorded a session; empty if none is."""
+    """Format the parameters that come from the agent version that recorded a session; empty if there are none."""
     recorded = find_recorded_params(policy, facts)
     texts = format_assignments({name: value for name, value in recorded.items() if getattr(params, name) == value})
     version = ".".join(map(str, facts.agent_version))

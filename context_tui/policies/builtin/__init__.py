@@ -1,1 +1,1 @@
-"""Built-in policies: those of defect, koda and agent-sdk, the marks set by hand, and a chain of others."""
+"""Built-in policies: those of defect, koda and agent-sdk, a manual policy, and a chain of policies."""

@@ -39,7 +39,7 @@ class AgentSdkPruneParams(Params):
 def check_input_tokens(state: RuntimeState, threshold: int, limit_text: str) -> Trigger:
     """Check whether the input tokens of the last request, as the provider reports them, exceed *threshold*.
 
-    At Anthropic these do not include cached tokens, so the reason names the size with cached tokens, too.
+    Anthropic's input tokens exclude cached tokens, so the reason also gives the size with these.
     """
     input_tokens = state.reported_input_tokens
     if state.recorded_usage is None or input_tokens is None:
@@ -141,7 +141,7 @@ class PrunableResults:
 
 @memoize
 def find_prunable_results(context: Context) -> PrunableResults:
-    """Return all tool_results that pruning would shorten without a limit."""
+    """Return all tool_results that pruning could shorten, recent ones included."""
     results, shifts = index_context(context).results, context.facts.boundary_shifts
     rows = []
     for position, block, tokens in zip(results.position, results.block, results.tokens, strict=True):
@@ -189,7 +189,7 @@ SUMMARY_SECTIONS = ("Decisions", "Facts & Context", "Paths & Code References", "
 """Headings of an agent-sdk summary, in order."""
 
 MAX_RESULT_BYTES = 500
-"""Maximum bytes of a tool result's compact JSON, which is truncated to this length."""
+"""Bytes to which the compact JSON of a tool result is truncated."""
 
 MAX_THINKING_BYTES = 200
 """Maximum bytes of thinking; longer thinking is omitted."""
@@ -261,7 +261,7 @@ class AgentSdkCompact(BasePolicy):
 
 
 def find_split(context: Context, min_keep: int) -> int:
-    """Return the position of the first message to keep, or 0; pairs are recognised without comparing their ids."""
+    """Return the position of the first message to keep, or 0; ids of calls and results are not compared."""
     if len(context) <= min_keep:
         return 0
     facts, order = context.facts, context.order
@@ -278,12 +278,12 @@ def find_split(context: Context, min_keep: int) -> int:
 
 
 def build_summary_request(old_messages: list[Message], previous: str | None) -> list[Message]:
-    """Build one user message of text from the old messages, which include an earlier summary."""
+    """Build a user message with a transcript of the old messages, which include any earlier summary."""
     return [{"role": "user", "content": f"The conversation to condense:\n\n{format_transcript(old_messages)}"}]
 
 
 def format_transcript(messages: list[Message]) -> str:
-    """Format the messages as agent-sdk does for its summarizer: text under each role, other blocks abridged."""
+    """Format the messages as agent-sdk does for its summarizer: text under each role, and other blocks abridged."""
     parts = []
     for message in messages:
         role = "Assistant" if message.get("role") == "assistant" else "User"

@@ -1,4 +1,4 @@
-"""Chain: several policies in order, each on the context after the previous one."""
+"""Chain: several policies in order, each applied to the result of the previous one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from context_tui.tokens.context_index import index_context
 
 
 class ChainParams(BaseParams):
-    """Policies to run in order, and their parameters that differ from the defaults."""
+    """Policies to run in order, and the parameters that differ from their defaults."""
 
     policies: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
         ("defect-microcompact", "defect-compact"),
@@ -33,7 +33,7 @@ class ChainParams(BaseParams):
 
 
 class Chain(BasePolicy):
-    """Run each policy on the context after the previous one."""
+    """Run each policy on the result of the previous one."""
 
     name: ClassVar[str] = "chain"
     about: ClassVar[str] = "several policies in order: microcompact first, then compaction on what is left"
@@ -66,7 +66,7 @@ class Chain(BasePolicy):
         return is_any_step_in_background(self.steps(params), state)
 
     def plan(self, context: Context, params: ChainParams, state: RuntimeState) -> Plan:
-        """Plan all steps, or with ``firing_only`` those that fire."""
+        """Plan all steps; with ``firing_only``, only those that fire."""
         return plan_steps(self.name, params, self.steps(params), context, state)
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:

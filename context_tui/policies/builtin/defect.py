@@ -26,7 +26,7 @@ ASSUMED_WINDOW = 128_000
 
 
 def get_window_tokens(state: RuntimeState) -> int:
-    """Return the window as defect sees it, in tokens."""
+    """Return the window in tokens, or defect's fallback."""
     return state.window.tokens if state.window.is_known else ASSUMED_WINDOW
 
 
@@ -59,7 +59,7 @@ def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Tr
 
 
 def suggest_for_few_turns(context: Context) -> str:
-    """Return advice for a context with too few turns for defect's defaults, or nothing."""
+    """Return advice if a context has too few turns for defect's defaults, else an empty text."""
     turns = len(index_context(context).turn_starts)
     if turns >= DEFAULT_KEPT_TURNS:
         return ""
@@ -347,7 +347,7 @@ class DefectCompact(BasePolicy):
 
 
 def find_boundary(index: ContextIndex, starts: list[int], budget: int) -> int:
-    """Return the first position to keep: that of the oldest turn within the budget, else of the newest turn; or 0."""
+    """Return the first position to keep: the start of the oldest turn in the budget, else of the newest turn, or 0."""
     if not starts or starts[-1] == 0:
         return 0
     boundary = 0
@@ -366,7 +366,7 @@ def find_earlier_summary_row(context: Context, cut: int) -> int:
 
 @memoize_by_messages
 def _find_first_summary(context: Context) -> tuple[int, int]:
-    """Return position and row of the first assistant text that starts with the summary prefix, or -1."""
+    """Return position and row of the first assistant text that starts with the summary prefix, or -1 for both."""
     facts = context.facts
     for position in index_context(context).assistants:
         for block in context.blocks_of(context.order[position]):

@@ -17,8 +17,8 @@ from context_tui.session.values import Kind, MessageFlag, Role
 from context_tui.tokens.context_index import index_context
 
 CutPlace = Literal["any", "turn", "pair", "message", "assistant", "after_assistant"]
-"""Messages before which a cut may be: any, the start of a turn, any without splitting a call from its result, any but a
-tool result, an assistant message, a message after an assistant message.
+"""Messages before which a cut is allowed: any, the first of a turn, any that separates no call from its result, any but
+a tool result, an assistant message, a message after an assistant message.
 """
 CutFallback = Literal["pair", "message", "newest_turn", "all", "all_if_answered"]
 
@@ -27,8 +27,8 @@ class Cut(Part):
     """Place of the cut: the nearest allowed place ``back`` or ``forward`` from the protected end.
 
     With ``newest_turn`` the newest turn is kept if a message precedes it. If the cut would remove ``few`` messages or
-    fewer, all are removed. ``otherwise`` lists fallbacks if there is no allowed place: another kind of place, the start
-    of the newest turn, all messages, or all messages if the last one is a reply without calls.
+    fewer, all are removed. If no place is allowed, the fallbacks in ``otherwise`` are tried: another kind of place, the
+    start of the newest turn, all messages, or all messages if the last one is a reply without calls.
     """
 
     prefix: ClassVar[str] = "cut"
@@ -43,8 +43,8 @@ class Cut(Part):
 class Head(Part):
     """Number of messages to remove from the start, for runtimes that do not count the messages to keep.
 
-    It is a ``share`` of the messages, which is raised by ``step`` until at most ``until`` of the window remains. With
-    ``even`` the number is even.
+    The number is a ``share`` of the messages, raised by ``step`` until the context fits the share ``until`` of the
+    window. With ``even`` it is even.
     """
 
     prefix: ClassVar[str] = "head"
@@ -100,7 +100,7 @@ def _find_cut_by_share(context: Context, head: Head, cut: Cut, first: int, limit
 
 
 def _find_cut_place(context: Context, start: int, cut: Cut, first: int) -> int:
-    """Return the nearest allowed place, or that of the first possible fallback; 0 if there is none."""
+    """Return the nearest allowed place, else that of the first possible fallback, else 0."""
     if start <= first:  # all messages are kept
         return 0
     position = _find_nearest_cut(context, start, cut.at, cut.move, first)

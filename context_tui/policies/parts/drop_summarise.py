@@ -106,7 +106,7 @@ def _build_inserts(
 
 
 def _find_typed_messages(context: Context, rule: Rule, first: int, cut: int) -> Iterator[tuple[int, int | None]]:
-    """Yield the positions of typed messages to keep, newest first, with the tokens to keep of each (None: all)."""
+    """Yield the positions of typed messages to keep, newest first, each with the tokens to keep (None: all)."""
     tokens, max_messages = rule.keep.user_tokens, rule.keep.user_messages
     count = 0
     for position in reversed(index_context(context).turn_starts):
@@ -162,7 +162,7 @@ def _build_truncation(size: int, budget: int, name: str) -> Change:
 
 
 def build_prompt(summarise: Summarise) -> SummaryPrompt:
-    """Build the prompt of a summary from our own text and the headings of the rule."""
+    """Build the prompt of a summary from the built-in text and the headings of the rule."""
     sections = summarise.sections or DEFAULT_SECTIONS
     system = _SYSTEM.format(headings="\n".join(f"## {name}" for name in sections))
     return SummaryPrompt(system, build_summary_request, prepare_messages, sections, max_tokens=summarise.max_tokens)

@@ -47,7 +47,7 @@ def iterate_settings(part: Part, path: SettingPath = ()) -> Iterator[RuleSetting
 
 
 def build_parameter_field(setting: RuleSetting) -> tuple[Any, FieldInfo]:
-    """Return type and field of a parameter; it cannot be None, because the rule sets it."""
+    """Return the type and field of a parameter, which cannot be None because the rule sets it."""
     field = copy(setting.field)
     field.default = setting.value
     kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]

@@ -18,7 +18,7 @@ from context_tui.tokens.context_index import index_context
 
 
 class ProtectedEnd(NamedTuple):
-    """Protected part at the end: its first position, and the reason as a template with a number."""
+    """Protected part at the end: its first position, and the reason (a template and its number)."""
 
     start: int
     code: VerdictCode
@@ -32,7 +32,7 @@ class ProtectedEnd(NamedTuple):
 
 
 class SizeLimits(NamedTuple):
-    """Window and trigger limit (else the window) in tokens, and the rule's way of counting, as in ``Size``."""
+    """Window and trigger limit (default: the window) in tokens, and the rule's :class:`Size`."""
 
     window: int
     trigger_limit: int
@@ -48,12 +48,12 @@ class Keep(Part):
 
     At the end of the context: ``turns``, ``messages``, ``tokens``, or a share of the window (``share``), of the
     trigger's limit, of the context's tokens, or of its messages. ``at_least`` and ``at_most`` bound the tokens of a
-    share; with ``crossing``, the message that crosses a limit in tokens is kept, too. ``share_of_messages`` applies to
-    contexts of at least ``from_messages`` messages. ``unknown_window`` messages replace ``share`` if the window is
-    unknown.
+    share; with ``crossing``, the message that crosses a token limit is also kept. ``share_of_messages`` applies to
+    contexts of at least ``from_messages`` messages. If the window is unknown, ``unknown_window`` replaces ``share`` by
+    a number of messages.
 
     Among the tool results: the newest ``results`` or ``result_tokens``, of all results or, with ``count = "eligible"``,
-    of those that could be cleared. ``every`` results are cleared together.
+    of those that could be cleared. Results are cleared in batches of ``every``.
 
     At the start: ``first`` messages. Among the removed messages: the newest typed ones, up to ``user_tokens`` and
     ``user_messages``.
@@ -136,7 +136,7 @@ class Keep(Part):
         length, share = len(prefix) - 1, BYTES_PER_TOKEN / limits.bytes_per_token
 
         def count_tail_tokens(at: int) -> int:
-            """Return the tokens from *at* on as a negative number, so that they ascend."""
+            """Return the negated tokens from *at* on, which ascend as bisection requires."""
             return -ceil((prefix[-1] - prefix[at]) * share + (length - at) * limits.per_message)
 
         if self.crossing:

@@ -25,7 +25,7 @@ Role = Literal["user", "assistant"]
 class Clear(Part):
     """Replace each result by ``marker``, with ``{lines}`` for the number of removed lines.
 
-    Inputs of calls (``of = "inputs"``, or with ``inputs`` those of the cleared results) become empty; thinking is
+    Inputs of calls become empty: all with ``of = "inputs"``, those of cleared results with ``inputs``. Thinking is
     removed.
     """
 
@@ -87,11 +87,11 @@ class Summarise(Part):
 
 
 class OnlyIf(Part):
-    """Conditions without which the rule changes nothing.
+    """Conditions for the rule to change anything.
 
-    ``clear_at_least`` and ``clear_more_than`` are tokens of the bodies to change, ``messages`` is the minimum number of
-    messages, and ``progress`` the minimum share of messages to remove. With ``no_open_call`` the last message must not
-    contain a call without a result.
+    ``clear_at_least`` and ``clear_more_than`` are lower limits for the tokens to clear, ``messages`` is the minimum
+    number of messages, and ``progress`` the minimum share of messages to remove. With ``no_open_call`` the last message
+    must not contain a call without a result.
     """
 
     clear_at_least: int | None = param(
@@ -142,7 +142,7 @@ class Rule(Part):
 
     @property
     def depends_on_turns_only(self) -> bool:
-        """Whether the rule, which keeps by turns, can only change more after a new turn."""
+        """Whether the rule protects by turns, so that it can change more only after a new turn."""
         keep, allowed = self.keep.model_fields_set, {"turns", "first", "result_tokens", "every", "count"}
         allowed |= {"results"} if self.keep.count == "eligible" else set()
         return not self.removes_messages and "turns" in keep and keep <= allowed and self.select.older_than is None
@@ -168,7 +168,7 @@ class PolicySpec(Part):
     """Policy with a name, a description in one line, and rules.
 
     ``phases`` are the checkpoints of its runtime, ``source`` and ``version`` the origin of its rules, and ``limits``
-    sentences on differences to that origin.
+    sentences on differences from that origin.
     """
 
     name: str

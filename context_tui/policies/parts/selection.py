@@ -29,17 +29,17 @@ BodyKind = Literal["results", "inputs", "thinking"]
 _BLOCK_KINDS = {"results": Kind.TOOL_RESULT, "inputs": Kind.TOOL_USE, "thinking": Kind.THINKING}
 BODY_KIND_LABELS = {"results": "tool results", "inputs": "inputs of calls", "thinking": "thinking"}
 LINE_COUNT_PLACEHOLDER, MAX_LINE_COUNT_DIGITS = "{lines}", 4
-"""Placeholder in a marker for the number of removed lines, known when the plan is applied, and its maximum digits."""
+"""Placeholder in a marker for the number of removed lines, and the maximum digits of that number."""
 EMPTY_INPUT_BYTES = 2
 
 
 class Select(Part):
-    """Selection among the blocks that are not protected; without a limit, all of them.
+    """Selection among the blocks that are not protected; without limits, all of them.
 
     Only ``tools`` are selected, or all but ``except_tools``. ``larger_than`` and ``at_least`` are tokens (``bytes/4``),
-    ``longer_than`` bytes, ``older_than`` seconds before the newest message. Only the blocks after the last summary or
-    cleared block are selected with ``stop_at``; only as many of the oldest as free ``until`` tokens. With ``paired``
-    a result without its call is kept.
+    ``longer_than`` bytes, ``older_than`` seconds before the newest message. With ``stop_at``, only blocks after the
+    last summary or cleared block are selected; with ``until``, only as many of the oldest as free that many tokens.
+    With ``paired`` a result without its call is kept.
     """
 
     tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
@@ -73,7 +73,7 @@ class Selection(NamedTuple):
 
 
 def is_already_cleared(context: Context, row: int, body_kind: BodyKind, marker: str) -> bool:
-    """Return whether a block is the marker, or has its size if the facts do not store such texts."""
+    """Return whether a block equals the marker (or has the same size, if the facts do not store its text)."""
     body = context.replacements.get(row)
     if body is not None:
         if body.source or body.removed:
@@ -105,10 +105,10 @@ def select_blocks(
     marker_tokens: int = 0,
     longer_than: int | None = None,
 ) -> Selection:
-    """Select the blocks that a rule changes; of other blocks, only those added since the last call are examined.
+    """Select the blocks that a rule changes; blocks rejected in an earlier call are not examined again.
 
     Args:
-        longer_than: change only those selected blocks whose text is known and has more bytes.
+        longer_than: select only blocks whose text is known and longer than this, in bytes.
     """
     blocks, end = find_blocks_of_kind(context, _BLOCK_KINDS[body_kind]), keep.find_protected_start(context, limits)
     candidates = _find_candidates(context, rule, body_kind, marker, blocks)
@@ -237,7 +237,7 @@ def _is_old(context: Context, seconds: int, block: int) -> bool:
 
 @dataclass
 class KeepReasons:
-    """Function that explains why a block is not changed, with lookups on demand."""
+    """Callable that explains why a block is not changed; lookups are built on demand."""
 
     context: Context
     rule: Select
@@ -325,7 +325,7 @@ def _explain_age_or_pairing(context: Context, rule: Select, block: int) -> KeepR
 def _find_walk_stop(
     context: Context, rule: Select, body_kind: BodyKind, marker: str, blocks: BlockColumns, high: int
 ) -> int:
-    """Return the number of the first block after which nothing stops the walk back from *high*."""
+    """Return the number of the oldest block that the walk back from *high* reaches before it stops."""
     low = 0
     if "summary" in rule.stop_at and (summaries := index_context(context).summaries):
         low = min(bisect_left(blocks.position, summaries[-1] + 1), high)
@@ -345,7 +345,7 @@ def _find_walk_stop(
 
 
 def _count_cleared(count: int, keep: Keep) -> int:
-    """Count the blocks to clear of *count*, in batches; the first batch counts the task as a block."""
+    """Return how many of *count* blocks to clear, in batches; the first batch counts the task as a block."""
     every = keep.every or 1
     return max((count + 1) // every * every - 1 - (keep.results or 0), 0)
 

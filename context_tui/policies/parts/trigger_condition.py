@@ -20,15 +20,15 @@ class Size(Part):
     Attributes:
         count: ``recorded+new`` is the last recorded size plus an estimate of the messages since, or an estimate of the
             context if there is no recorded size or the context was rewritten. ``recorded`` is the last recorded size,
-            else an estimate. ``uncached`` are the input tokens that the provider reports, for some providers without
-            cached tokens. ``estimate`` is an estimate of the context.
+            else an estimate. ``uncached`` are the input tokens that the provider reports, which may exclude cached
+            tokens. ``estimate`` is an estimate of the context.
         output: whether the last reply counts by its recorded tokens (estimated if these are a placeholder). Otherwise
             ``recorded+new`` estimates it, and ``recorded`` does not count it.
         reasoning: whether ``recorded+new`` adds the hidden reasoning of finished turns as the runtime counts it.
-        bytes_per_token, per_message: bytes of a token, and further tokens of a message, in estimates of the context and
-            of its kept end.
+        bytes_per_token, per_message: bytes per token, and extra tokens per message, in estimates of the context and of
+            its kept end.
         as_json: whether results in the kept end count as JSON text.
-        by_character: whether results to clear or keep count by characters / 4, and images as 2,000 tokens.
+        by_character: whether results to clear or keep count as characters / 4, and images as 2,000 tokens.
     """
 
     count: Literal["recorded+new", "recorded", "uncached", "estimate"] = "recorded+new"
@@ -82,7 +82,7 @@ class TriggerCondition(Part):
     """Condition on which a rule fires: one limit, or ``any`` or ``all`` of several conditions.
 
     Attributes:
-        share, reserve: the limit as a share of the context window, and the tokens left free of the share or the window.
+        share, reserve: the limit as a share of the context window, and tokens to subtract from it (or from the window).
         at_least, at_most: bounds of that limit.
         above: whether the condition holds only above the limit, not at it.
         whole_percent: whether the used share of the window is rounded down to whole percent.
@@ -124,13 +124,13 @@ class TriggerCondition(Part):
         return self
 
     def compute_window(self, state: RuntimeState) -> int:
-        """Return the context window as the runtime sees it, in tokens."""
+        """Return the context window that the runtime assumes, in tokens."""
         if self.unknown_window is not None and not state.window.is_known:
             return self.unknown_window
         return state.window.model_tokens if self.whole_window else state.window.tokens
 
     def compute_limit(self, state: RuntimeState) -> int | None:
-        """Return the limit of the size in tokens, the lowest one of several conditions; None if there is no limit."""
+        """Return the size limit in tokens, the lowest of several conditions; None if there is none."""
         if self.any or self.all:
             limits = (condition.compute_limit(state) for condition in (*self.any, *self.all))
             return min((limit for limit in limits if limit is not None), default=None)

@@ -1,8 +1,8 @@
 """Files that Claude Code puts back into the context after a full compaction, which older session files do not record.
 
 Claude Code reads the last five files used since the previous compaction from disk, written ones first, and appends them
-as results of Read; a file of more than 5,000 tokens becomes a reference. Source: the programs of versions 2.1.120 to
-2.1.330, driven with files of 400 to 60,000 characters (docs/agents.md).
+as results of Read; a file of more than 5,000 tokens becomes a reference. Source: tests of versions 2.1.120 to 2.1.330
+with files of 400 to 60,000 characters (docs/agents.md).
 """
 
 from __future__ import annotations

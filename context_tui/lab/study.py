@@ -55,7 +55,7 @@ class StudySettings:
     """Settings of a study; ``recorded``, ``summary_tokens`` and ``delay`` are those of :func:`.walk.replay`.
 
     Attributes:
-        shares_prefix: whether the summarizer's prompt begins as the calls do, so that it is read from the cache.
+        shares_prefix: whether the summarizer's prompt begins as the calls do, and is therefore read from the cache.
         reuse: the assumed reuse of the prompt cache by a changed prompt.
     """
 
@@ -85,7 +85,7 @@ class StudySettings:
 
 
 class Lab:
-    """Session, with the data that all its studies share; the text is read once regret is needed."""
+    """Session with the data that its studies share; the text is read only when regret is needed."""
 
     def __init__(self, session: Session) -> None:
         self.session = session

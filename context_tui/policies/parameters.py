@@ -132,7 +132,7 @@ def validate_params(policy: Policy, values: Mapping[str, Any], option_names: Map
     """Build the parameters of one policy from keywords or text.
 
     Args:
-        option_names: by name that is not a parameter, the command-line option to suggest in the error.
+        option_names: command-line options to suggest in errors, for names that are not parameters.
 
     Raises:
         PlanError: a name is unknown, or a value is out of its range.

@@ -23,7 +23,7 @@ class FormerPolicy(NamedTuple):
 FORMER_POLICIES = {
     # The reserve was 32,000 tokens for the reply and 13,000 more, until "auto-compact triggering too early on models
     # with large output token limits" was fixed (changelog of Claude Code, 2.1.21). The last reply is kept from 2.1.153
-    # on (2.1.152 and 2.1.153 were driven).
+    # on (tested with 2.1.152 and 2.1.153).
     "claude-code-auto": (
         FormerPolicy((2, 0), (2, 1, 21), "claude-code-auto", {"trigger_reserve": 45_000, "keep_messages": 0}),
         FormerPolicy((2, 1, 21), (2, 1, 153), "claude-code-auto", {"keep_messages": 0}),

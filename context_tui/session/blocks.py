@@ -24,9 +24,9 @@ BodySize = tuple[int, int, int, int, int, str, int]
 bytes of its text beyond one per UTF-16 unit."""
 
 HEAD_BYTES, TAIL_BYTES = 500, 200
-"""Offsets from the start and the end of a body's compact JSON whose character boundaries facts record."""
+"""Offsets from the start and the end of a body's compact JSON near which facts record character boundaries."""
 MAX_LINES = 10**9
-"""A read of more lines counts as a read of the whole file."""
+"""Maximum lines of a read; a read of more lines counts as a read of the whole file."""
 _QUOTE, _BRACKET = b'"['
 _find_odd_escape = re.compile(rb"\\[u/\\]").search
 """Finds escapes that compact JSON may write differently, and escaped backslashes, which complicate counting."""

@@ -31,9 +31,9 @@ STUB_TOKENS = 9
 RESULTS_TOLERANCE, THINKING_TOLERANCE = 0.03, 0.1
 """Tolerated relative errors of an explanation; the size of thinking is known less precisely."""
 PROVEN_TOLERANCE = 0.15
-"""Tolerated relative error where a recorded microcompaction tells which results had gone before."""
+"""Tolerated relative error if a recorded microcompaction shows which results were cleared before."""
 PREFIX_SHARE = 0.98
-"""Share of the tokens read from the cache that surely precede a cleared result; its own place is known about."""
+"""Share of the tokens read from the cache that surely precede a cleared result of uncertain position."""
 MIN_FIT_INTERVALS = 8
 """Minimum number of fitted intervals for an explanation."""
 MAX_EXPLAINED = 200
@@ -41,7 +41,7 @@ MAX_EXPLAINED = 200
 TIE_TOLERANCE = 100
 """Difference in tokens up to which two explanations tie; the one with fewer results is preferred."""
 LATE_COMPACTION_SHARE = 4
-"""Divisor of the context size: a late compaction is recognised if it removes at least this part, a quarter."""
+"""Divisor of the context size: a late compaction is recognised if it removes at least a quarter."""
 CACHE_LIFETIME_MS = 240_000
 """Minimum lifetime of a prompt cache in milliseconds."""
 CLEARABLE_TOOLS = frozenset(
@@ -88,7 +88,7 @@ def _update_drops(facts: Facts) -> list[Drop]:
 
 
 def _reconsider_drops(facts: Facts) -> None:
-    """Let the search begin again at the first drop of its epoch that later records explain in another way now."""
+    """Restart the search at the first drop of the epoch that later records explain differently."""
     search = facts.drop_search
     first = bisect_left(facts.drops, epoch_at(facts, search.message).start, key=lambda drop: drop.message)
     for at, drop in enumerate(facts.drops[first:], first):
@@ -148,7 +148,7 @@ def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
 
 
 def _is_late_compaction(facts: Facts, row: int, fall: int) -> bool:
-    """Return whether the fall is that of the epoch's compaction, whose summary is recorded before what it kept."""
+    """Return whether the epoch's compaction caused the fall; its summary is recorded before the kept messages."""
     epoch = epoch_at(facts, facts.request_message[row])
     first = bisect_left(facts.request_message, epoch.start)
     if (
@@ -171,7 +171,7 @@ def _fit_factors_before(facts: Facts, row: int) -> Factors | None:
 
 
 def _was_cached(facts: Facts, row: int, block: int) -> bool:
-    """Return whether request *row* read more from the cache than the tokens before *block*, so that it was kept."""
+    """Return whether request *row* read *block* from the cache: it read more than the tokens before the block."""
     message = facts.block_message[block]
     request = bisect_right(facts.request_message, message) - 1
     if request < 0:
@@ -206,7 +206,7 @@ def _is_thinking_drop(facts: Facts, row: int, order: Sequence[int], factors: Fac
 def _find_cleared_results(
     facts: Facts, row: int, order: Sequence[int], factors: Factors, removed_tokens: float
 ) -> tuple[int, ...]:
-    """Find the oldest results whose total size matches the removed tokens; empty if no number of them does."""
+    """Find the oldest results whose total size matches the removed tokens; empty if none match."""
     if _base_changed(facts, row):
         return ()
     for clearable in (CLEARABLE_TOOLS, None):
@@ -226,8 +226,8 @@ def _find_proven_results(
 ) -> tuple[int, ...]:
     """Find the results after the cached prefix that were cleared, by what was recorded later in the same context.
 
-    These end where a recorded microcompaction begins to clear; or their size matches, and most of their files are read
-    again.
+    Either the results precede those that a recorded microcompaction clears, or their size matches and most of their
+    files are read again.
     """
     rows, sizes = _find_clearable_results(facts, row, order, factors, CLEARABLE_TOOLS)
     cached = facts.requests[row].cache_read
@@ -257,7 +257,7 @@ def _find_proven_results(
 
 
 def _find_position(facts: Facts, row: int, block: int) -> float:
-    """Return about how many tokens of request *row* precede *block*, by the request before the block was appended."""
+    """Estimate the tokens of request *row* before *block*, by the last request without the block."""
     message = facts.block_message[block]
     request = bisect_right(facts.request_message, message) - 1
     if request < 0:

@@ -294,7 +294,7 @@ class Facts:
         self.drops: list[Drop] = []
         self.drop_search = DropSearch()
         self.peak_search = PeakSearch()
-        self.shared_record: dict[int, int] = {}  # by message: a record that belongs to the previous message too
+        self.shared_record: dict[int, int] = {}  # by message: a record shared with the previous message
         self.shared_records: set[int] = set()
         self.shared_ordinal: dict[int, int] = {}  # by message: its position in the shared record, if not the second
         self.model: str | None = None  # model of the newest reply
@@ -535,7 +535,7 @@ class Facts:
 
     @property
     def rewound_branches(self) -> list[Branch]:
-        """The branches that are not at a request for a summary."""
+        """Branches abandoned by a rewind, without those at requests for a summary."""
         return [branch for branch in self.branches if not branch.is_at_summary]
 
     def block_size(self, row: int) -> BlockSize:

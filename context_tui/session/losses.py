@@ -11,7 +11,7 @@ from context_tui.session.facts import Facts
 from context_tui.session.values import Kind, RecordKind, Role
 
 UnsupportedReason = Callable[[str, dict[str, Any]], str]
-"""Function that returns why a message of a role cannot contain a block, as a loss; empty if it can."""
+"""Function that returns the loss if a message of a role cannot contain a block, else an empty text."""
 
 _COUNTED_KINDS = (Kind.IMAGE, Kind.OTHER)
 
@@ -77,7 +77,7 @@ class Losses:
 
 
 def weigh_context(context: Context) -> Counter[int]:
-    """Weigh the blocks of a context by kind: in bytes that estimators count, else in blocks."""
+    """Weigh the blocks of a context by kind: in bytes if estimators count them, else in blocks."""
     facts, weights = context.facts, Counter[int]()
     for message in context.order:
         for row in facts.blocks_of(message):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 START_LENGTH = 160
-"""Characters that facts store of a text that begins with a bracket."""
+"""Number of leading characters that facts store of a text that begins with a bracket."""
 
 DEFECT_PLACEHOLDER = "[tool output cleared to save context — re-run the tool if its result is needed again]"
 """Body of a tool_result that defect's microcompact cleared."""
@@ -18,7 +18,7 @@ SDK_SUMMARY = "[Previous conversation summary]\n"
 """Start of the user message that agent-sdk's compaction inserts at the start."""
 
 SDK_SUMMARY_END = "\n[End of summary — conversation continues below]"
-"""End of that message."""
+"""End of the user message that agent-sdk's compaction inserts."""
 
 KODA_SUMMARY = "[Compacted conversation summary]"
 """Start of the system row that koda's compaction appends."""
@@ -31,7 +31,7 @@ PLACEHOLDERS = frozenset({DEFECT_PLACEHOLDER, RESULT_STUB})
 
 
 def is_summary_start(text: str, *, by_assistant: bool, first_block: bool, first_message: bool) -> bool:
-    """Return whether a text begins as the summary of an earlier compaction.
+    """Return whether a text begins like the summary of an earlier compaction.
 
     Args:
         first_message: whether the message is the first of the history. Claude Code's marker is ordinary text, so it

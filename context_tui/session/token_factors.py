@@ -38,7 +38,7 @@ class Factors:
         signature: for the signatures of thinking.
         request_overhead, image: tokens per request, and per image (None: unknown).
         intervals, error: number of fitted intervals, and the median error of an interval in tokens.
-        unrecorded: average of further tokens per request, which runtimes inject without a record.
+        unrecorded: average tokens per request that runtimes inject without a record.
     """
 
     text: float
@@ -73,13 +73,13 @@ class Factors:
 
 
 class SizeBasis(NamedTuple):
-    """Size of a copy, by the recording that it was made from.
+    """Size of a compacted copy, derived from the original recording.
 
     Attributes:
-        tokens: size of the next request with all its messages.
-        fixed: tokens of these that no policy removes: system prompt, tools, inserted instructions.
-        replies: its messages that recorded requests brought.
-        factors: those of the recording's model.
+        tokens: size of the next request with all messages of the copy.
+        fixed: part of ``tokens`` that no policy removes: system prompt, tools, inserted instructions.
+        replies: messages of the copy that are replies to recorded requests.
+        factors: factors of the recording's model.
     """
 
     tokens: int
@@ -114,7 +114,7 @@ def count_blocks_before(facts: Facts, message: int) -> int:
 
 
 def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | None = None) -> ContentTokens:
-    """Estimate the content of *messages* as recorded; only of blocks before the row *end_block*, if given."""
+    """Estimate the content of *messages* as recorded, up to (not including) block row *end_block* if given."""
     content = ContentTokens([0] * 5)
     tokens, size, kinds, flags = content.tokens, facts.size, facts.kind, facts.block_flags
     for message in messages:

@@ -9,7 +9,7 @@ from context_tui.session.facts import Facts, PeakSearch
 
 ASSUMED_WINDOW = 200_000
 COMMON_WINDOWS = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
-"""Common sizes in tokens, for models that are not in the table."""
+"""Common sizes in tokens, for models that are not in :data:`MODEL_WINDOWS`."""
 
 _CLAUDE, _CLAUDE_LONG, _CLAUDE_NEW = (200_000,), (200_000, 1_000_000), (1_000_000, 200_000)
 
@@ -58,14 +58,14 @@ class Window:
 
     @property
     def is_known(self) -> bool:
-        """Whether the size is not merely assumed; runtimes use their own fallback instead."""
+        """Whether the size is not merely assumed; in place of an assumed size, runtimes use their own fallback."""
         return self.source != "assumed"
 
 
 class Peaks:
     """Largest recorded context of each model, including sizes before its full compactions.
 
-    The peaks of the session that it derives from are included, because a plan does not change the model's window.
+    A derived session includes the peaks of its source, because a plan does not change the model's window.
     """
 
     def __init__(self, facts: Facts, before: Peaks | None = None) -> None:

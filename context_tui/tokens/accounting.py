@@ -32,7 +32,7 @@ def find_request_before(facts: Facts, at: int, floor: int) -> int:
 
 
 def has_valid_size(facts: Facts, row: int) -> bool:
-    """Return whether request *row* tells the size of the context: its reply is sent, and it is no side request."""
+    """Return whether request *row* shows the size of the context: its reply is sent, and it is no side request."""
     return not (facts.flags[facts.request_message[row]] & MessageFlag.NOT_SENT or is_other_conversation(facts, row))
 
 
@@ -52,7 +52,7 @@ def estimate_prompt(facts: Facts, at: int | None = None) -> int:
 
 
 def estimate_prompt_parts(facts: Facts, at: int | None = None) -> tuple[int, int]:
-    """Estimate the tokens of the system prompt, and those of the tool schemas; see :func:`estimate_prompt`."""
+    """Estimate the tokens of the system prompt and of the tool schemas, as :func:`estimate_prompt` does."""
     row = -1 if at is None else prompt_row_at(facts, at)
     if row in (-1, len(facts.prompts) - 1) or not facts.prompts:
         return bytes_to_tokens(facts.system_bytes), bytes_to_tokens(facts.tools_bytes)
@@ -110,7 +110,7 @@ class BelievedSize(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Sum of both."""
+        """Sum of the recorded and estimated tokens."""
         return (self.recorded or 0) + self.estimated
 
 
@@ -135,7 +135,7 @@ def estimate_message(message: dict[str, Any], estimator: Estimator = bytes4) -> 
 class History:
     """Context size by baseline and delta: the last recorded size plus an estimate of the messages since then.
 
-    Without a recorded size, it is the estimate of all messages.
+    Without a recorded size, the size is the estimate of all messages.
     """
 
     def __init__(self) -> None:

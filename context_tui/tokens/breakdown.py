@@ -83,7 +83,7 @@ class PromptShares:
 
 @dataclass(frozen=True)
 class FileRead:
-    """Read of ``lines`` lines from line ``first`` on (0: all of them); a failed or cleared one is not complete."""
+    """Read of ``lines`` lines (0: all) from line ``first`` on; a failed or cleared read is not complete."""
 
     tokens: int
     first: int
@@ -92,7 +92,7 @@ class FileRead:
 
     @property
     def end(self) -> float:
-        """Line after the last one."""
+        """Number of the line after the last line read."""
         return self.first + self.lines if self.lines else inf
 
 

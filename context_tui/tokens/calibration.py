@@ -30,8 +30,8 @@ class Calibration:
     """Recorded tokens per estimated token (``bytes/4``) of one model.
 
     Attributes:
-        model: its name; empty if none is recorded.
-        requests: number of its requests with a recorded size.
+        model: name of the model; empty if none is recorded.
+        requests: number of the model's requests with a recorded size.
         factors: fitted to all requests; if not ``usable``, typical factors, or factors fitted to very few requests.
         error: error of sizes predicted for the second half by factors of the first half; None if untested.
         error_bytes4: error of ``bytes/4`` for the same sizes.

@@ -1,8 +1,8 @@
-"""Size of a context, by one rule: recorded where a request recorded it, measured elsewhere, with its error.
+"""Size of a context by one rule: recorded if a request recorded it, else measured, with the error.
 
 A request consists of what its agent sends with every context (system prompt, tool schemas, instructions), and of
-messages. The first part is the same in every context, so that no policy removes it; the recorded size of the first
-request tells how large it is where the file does not hold it.
+messages. The first part is the same in every context, and no policy removes it; if the file does not contain it, the
+recorded size of the first request gives its size.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TYPICAL_ERROR = 0.25
 MIN_ERROR = 0.02
 """Smallest error of measured content, as a share of its tokens."""
 MAX_PROMPT_TOKENS = 60_000
-"""Largest system prompt and tools of known recordings: the most that a context of unknown prompt may have besides."""
+"""Tokens of the largest system prompt and tools in known recordings: the bound for an unknown prompt."""
 
 
 class SizeSource(StrEnum):
@@ -44,7 +44,7 @@ class SizeSource(StrEnum):
 class ContextSize(NamedTuple):
     """Tokens of a context, the range from ``low`` to ``high`` that its error allows, and its source.
 
-    ``source`` is that of its least certain part: ``exact`` (a whole request, or a tokenizer), ``recorded``,
+    ``source`` is that of the least certain part: ``exact`` (a whole request, or a tokenizer), ``recorded``,
     ``calibrated`` or ``estimated``.
     """
 
@@ -55,15 +55,15 @@ class ContextSize(NamedTuple):
 
 
 class ContextAccount(NamedTuple):
-    """Tokens of a context by where they come from.
+    """Tokens of a context by origin.
 
     Attributes:
-        recorded: size of the last request in it; None if no recorded size holds for it.
-        appended: measured tokens of what was appended since that request.
-        fixed: measured tokens of what every context has: the system prompt, tools, and inserted instructions.
+        recorded: size of the last request in the context; None if no recorded size is valid.
+        appended: measured tokens of the content appended since that request.
+        fixed: measured tokens that every context contains: system prompt, tools, and inserted instructions.
         content: measured tokens of all other content.
-        requests: number of its replies that a recorded request brought.
-        unaccounted: tokens of a copy that neither ``fixed`` nor ``content`` account for.
+        requests: number of replies to recorded requests in the context.
+        unaccounted: tokens of a compacted copy beyond ``fixed`` and ``content``.
         error: error of measured tokens, as a share of them.
         measure: name of the measure; ``source``: whether it is ``exact``, ``calibrated`` or ``estimated``.
         is_whole: whether the recorded request is in the file as a whole.
@@ -93,7 +93,7 @@ class ContextAccount(NamedTuple):
 
     @property
     def origin(self) -> SizeSource:
-        """Origin of its size."""
+        """Origin of the size of the next request."""
         if self.recorded is None:
             return SizeSource.ESTIMATED
         return SizeSource.PARTLY if self.appended else SizeSource.RECORDED
@@ -115,7 +115,7 @@ class ContextAccount(NamedTuple):
         return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread + unknown, self.source)
 
     def resize(self, removed: int, removed_requests: int) -> ContextSize:
-        """Return the size without *removed* measured tokens of its content and *removed_requests* of its replies."""
+        """Return the size without *removed* measured tokens of content, and *removed_requests* replies."""
         share = removed_requests / self.requests if self.requests else 0.0
         tokens = resize(self.tokens, self.fixed, self.content, -removed, share)
         unaccounted = abs(self.tokens - self.fixed - self.content)
@@ -130,8 +130,8 @@ class ContextAccount(NamedTuple):
 def resize(size: int, fixed: int, content: int, change: int, removed_share: float) -> int:
     """Return the tokens of a context of *size* tokens after a *change* of its measured *content*.
 
-    Its *fixed* tokens always stay. Tokens that neither they nor the content account for came with requests, and the
-    share of them that is removed goes with these.
+    The *fixed* tokens always stay. Tokens beyond these and the content came with requests; they shrink by
+    *removed_share*.
 
     Args:
         change: measured tokens added; negative for removed ones.
@@ -193,7 +193,7 @@ def _has_first_request(context: Context) -> bool:
 
 
 def _measure_fixed(context: Context, table: TokenTable | None) -> int:
-    """Measure what every context has, by the first recorded request unless the file holds whole requests."""
+    """Measure the content of every context, by the first recorded request unless the file holds whole requests."""
     facts = context.facts
     if facts.size_basis is not None:
         return facts.size_basis.fixed
@@ -206,7 +206,7 @@ def _measure_fixed(context: Context, table: TokenTable | None) -> int:
 
 
 def _sum_content(context: Context, table: TokenTable | None) -> int:
-    """Sum the measured tokens of a context, without what its agent inserts anew into every context."""
+    """Sum the measured tokens of a context, without content that the agent inserts into every context."""
     positions = index_context(context).position_of
     standing = find_standing_tokens(context, table)
     return _sum_tokens(context, table)[-1] - sum(tokens for message, tokens in standing.items() if message in positions)
@@ -219,7 +219,7 @@ def _sum_tokens(context: Context, table: TokenTable | None) -> Sequence[int]:
 def _find_recorded_size(context: Context, table: TokenTable | None) -> tuple[int | None, int]:
     """Return the size of the last request in a context, and the measured tokens that were appended since.
 
-    If results were cleared after the request, what that freed is subtracted.
+    Tokens freed by clearing results after the request are subtracted.
     """
     facts, sums = context.facts, _sum_tokens(context, table)
     request = find_request_before(facts, context.at, context.epoch_start)
@@ -246,13 +246,13 @@ def find_standing_tokens(context: Context, table: TokenTable | None) -> dict[int
 
 
 def find_replies(facts: Facts) -> frozenset[int]:
-    """Return the messages that recorded requests brought."""
+    """Return the messages that are replies to recorded requests."""
     return facts.size_basis.replies if facts.size_basis else frozenset(facts.request_message)
 
 
 @memoize
 def count_requests_before(context: Context) -> list[int]:
-    """Count the recorded requests whose replies stand before each position of a context, and in all of it."""
+    """Count the replies to recorded requests before each position of a context, and in all of it."""
     replies = find_replies(context.facts)
     return [*accumulate((message in replies for message in context.order), initial=0)]
 

@@ -20,7 +20,7 @@ from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimators import IMAGE_TOKENS
 
 LARGE_ERROR = 0.15
-"""Minimum relative error of an estimate that is shown with its causes."""
+"""Minimum relative error of an estimate for its causes to be shown."""
 MIN_CAUSE_SHARE = 0.1
 """Minimum share of the difference for a cause to be named."""
 MAX_RATIO_SPREAD = 0.25
@@ -257,5 +257,5 @@ def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
         share = {name: tokens * believed / (believed - remainder) for name, tokens in share.items()}
     share["not_in_file"] = max(remainder, 0.0)
     sizes = {name: round(tokens) for name, tokens in share.items()}
-    sizes[max(sizes, key=lambda name: sizes[name])] += believed - sum(sizes.values())  # of rounding
+    sizes[max(sizes, key=lambda name: sizes[name])] += believed - sum(sizes.values())  # rounding difference
     return SuggestedSizes({name: None if name in unsized else tokens for name, tokens in sizes.items()})

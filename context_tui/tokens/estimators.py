@@ -47,7 +47,7 @@ def bytes35(facts: Facts, block: int) -> int:
 def count_result_by_characters(facts: Facts, block: int) -> int:
     """Return the tokens of a result by Claude Code's rule: characters of JavaScript / 4, rounded; an image 2,000.
 
-    Its own ``preTokens`` and ``tokensSaved`` of a recorded clearing are the sums of these, to the token.
+    The ``preTokens`` and ``tokensSaved`` that it records for a clearing are sums of exactly these.
     """
     characters = facts.text_bytes[block] - facts.wide_bytes.get(block, 0)
     return (characters + 2) // 4 + (IMAGE_TOKENS if facts.block_flags[block] & BlockFlag.HAS_IMAGE else 0)
@@ -61,7 +61,7 @@ def get_estimator(name: str) -> Estimator:
     """Return the estimator of this name.
 
     Raises:
-        PlanError: there is none.
+        PlanError: no estimator has this name.
     """
     try:
         return ESTIMATORS[name]

@@ -14,14 +14,14 @@ from context_tui.tokens.measures import TokenTable, build_exact_table
 
 INSTALL_COMMAND = "pip install 'context-tui[exact]'"
 CHUNK_CHARACTERS = 4_000_000
-"""Characters counted at once."""
+"""Maximum characters tokenized at once."""
 _O200K = re.compile(r"(^|/)(chatgpt-4o|gpt-4o|gpt-4\.[15]|gpt-[5-9]|codex|o\d)(?![a-z0-9])", re.IGNORECASE)
 _HARMONY = re.compile(r"(^|/)gpt-oss", re.IGNORECASE)
 _CL100K = re.compile(r"(^|/)(gpt-4|gpt-3\.5|gpt-35|text-embedding-[3a])", re.IGNORECASE)
 
 
 class Tokenizer(NamedTuple):
-    """Function that counts the tokens of a text, name of the encoding, and note whether it is the model's own."""
+    """Counter of a text's tokens, name of the encoding, and a note whether the encoding is the model's own."""
 
     count: Callable[[str], int]
     name: str
@@ -29,7 +29,7 @@ class Tokenizer(NamedTuple):
 
 
 def find_encoding(model: str) -> tuple[str, bool]:
-    """Return the encoding for a model's texts, and whether it is the model's own (as for OpenAI's models)."""
+    """Return the encoding for a model, and whether it is the model's own (as for OpenAI's models)."""
     for pattern, encoding in ((_HARMONY, "o200k_harmony"), (_O200K, "o200k_base"), (_CL100K, "cl100k_base")):
         if pattern.search(model):
             return encoding, True

@@ -29,7 +29,7 @@ TYPICAL_IMAGE_TOKENS = 1_500
 
 
 class TokenMeasure(StrEnum):
-    """Measure of sizes."""
+    """Token measure; OWN is the agents' ``bytes/4``."""
 
     CALIBRATED = "calibrated"
     EXACT = "exact"
@@ -38,7 +38,7 @@ class TokenMeasure(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class TokenTable:
-    """Sizes of the blocks of a session by a measure; where a table may be None, that stands for ``bytes/4``.
+    """Sizes of the blocks of a session by a measure. None in place of a table stands for ``bytes/4``.
 
     Attributes:
         name: ``calibrated``, or the encoding of an exact tokenizer.
@@ -49,7 +49,7 @@ class TokenTable:
         prompts: tokens of the system prompt and of the tool schemas in the file, for each of ``Facts.prompts``.
         calibrations: by model; empty for a tokenizer.
         uniform: whether the size of a body is the same for every result that it replaces.
-        is_calibrated: whether recorded sizes were found fit to calibrate by.
+        is_calibrated: whether the recorded sizes were usable for calibration.
         not_in_file: by model, the median over its requests of recorded − measured tokens, if positive.
     """
 
@@ -215,7 +215,7 @@ def build_exact_table(
 ) -> TokenTable:
     """Measure the texts of a session by a tokenizer.
 
-    Counted are texts, visible thinking, names and arguments (as compact JSON) of calls, and the text of results.
+    This counts texts, visible thinking, names and arguments (as compact JSON) of calls, and texts of results.
     Images, signatures and the provider's framing count 0.
 
     Args:

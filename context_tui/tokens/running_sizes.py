@@ -78,19 +78,19 @@ class RunningSizes:
         return sum(self.count_between(messages.start, messages.stop) for messages in _list_ranges(epoch, at))
 
     def believed_size(self, epoch: Epoch, at: int, request: int) -> BelievedSize:
-        """Return baseline and delta of that context; *request* is the row of its last request, or -1."""
+        """Return baseline and delta of a context; *request* is the row of its last request, or -1."""
         reply = self._facts.request_message[request] if request >= 0 else -1
         if reply < 0 or not self.is_sent[reply]:
             return BelievedSize(None, self.count_context(epoch, at))
         return BelievedSize(self._facts.requests[request].context, self.count_between(reply, at))
 
     def message_count(self, epoch: Epoch, at: int) -> int:
-        """Return the number of messages in that context."""
+        """Return the number of messages in the context before message *at*."""
         counts = self._message_counts
         return sum(counts[messages.stop] - counts[messages.start] for messages in _list_ranges(epoch, at) if messages)
 
     def result_count(self, epoch: Epoch, at: int) -> int:
-        """Return the number of tool results in that context, cleared ones included."""
+        """Return the number of tool results in that context, including cleared ones."""
         counts = self._result_counts
         return sum(counts[messages.stop] - counts[messages.start] for messages in _list_ranges(epoch, at) if messages)
 
@@ -117,7 +117,7 @@ def _list_ranges(epoch: Epoch, at: int) -> tuple[range, ...]:
 
 
 class _FenwickTree:
-    """Numbers of which one can be changed, and a range summed, in logarithmic time."""
+    """List of numbers with changes and range sums in logarithmic time."""
 
     def __init__(self, length: int) -> None:
         self._tree = [0] * (length + 1)

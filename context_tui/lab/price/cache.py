@@ -17,7 +17,7 @@ CacheReuse = Literal["breakpoints", "anywhere"]
 an earlier call, else the system prompt), with ``anywhere`` everything before the change.
 
 The available recordings show the former: of eight calls within the time to live whose messages had changed, seven read
-the system prompt, even if 10,000 tokens of messages before the change were the same, and one read the entry of the
+only the system prompt, even if 10,000 tokens of messages before the change were the same, and one read the entry of the
 third call before it. None read up to the change.
 """
 LOOKBACK = 20
@@ -31,14 +31,14 @@ class CacheRequest(NamedTuple):
 
     Attributes:
         size: tokens of the prompt.
-        unchanged_prefix: tokens of the prefix in common with the previous call; more than its size if nothing changed.
+        unchanged_prefix: tokens of the prefix shared with the previous call; above that call's size if nothing changed.
         tail: tokens after the last breakpoint, which are never written.
         sent_at, ended_at: times of the request and of the end of its reply, in epoch milliseconds; -1 if unknown.
         key: model and settings; entries with another key are not read.
-        ttl_ms: time to live of the entry that it writes, in milliseconds; 0 if it writes none.
+        ttl_ms: time to live of the written entry, in milliseconds; 0 if none is written.
         new_blocks: number of blocks appended since the previous call.
         floor: tokens of the prefix that other sessions keep cached.
-        cached_reply_tokens: tokens of the reply that another request cached afterwards.
+        cached_reply_tokens: tokens of the reply, if another request cached it afterwards.
         miss_reason: recorded reason why the entry of the previous call was lost; None if unknown.
         recorded_read: recorded tokens read, if the rules predict another number; else None.
         anywhere: whether a changed prompt is read up to the first change (:data:`CacheReuse`), as in automatic caches.

@@ -27,7 +27,7 @@ PROVIDER_MISS_REASONS = {
     "messages_changed": "messages changed",
 }
 MISPREDICTION_TOLERANCE = 1_000
-"""Error of a prediction in tokens, above which the recording is used instead and the call is listed."""
+"""Maximum error of a prediction in tokens; above it, the recording is used and the call is listed."""
 MIN_TAIL_CHANGE = 3
 """Minimum change in tokens of the prompt's tail when thinking is switched on or off."""
 
@@ -52,8 +52,8 @@ class CacheRead:
 class RecordedCalls:
     """Recorded requests of a session as the cache saw them, and their reads.
 
-    ``cached_beginnings`` are, by request, the tokens at its beginning (system prompt and tools) that stay cached after
-    any later change, as observed up to that request or, if never before, after it.
+    ``cached_beginnings`` are, by request, the leading tokens (system prompt and tools) that stay cached after any later
+    change, as observed up to that request or, failing that, after it.
     """
 
     requests: list[CacheRequest]
@@ -211,7 +211,7 @@ class _CacheReconstruction:
         return first
 
     def _update_thinking_switch(self, row: int, has_user_content: bool) -> bool:
-        """Return whether thinking was switched on or off, by the replies and the tail of the prompt."""
+        """Infer from the replies and the prompt's tail whether thinking was switched on or off."""
         facts = self.facts
         has_thinking = any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(facts.request_message[row]))
         if self.has_thinking is None:

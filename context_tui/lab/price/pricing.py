@@ -1,14 +1,14 @@
 """Price of a replay at prompt-cache rates, compared with no policy, and firing by firing.
 
-The output of the calls is the same in both and is left out. A firing is compared with the same run without it and
-without the later firings, from the first call with its context to the next reset of the context or the end. The costs
-of all firings therefore add up to the cost of the policy. The savings of a later call are shared among the firings
-before it, by the tokens that each removed.
+Output tokens are the same with and without the policy, and are left out. A firing is compared with the same run without
+it and without the later firings, from the first call with its context to the next reset of the context or the end. The
+costs of all firings therefore add up to the cost of the policy. The savings of a later call are shared among the
+firings before it, by the tokens that each removed.
 
-For one firing in a warm cache this is the usual formula. With S tokens after the first change that are written again, C
-tokens fewer in each call, and prices w to write and r to read, it costs ``S (w - r)`` and the summarizer, and saves ``r
-C`` with each call, the first one included. It breaks even after ``((w - r) S + summarizer) / (r C)`` calls. In a cold
-cache everything is written in any case, and the firing saves ``w C`` at once.
+For one firing in a warm cache, the usual formula results. With S tokens after the first change that are written again,
+C tokens fewer in each call, and prices w to write and r to read, the firing costs ``S (w - r)`` and the summarizer, and
+saves ``r C`` with each call, the first one included. It breaks even after ``((w - r) S + summarizer) / (r C)`` calls.
+In a cold cache everything is written in any case, and the firing saves ``w C`` at once.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class FiringPrice:
     """Price of one firing in the unit of :class:`ReplayPrice`; savings are negative.
 
     Attributes:
-        call: number of the first call with its context.
+        call: number of the first call with the changed context.
         message: the message before which it took effect.
-        cleared: tokens that it removes from each call, C.
+        cleared: tokens that the firing removes from each call, C.
         behind: unchanged tokens that a warm cache has to write again, S.
         rewritten: tokens that the first call wrote only because of it; 0 if the cache had expired.
-        cold: whether the first call would not have read the changed part in any case.
-        break_even: number of calls after which it pays; 0 if at once, None if it saves nothing per call.
+        cold: whether the first call would not have read the changed part even without the firing.
+        break_even: number of calls after which the firing pays; 0: at once; None: it saves nothing per call.
         calls_left: number of calls until a new context begins, or to the end.
         next_change: number of calls until the next firing; None if none follows in its context.
-        cost: added cost of these calls and the summarizer, compared with the run without it and later firings.
-        verdict: whether it paid, or paid only because the cache had expired at its first or a later call.
+        cost: added cost of these calls and the summarizer, compared with no firing here or later.
+        verdict: whether the firing paid, or paid only because the cache had expired at its first or a later call.
     """
 
     call: int
@@ -69,7 +69,7 @@ class ReplayPrice:
     Attributes:
         cache_usage, baseline_usage: by call, tokens read, written and uncached with the policy, and without it.
         costs, baseline_costs: by call, cost of its prompt with the policy, and without it.
-        firings: by firing of the replay. Several firings before the same call share one price.
+        firings: price by firing of the replay; firings before the same call share one price.
         unattributed_cost: added cost of calls after a reset of the context, which belongs to no firing.
         reuse: the assumed reuse of the cache by a changed prompt.
         cold_calls: numbers of the calls before which the cache had expired.
@@ -112,7 +112,7 @@ def price_replay(
 
     Args:
         recorded: the result of :func:`~context_tui.lab.price.cache_requests.reconstruct_recorded_calls`, if computed.
-        shares_prefix: whether the summarizer's prompt begins as the calls do, so that it is read from the cache.
+        shares_prefix: whether the summarizer's prompt begins as the calls do, and is therefore read from the cache.
         summarizer: the prices of the summarizer's model (default: those of the session's model), in the same unit.
         reuse: the assumed reuse of an explicit cache by a changed prompt; an automatic one is read up to the change.
     """
@@ -224,10 +224,10 @@ class _ReplayPricing:
         costs: Sequence[float],
         baseline_costs: Sequence[float],
     ) -> tuple[list[float], float]:
-        """Compute the added cost of the calls after each group's first one, and that of no group.
+        """Compute, by group, the added cost of the calls after the first one, and the cost without a group.
 
-        The added cost of a call is shared among the earlier groups by the tokens that each removed. At the first call
-        of a group, that is the added cost without the group.
+        The added cost of a call is shared among the earlier groups by the tokens that each removed. For the first call
+        of a later group, it is the added cost without that group.
         """
         groups = list(zip(self.groups, end_calls, strict=True))
         without_group = {
@@ -369,7 +369,7 @@ class _ReplayPricing:
 
 
 def _build_cache_requests(replay: Replay, recorded: RecordedCalls) -> list[CacheRequest]:
-    """Build every call as the cache saw it without the policy; calls without recorded usage are estimated."""
+    """Build the cache request of every call without the policy; calls without recorded usage are estimated."""
     facts, requests = replay.session.facts, list[CacheRequest]()
     ttl_ms = recorded.requests[0].ttl_ms if recorded.requests else FIVE_MINUTES
     for number, (message, row) in enumerate(replay.calls):

@@ -66,7 +66,7 @@ DEFAULT_RATES_WITHOUT_WRITE_FEE = Rates(1.0, 0.1, 1.0, 1.0, 5.0, "input tokens")
 
 
 def find_rates(model: str | None) -> Rates | None:
-    """Return the rates of *model* in USD, or None. Its name may have a gateway prefix and a date."""
+    """Return the rates of *model* in USD, or None. The name may have a gateway prefix and a date."""
     name = normalize_model_name(model or "")
     table = _load_price_table()
     prefix = max(filter(name.startswith, table), key=len, default=None)
@@ -90,7 +90,7 @@ class RateTable:
 
     @property
     def note(self) -> str:
-        """Text of the unit of the costs, and of the reason for it."""
+        """Text on the unit of the costs, and the reason for it."""
         if self.unit == "USD":
             return f"USD, at prices as of {min((rates.date for rates in self.by_model.values()), default='')}"
         names = ", ".join(self.unpriced_models) or "a model without a name"
@@ -98,7 +98,7 @@ class RateTable:
 
 
 def build_rate_table(models: Iterable[str | None], *, has_write_fee: bool) -> RateTable:
-    """Build the rates of *models*; if one has no price, usual multiples, with or without a fee for cache writes."""
+    """Build the rates of *models*; if any has no price, all get multiples, with or without a cache-write fee."""
     names = list(dict.fromkeys(model or "" for model in models))
     by_name = {name: find_rates(name) for name in names}
     known_rates = {name: rates for name, rates in by_name.items() if rates is not None}

@@ -73,7 +73,7 @@ def format_savings(priced: ReplayPrice) -> str:
 
 @dataclass(frozen=True)
 class Advice:
-    """Suggestion: ``about`` clear_at_least, cold or batch, a number ``value`` in ``unit``, and the reason as ``text``.
+    """Suggestion ``about`` clear_at_least, cold or batch: a ``value`` in ``unit``, and the reason as ``text``.
 
     ``avoidable_cost`` is the loss of the firings concerned, in the unit of the prices.
     """
@@ -90,7 +90,7 @@ WarmFiring = tuple[FiringPrice, tuple[float, float]]
 
 
 def build_advice(priced: ReplayPrice) -> list[Advice]:
-    """Derive advice from the prices; empty if nothing fired, or nothing would have been better."""
+    """Derive advice from the prices; empty if nothing fired, or if no alternative was better."""
     pairs = zip(priced.firings, priced.write_read_rates, strict=True)
     warm = [(firing, rates) for firing, rates in pairs if not firing.cold and firing.cleared > 0]
     unprofitable = [firing for firing, _ in warm if firing.cost > 0]

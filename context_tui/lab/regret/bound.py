@@ -2,7 +2,7 @@
 
 A block may be dropped before a call if its content was sent at least once, if no use of it follows (:mod:`~.index`),
 and if the recording still had it. Each use is attributed to the newest block that held the needle; older copies may be
-dropped. Another choice of copies might allow to drop slightly more. All sizes are estimated tokens (``bytes/4``) of the
+dropped. Another choice of copies might allow slightly more drops. All sizes are estimated tokens (``bytes/4``) of the
 blocks as recorded.
 """
 
@@ -36,7 +36,7 @@ class BoundShare:
 
     @property
     def remaining(self) -> list[int]:
-        """Tokens by call that were still sent after their last use."""
+        """By call, droppable tokens that were still sent."""
         return [droppable - dropped for droppable, dropped in zip(self.droppable, self.dropped_unused, strict=True)]
 
     @property
@@ -52,7 +52,7 @@ class BoundShare:
 
 @dataclass(frozen=True)
 class RegretBound:
-    """Bound for tool results, as most policies drop nothing else, and for all blocks."""
+    """Bound for tool results (most policies drop nothing else), and for all blocks."""
 
     results: BoundShare
     everything: BoundShare
@@ -60,7 +60,7 @@ class RegretBound:
 
 @dataclass(frozen=True)
 class _ZeroRegretDrops:
-    """Possible drops without regret: by block row, the message from which on; by call, the tokens."""
+    """Possible drops without regret: first message without each block, and tokens by call."""
 
     droppable_from: Sequence[int]
     results: Sequence[int]
@@ -70,7 +70,7 @@ class _ZeroRegretDrops:
 def compute_regret_bound(replay: Replay, uses: UseIndex) -> RegretBound:
     """Compute the share that the policy of *replay* dropped of the content that could be dropped without regret.
 
-    Takes time linear in the dropped blocks and in the calls; the first replay of a session also in all its blocks.
+    Takes time linear in the dropped blocks and calls and, for a session's first replay, in all its blocks.
     """
     key = "bound", replay.recorded
     if key not in uses.memo:

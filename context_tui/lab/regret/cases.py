@@ -28,7 +28,7 @@ class RegretCase:
         later, later_block: the first assistant message with a use of that tier, and the ordinal of its block.
         needle: the text that both blocks contain.
         evidence: the call or line that shows the use.
-        tokens: estimated tokens (``bytes/4``) that were dropped of the block.
+        tokens: estimated tokens (``bytes/4``) dropped from the block.
     """
 
     tier: UseTier
@@ -45,16 +45,16 @@ class RegretCase:
 
 @dataclass(frozen=True)
 class Regret:
-    """Blocks whose content the policy removed from the context, and those of them that were needed later.
+    """Blocks whose content the policy removed from the context; the cases are those needed later.
 
     A removed block was needed later if the recorded run used its content and the policy's context held it nowhere else.
-    Fetches that the run repeated are a lower bound, as the recorded agent still had the content.
+    Repeated fetches are a lower bound, because the recorded agent still had the content.
 
     Attributes:
-        dropped, tokens_dropped: number of dropped blocks, and estimated tokens (``bytes/4``) dropped of them.
+        dropped, tokens_dropped: number of dropped blocks, and estimated tokens (``bytes/4``) dropped from them.
         used_later, tokens_used_later: number and tokens of the cases.
-        refetched_after_edit: number of dropped blocks that the agent read again after it had changed the file. They
-            are no cases.
+        refetched_after_edit: number of dropped blocks that the agent read again after it had changed the file. These
+            are not cases.
         cases: in the order of the dropped blocks.
     """
 
@@ -140,17 +140,17 @@ class RemainingContext:
         return bodies[row]
 
     def find_unsatisfied_use(self, row: int) -> BlockUse | None:
-        """Return the first use of the highest tier of a block whose needle is missing from the context, or None."""
+        """Return a block's first use of the highest tier with a needle missing from the context, or None."""
         return next((use for use in self.uses.by_row.get(row, ()) if self.is_unsatisfied(row, use)), None)
 
     def is_unsatisfied(self, row: int, use: BlockUse) -> bool:
-        """Return whether neither a block nor its copies have the needle of a use when it happens."""
+        """Return whether neither a block nor its copies have the needle of a use when the use happens."""
         if use.message >= self.removed_by_recording.get(row, NEVER_REMOVED):
             return False
         return not any(self.contains(holder, use.needle, use.message) for holder in (row, *use.copies))
 
     def count_removed_tokens(self, row: int) -> int:
-        """Return the estimated tokens removed of a block."""
+        """Return the estimated tokens removed from a block."""
         truncation = self.truncations.get(row)
         remaining = truncation.change.body.tokens if truncation is not None and row not in self.removed else 0
         return max(bytes4(self.uses.session.facts, row) - remaining, 0)

@@ -14,11 +14,11 @@ from context_tui.lab.regret.tool_calls import CallEffect, is_same_file
 MAX_EARLIER_FETCHES = 20
 """Maximum number of earlier fetches of one call or file that are compared with a new one."""
 SAME_CALL_SHARE, SAME_FILE_SHARE = 0.95, 0.5
-"""Minimum shares of a result's lines that an earlier result has, too: of any call, and of a read of the same file."""
+"""Minimum shares of a result's lines that an earlier result contains: any result, or a different read of the file."""
 MIN_REPEATED_LINES = 3
 """Minimum number of lines that a different read of the same file has in common with the earlier one."""
 MAX_SAMPLE_LINES = 9
-"""Maximum number of lines by which a fetch is looked for in other blocks."""
+"""Maximum number of lines of a fetch that are searched for in other blocks."""
 MIN_FETCHED_CHARS = 40
 """Minimum length of a result in characters."""
 
@@ -33,7 +33,7 @@ class Fetch(NamedTuple):
 
 
 class Refetch(NamedTuple):
-    """Call (*block* of *message*) that fetches content of an earlier block again, and some of the lines of it."""
+    """Call (*block* of *message*) that fetches content of an earlier block again, and some of its lines."""
 
     earlier_row: int
     message: int
@@ -109,7 +109,7 @@ class FetchLog:
         )
 
     def _find_slices(self, new: Fetch, earlier: Sequence[Fetch]) -> dict[int, set[str]]:
-        """Return the lines of a read of a file that earlier partial reads returned, by row; empty if these are few."""
+        """Return the lines of a read of a file that earlier partial reads returned, by row; empty if few."""
         slices: dict[int, set[str]] = {}
         pending = set(new.lines)
         for fetch in earlier:
@@ -122,7 +122,7 @@ class FetchLog:
 
     @staticmethod
     def _is_unchanged_part(fetch: Fetch, earlier: Fetch) -> bool:
-        """Return whether a different read of a file got nothing new, so that its changes are elsewhere."""
+        """Return whether a different read of a file returned only known lines: the changes are elsewhere."""
         return fetch.effect.fetch_key != earlier.effect.fetch_key and fetch.lines.keys() <= earlier.lines.keys()
 
     def _was_edited_since(self, earlier: Fetch, fetch: Fetch) -> bool:

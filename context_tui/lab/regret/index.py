@@ -55,7 +55,7 @@ MAX_EDIT_HOLDERS = 20
 MIN_EDIT_LINE_LENGTH = 16
 """Minimum length in characters for a line of an edit's old text to be attributed."""
 LONG_LINE_LENGTH = 40
-"""Minimum length in characters of a line that identifies its source alone; shorter ones may be common phrases."""
+"""Minimum length in characters of a line that alone identifies its source; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
 """Needles stored for each use of a block; several, because truncation may keep one and remove another."""
 MIN_USE_WEIGHT = 2
@@ -86,9 +86,9 @@ class UseIndex:
 
     Attributes:
         block_count: number of blocks of the session; the blocks of summaries that replays insert follow after these.
-        by_row: uses by row of the used block, the highest tier first, then by message.
+        by_row: uses by row of the used block, sorted by tier (highest first), then message.
         stale_refetches: by row, messages that fetched the content again after the agent had changed it.
-        removed_by_recording: with compactions kept or ignored, by row, the message before which the recording removed
+        removed_by_recording: by handling of compactions and by row, the message before which the recording removed
             the content; 0 if the content never was in the context.
         memo: cached results of other modules.
     """
@@ -156,7 +156,7 @@ def _find_recorded_removals(recording: Recording, recorded: CompactionHandling) 
 
 
 class _UseIndexer:
-    """Search for uses: a pass over the assistant's messages for needles, and one over the others for their sources."""
+    """Search for uses: a pass over the assistant's messages for needles, and one over the others for sources."""
 
     def __init__(self, session: Session, checkpoint: Checkpoint) -> None:
         self.session, self.facts, self.checkpoint = session, session.facts, checkpoint
@@ -255,7 +255,7 @@ class _UseIndexer:
                 fetches.add_fetch(Fetch(row, message, effect, lines), self.owner[call_row], call_row)
 
     def _index_sources(self, message: int, *, is_reply: bool) -> None:
-        """Index the blocks of a message by the needles in them; of a reply, only the lines."""
+        """Index the blocks of a message by the needles in them; in a reply, only by lines."""
         if is_reply:
             for row in self.facts.blocks_of(message):
                 self.lines.add(row, self.lines.rows.keys() & find_lines(self.texts.get(row, ""), 4))

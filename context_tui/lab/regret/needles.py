@@ -1,4 +1,4 @@
-"""Needles: parts of a text by which it is recognised elsewhere, which are identifiers, paths, long numbers and lines.
+"""Needles: identifiers, paths, long numbers and lines by which a text is recognised elsewhere.
 
 Each kind is found in one pass, in time linear in the text, even if the text is one long line.
 """
@@ -143,7 +143,7 @@ def extract_block_text(block: dict[str, Any]) -> str:
 
 
 def _unwrap_output(text: str) -> str:
-    """Return the output in a result that is a JSON object, as that of Codex was."""
+    """Return the output in a result that is a JSON object, as results of Codex were."""
     if not text.startswith('{"output":'):
         return text
     try:

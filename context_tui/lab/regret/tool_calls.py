@@ -22,7 +22,7 @@ from context_tui.session.blocks import parse_read_range
 from context_tui.session.jsontext import compact_text
 
 MAX_COMMAND_LENGTH = 2_000
-"""Maximum length in characters of a command that is analysed; longer ones are scripts."""
+"""Maximum length in characters of an analysed command; longer ones count as scripts."""
 
 _READ_COMMANDS = frozenset(
     "cat head tail sed nl less more bat grep egrep fgrep rg ls find tree wc file stat jq".split()

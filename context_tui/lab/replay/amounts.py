@@ -14,7 +14,7 @@ from context_tui.tokens.context_size import resize
 from context_tui.tokens.measures import TYPICAL_IMAGE_TOKENS
 
 Amount = tuple[int, int, int, int, int, int, int]
-"""Estimated tokens (``bytes/4``) of text, thinking, signatures, calls and results; images; requests."""
+"""Estimated tokens (``bytes/4``) of text, thinking, signatures, calls and results; numbers of images and requests."""
 
 ZERO_AMOUNT: Amount = (0, 0, 0, 0, 0, 0, 0)
 TEXT, THINKING, SIGNATURE, CALL, RESULT, IMAGES, REQUESTS = range(7)
@@ -36,7 +36,7 @@ def build_amount(index: int, tokens: int) -> Amount:
 
 
 def count_block_amount(facts: Facts, row: int, body: Body | None = None) -> Amount:
-    """Count the content of a block, or of the body that replaces it (as :mod:`context_tui.session.token_factors`)."""
+    """Count the content of a block or its replacement, as :mod:`context_tui.session.token_factors` does."""
     kind = facts.kind[row]
     place = _INDEX_OF_KIND.get(kind, -1)
     if body is not None:
@@ -116,8 +116,8 @@ def convert_to_tokens(amount: Amount, kind_weights: tuple[float, ...]) -> int:
 def resize_context(size: int, outside: int, before: Amount, after: Amount, kind_weights: tuple[float, ...]) -> int:
     """Return the tokens of a context of *size* tokens whose content changes from *before* to *after*.
 
-    The *outside* tokens, which are in no message (system prompt, tool schemas), always stay. Tokens that neither they
-    nor the content account for came with requests, and are removed with these.
+    The *outside* tokens, which are in no message (system prompt, tool schemas), always stay. All tokens beyond these
+    and the content came with requests, and are removed with them.
     """
     removed_share = 1 - after[REQUESTS] / before[REQUESTS] if after[REQUESTS] < before[REQUESTS] else 0.0
     change = convert_to_tokens(subtract_amounts(after, before), kind_weights)
@@ -129,7 +129,7 @@ SIZE_TOLERANCE = 1_000
 OUTLIER_SHARE = 0.05
 """Share of the calls that may be ignored as outliers when a scale is fitted."""
 MIN_SCALE_RATIO = 0.9
-"""Minimum ratio of the scale to the one that fits all calls but the outliers."""
+"""Minimum of the scale, as a ratio to the scale that fits all calls except outliers."""
 
 
 class WeightScale(NamedTuple):
@@ -143,7 +143,7 @@ class WeightScale(NamedTuple):
 
 
 def fit_scale(calls: Sequence[tuple[int, int, int]]) -> WeightScale:
-    """Fit the scale to a model's calls: the tokens of each as recorded, without thinking, and of thinking."""
+    """Fit the scale to a model's calls: for each, tokens as recorded, estimated without thinking, and of thinking."""
     ratios = sorted((size - other) / thinking for size, other, thinking in calls if thinking > 0)
     thinking_scale = _limit_to_one(ratios[int(len(ratios) * OUTLIER_SHARE)]) if ratios else 1.0
     scaled = [(size, other + thinking_scale * thinking) for size, other, thinking in calls]

@@ -58,7 +58,7 @@ class BacktestResult:
 
 
 class ThresholdInterval(NamedTuple):
-    """Thresholds, above ``above`` and up to ``most`` tokens, that explain ``explains`` of ``of`` compactions."""
+    """Range of thresholds (over ``above``, up to ``most`` tokens) that explain ``explains`` of ``of`` compactions."""
 
     above: int
     most: int
@@ -184,7 +184,7 @@ def _predict_sizes_after(recording: Recording) -> dict[int, tuple[int | None, in
 
 
 def find_explaining_threshold(results: Sequence[BacktestResult]) -> ThresholdInterval | None:
-    """Return the thresholds that explain most of these compactions; None if no result has bounds for one."""
+    """Return the thresholds that explain most of these compactions; None if no result bounds them."""
     cases = [
         (result.above or 0, result.recorded) for result in results if result.testable and result.recorded is not None
     ]

@@ -27,7 +27,7 @@ from context_tui.tokens.running_sizes import PastReasoning
 
 
 class ListPrefix(Sequence[int]):
-    """Sequence of the present items of a list to which items may be appended later."""
+    """View of the current items of a list; items appended later are not included."""
 
     __slots__ = ("_length", "_numbers")
 
@@ -176,7 +176,7 @@ class History:
         self.end_message = at
 
     def build_context(self) -> Context:
-        """Build the context that a policy is given."""
+        """Build the context for a policy."""
         self._clear_context_memo()
         facts, content = self.recording.facts, self.recording.content
         order, replaced = ListPrefix(self.order), self.replaced.take_snapshot()
@@ -253,9 +253,9 @@ class History:
         )
 
     def compute_event_shifts(self, event: RecordedEvent, plans: Sequence[Plan]) -> list[Amount]:
-        """Return how *event* would shift :attr:`excess` without the last plans, from each of *plans* on.
+        """Return, for each of *plans*, how *event* would shift :attr:`excess` without that plan and later ones.
 
-        *plans* are the last plans that were applied. The event clears results that such a plan had removed, too.
+        *plans* are the last applied plans. The event also clears results that such a plan removed.
         """
         facts = self.recording.facts
         rows = {row: body for row, body in event.cleared.items() if self._is_recorded_whole(row, event)}
@@ -282,7 +282,7 @@ class History:
         return in_context and row not in self._cleared
 
     def _count_loss(self, row: int, body: Body) -> Amount:
-        """Count what a block as recorded loses by *body* in its place."""
+        """Count the content that a recorded block loses if *body* replaces it."""
         facts = self.recording.facts
         return subtract_amounts(count_block_amount(facts, row), count_block_amount(facts, row, body))
 
@@ -299,7 +299,7 @@ class History:
             body_before = self.replaced.get(row)
             self._replace_bodies({row: body})
             self.estimate += body.tokens - (body_before.tokens if body_before else bytes4(facts, row))
-            # The recorded context loses the block as recorded, this one the block as it was here.
+            # The recorded context loses the block as recorded, this history the block as it was here.
             before = count_block_amount(facts, row, body_before)
             self.excess = add_amounts(self.excess, subtract_amounts(count_block_amount(facts, row), before))
             self._mark_removed(self.removed_by_recording, (row,), event.at)
@@ -359,7 +359,7 @@ class History:
         return add_amounts(self._appended.amounts[self.end_message], self._non_appended)
 
     def split_amount(self, position: int) -> tuple[Amount, Amount]:
-        """Return the amount before a position, and that from the position on."""
+        """Return the amounts before a position, and from it on."""
         key = self.generation, len(self.order), position
         if self._split_cache[0] != key:
             total = self.amount

@@ -49,8 +49,8 @@ class RecordedEvent(NamedTuple):
         cleared: replacements by row of a cleared result.
         rewrote: whether runtimes forget earlier sizes.
         compaction: whether the event can be ignored: the file holds the removed content, and no user removed it.
-        silent: whether only the size of the call whose reply is ``at`` shows the event. The checkpoint before that call
-            precedes it.
+        silent: whether only the size of the call with reply ``at`` shows the event. The checkpoint before that call
+            precedes the event.
     """
 
     at: int
@@ -99,7 +99,7 @@ class Recording:
         is_sent: by message, whether a model ever received it.
         undoable_messages: messages inserted by recorded compactions: summaries, and hints to continue.
         summary_tokens: estimated tokens of a summary: the recorded median, else :data:`DEFAULT_SUMMARY_TOKENS`.
-        scales: by model, the scale of its factors, if recorded contexts are smaller than their content by the factors.
+        scales: by model, the scale of its factors, if these make content larger than recorded contexts.
         tokens_outside_file: calibrated tokens of the first request that are in no message.
         recorded_sizes: by call, the recorded tokens of its context; None if there are none.
         windows: by call, the context window.
@@ -160,7 +160,7 @@ class Recording:
         self._weights = [by_model.get(name, self._default_weights) for name in names]
 
     def _compute_scales(self) -> dict[str, WeightScale]:
-        """Compute the scales of models by whose factors the content of a context is larger than the recorded size.
+        """Compute the scales of models whose factors make the content of a context larger than recorded.
 
         Without a scale, removing most of such a context would leave a negative size.
         """
@@ -276,7 +276,7 @@ class Recording:
         )
 
     def insert_message(self, insert: Insert, summary_tokens: int, messages: Container[int]) -> int:
-        """Return the number of a message for *insert* that is not among *messages*.
+        """Return a message number for *insert* that is not among *messages*.
 
         A summary has *summary_tokens* estimated tokens.
         """
@@ -293,7 +293,7 @@ class Recording:
 
 
 def _is_inserted(facts: Facts, message: int) -> bool:
-    """Return whether nobody wrote a message: it is a summary, or all of it is injected."""
+    """Return whether a message is a summary, or consists of injected blocks only."""
     injected = (facts.block_flags[row] & BlockFlag.INJECTED for row in facts.blocks_of(message))
     return bool(facts.flags[message] & MessageFlag.SUMMARY) or all(injected)
 

@@ -13,7 +13,7 @@ from context_tui.session.session import Session
 from context_tui.session.values import value_class
 
 CompactionHandling = Literal["keep", "ignore"]
-"""Whether recorded compactions happen in a replay, or are ignored."""
+"""Handling of recorded compactions in a replay: they happen, or are ignored."""
 
 NEVER_REMOVED = 1 << 60
 """Message number for content that is never removed."""
@@ -27,7 +27,7 @@ class ModelCall(NamedTuple):
 
 
 class CacheCut(NamedTuple):
-    """Tokens that decide the cost of a firing: the prefix before the first change, and those of a summarizer's call."""
+    """Tokens that decide the cost of a firing: the prefix before the first change, and the summarizer's call."""
 
     unchanged_prefix: int
     summarizer_input: int = 0
@@ -45,8 +45,8 @@ class Firing:
         policy: the policy that fired, or the step of a chain.
         plan: its plan, made at ``decided``.
         before, after: tokens of the call without the firing, and with it (including the summary).
-        cache_cut: tokens that decide its cost.
-        cleared, truncated: numbers of results.
+        cache_cut: tokens that decide the cost.
+        cleared, truncated: numbers of cleared and of truncated results.
         dropped, summarised: numbers of messages removed without a summary, and replaced by one.
         believed: the believed size in tokens; None if unknown.
     """
@@ -95,14 +95,14 @@ class NearestMiss(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """Result of a policy along a session.
+    """Result of replaying a policy along a session.
 
     Attributes:
         policy, params: the policy's name and its parameters (a pydantic model).
         recorded: whether recorded compactions were kept or ignored.
         calls: every call to the model, in order.
-        sizes, baseline: by call, tokens of its context under the policy, and without a policy.
-        unchanged_prefixes: by call, tokens of the prefix that it has in common with the previous call.
+        sizes, baseline: by call, tokens of the context with the policy, and without one.
+        unchanged_prefixes: by call, tokens of the prefix shared with the previous call.
         removed_by_policy, removed_by_recording: by block row, the message before which its content was removed
             (cleared, truncated, dropped or summarised) by the policy, or by a kept recorded compaction.
         windows: by call, the context window in tokens.

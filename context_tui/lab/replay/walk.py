@@ -342,7 +342,7 @@ class Walk:
     # Calls
 
     def _send_call(self, call: ModelCall) -> None:
-        """Make the next call with the size that the provider would have reported."""
+        """Add the next call, with the size that the provider would have reported."""
         recording, history = self.recording, self.history
         weights = recording.get_weights(call.request)
         recorded_amount = subtract_amounts(history.amount, history.excess)
@@ -369,7 +369,7 @@ class Walk:
         return resize_context(size, self.recording.tokens_outside_file, before, after, weights)
 
     def _compute_unchanged_prefix(self, size: int, weights: tuple[float, ...]) -> int:
-        """Compute the tokens of the prefix that the call has in common with the previous one."""
+        """Compute the tokens of the prefix that the call shares with the previous one."""
         if not self.sizes:
             return 0
         first_changed, limit = self.history.changed_from, min(size, self.sizes[-1])
@@ -382,7 +382,7 @@ class Walk:
     ) -> int:
         """Compute the tokens of a context before the first changed message.
 
-        Content that is not in the file counts as before that message, but no more of it than the first call had.
+        Content that is not in the file counts as before that message, up to the amount in the first call.
         """
         key = size, amount_before, amount_after, weights
         if self.prefix_cache[0] != key:
@@ -424,7 +424,7 @@ class Walk:
 
 
 class Baseline(NamedTuple):
-    """Recording without a policy: by call, the tokens of the context and its excess over the recorded one."""
+    """Calls of a recording without a policy: tokens of the context, and its excess over the recorded one."""
 
     sizes: list[int]
     excess: list[Amount]

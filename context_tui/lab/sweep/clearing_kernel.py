@@ -505,7 +505,7 @@ class _OverflowCounter:
             self.counts[chosen] += len(numbers) - np.searchsorted(numbers, limit, side="right")
 
     def count_pending(self) -> Ints:
-        """Count in the ranges that were added, and return all counts."""
+        """Count the numbers in the added ranges, and return the counts by rule."""
         if self._pending:
             chosen, begin, end, limit = (np.concatenate(each) for each in zip(*self._pending, strict=True))
             self._pending, self._pending_size = [], 0

@@ -21,7 +21,7 @@ T = TypeVar("T")
 MAX_TRAILS = 16
 """Trails stored per policy, the newest first, because neighbours in a grid often make the same decisions."""
 MIN_TRIES, MIN_HIT_DIVISOR = 12, 4
-"""After this many settings of a policy, its trails are only used if at least one in four reused a replay."""
+"""Number of settings after which a policy's trails are used only if at least one in four reused a replay."""
 
 
 class _Question(NamedTuple):
@@ -103,7 +103,7 @@ class _RecordedPolicy:
 
 
 def _describe_plan(plan: Plan) -> Hashable:
-    """Describe the effect of a plan; this includes the parameters if its texts are rendered later."""
+    """Describe the effect of a plan, with the parameters if texts are rendered later."""
     changes: Hashable
     if isinstance(plan.changes, UniformChanges):
         change = plan.changes.change

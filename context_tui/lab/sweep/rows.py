@@ -23,9 +23,9 @@ class SettingCost:
 
 @dataclass(frozen=True)
 class SettingDrops:
-    """Blocks and estimated tokens (``bytes/4``) that a setting dropped, and those that were needed later, also by tier.
+    """Blocks and estimated tokens (``bytes/4``) that a setting dropped, and those needed later, also by tier.
 
-    The latter are None if regret was not computed.
+    Values of those needed later are None if regret was not computed.
     """
 
     dropped: int

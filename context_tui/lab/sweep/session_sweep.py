@@ -57,18 +57,18 @@ class SessionSweep:
     def replay_setting(
         self, setting: SweepSetting, policy: Policy | None = None, checkpoint: Checkpoint = lambda: None
     ) -> SweepRow:
-        """Replay a setting along the session and return its row; *policy* replaces the setting's own, to record it."""
+        """Replay a setting along the session and return its row; *policy* may wrap the setting's own to record it."""
         replay = self.options.replay(self.recording, policy or setting.policy, self._get_params(setting), checkpoint)
         drops, cost = self._measure_drops(replay), self._compute_cost(replay)
         return self.build_row(setting, len(replay.firings), replay.totals, drops, cost)
 
     def replay_or_reuse(self, setting: SweepSetting, checkpoint: Checkpoint = lambda: None) -> SweepRow:
-        """Return the row of a setting, copied from a setting with the same decisions if there is one."""
+        """Return the row of a setting, by copying the row of a setting with the same decisions if possible."""
         replay = partial(self.replay_setting, setting, checkpoint=checkpoint)
         return self.decision_trails.replay_or_reuse(setting.policy, self._get_params(setting), replay).copy_for(setting)
 
     def _get_params(self, setting: SweepSetting) -> Params:
-        """Return the parameters of a setting; those that it leaves open are as in the version that recorded."""
+        """Return the parameters of a setting; unset ones are those of the agent version that recorded the session."""
         recorded = find_recorded_params(setting.policy.name, self.recording.facts)
         open_values = {name: value for name, value in recorded.items() if name not in setting.params.model_fields_set}
         return setting.params.model_copy(update=open_values) if open_values else setting.params

@@ -164,7 +164,7 @@ class KodaMicrocompact(BasePolicy):
         )
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Return the largest size, or the number, of the large results of the selected tools."""
+        """Return the largest result size, or the number of large results, of the selected tools."""
         if name not in ("keep_recent", "min_tokens"):
             return None
         sizes = _group_sizes_by_tool(context)

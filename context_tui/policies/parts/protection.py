@@ -32,7 +32,7 @@ class ProtectedEnd(NamedTuple):
 
 
 class SizeLimits(NamedTuple):
-    """Window and trigger limit (default: the window) in tokens, and the rule's :class:`Size`."""
+    """Window and trigger limit (default: the window) in tokens, and the counting rules of the rule's ``Size``."""
 
     window: int
     trigger_limit: int

@@ -49,8 +49,8 @@ FilePlugin = tuple[str, Callable[[], T]]
 class Plugins(Mapping[str, T], Generic[T]):
     """Plug-ins by name: built-in ones in the given order, then those of entry points, sorted, then those of files.
 
-    A built-in plug-in is imported when it is looked up; the first lookup of another name loads all others. The plug-in
-    of a name cannot be replaced.
+    A built-in plug-in is imported when it is looked up; the first lookup of another name loads all others. A plug-in
+    cannot replace another of the same name.
     """
 
     def __init__(

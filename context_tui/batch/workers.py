@@ -81,7 +81,7 @@ class SweepWork:
         return cls([(each.policy.name, each.params.model_dump()) for each in settings], options, texts)
 
     def build_settings(self) -> list[SweepSetting]:
-        """Build the settings in this process."""
+        """Rebuild the settings in the receiving process."""
         for path, text in self.policy_files:
             policy = parse_policy(text, path, find_policy)
             if policy.name not in POLICIES:

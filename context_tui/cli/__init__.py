@@ -127,7 +127,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _clean_up() -> None:
-    """Remove private folders now: during interpreter shutdown a second signal could interrupt the removal."""
+    """Remove private temporary folders now: during interpreter shutdown a second signal could interrupt the removal."""
     if temporary := sys.modules.get("context_tui.text.private_files"):
         temporary.remove_open_folders()
 

@@ -361,8 +361,8 @@ def build_timeline(
 ) -> list[dict[str, Any]]:
     """Build the timeline: every message with its turn (1-based; 0 before the first) and its blocks.
 
-    Tokens are those of *sizes*, by default ``bytes/4``. Each model call has its recorded size, and the sizes that two
-    runtimes would have computed: defect from baseline and delta, agent-sdk from the input tokens of the last reply.
+    Tokens are those of *sizes*, by default ``bytes/4``. Each model call has its recorded size, and the sizes that the
+    runtimes would have computed, for agent-sdk the input tokens of the last reply.
     """
     facts, turn, entries = session.facts, 0, []
     recorded = {message: usage.context for message, usage in zip(facts.request_message, facts.requests, strict=True)}

@@ -183,7 +183,7 @@ def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[
 
 
 def parse_name(text: str) -> str:
-    """Parse a non-empty name; an empty path would mean the current folder."""
+    """Parse a name; refuse an empty one, which as a path would mean the current folder."""
     if not text:
         raise argparse.ArgumentTypeError("is empty; give a name")
     return text

@@ -1,4 +1,4 @@
-"""Export of a session to a new file, verified by reading that back; the input file is never overwritten."""
+"""Export of a session to a new file, which is read back as a check; the input file is never overwritten."""
 
 from __future__ import annotations
 

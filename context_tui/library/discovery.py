@@ -170,7 +170,7 @@ def list_database_sessions(entry: SessionEntry) -> list[SessionEntry]:
 
 
 def find_entries(spec: str) -> list[SessionEntry]:
-    """Return the entries of the sessions that :func:`find_session_infos` finds."""
+    """Return picker entries for the sessions that :func:`find_session_infos` finds."""
     return build_entries(find_session_infos(spec))
 
 

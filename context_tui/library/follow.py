@@ -152,7 +152,7 @@ def follow_session(
     """Yield the session, and again after every change, until interrupted or *watch* is stopped.
 
     While a file is unreadable (it is being replaced, or was emptied), the next change is awaited, and *notify* is
-    called once.
+    called once with the reason.
 
     Raises:
         UnreadableSession: the file is unreadable at the start.

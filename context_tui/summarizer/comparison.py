@@ -51,9 +51,9 @@ class Contender:
         model: name of the model; empty: from the environment, the configuration file or the API.
         base_url: URL of the server; empty: from the environment, the configuration file or the API.
         prompt: file with a system prompt in place of the policy's; empty: the policy's prompt.
-        max_tokens: limit of the reply; None: the policy's limit.
+        max_tokens: limit of the reply in tokens; None: the policy's limit.
         timeout: seconds until a call is abandoned; None: as configured.
-        extract_bytes: limit of an extract; None: the default.
+        extract_bytes: limit of an extract in bytes; None: the default.
     """
 
     spec: str
@@ -150,7 +150,7 @@ def append_summary_request(head: list[Message], previous: str | None) -> list[Me
 class SummaryCost(NamedTuple):
     """Cost of a summary in US dollars, at the list price of its model, taken from ``source`` on ``date`` (ISO).
 
-    Both are empty for an extract, which is free.
+    ``source`` and ``date`` are empty for an extract, which is free.
     """
 
     usd: float
@@ -293,8 +293,8 @@ def compare_summarizers(
 def find_compaction_points(session: Session, at: int, rounds: int) -> tuple[int, ...]:
     """Return the messages before which *rounds* compactions happen, the last of them *at*.
 
-    They divide the context into parts of equal estimated tokens (bytes/4), each point but the last moved to the next
-    assistant message; there are fewer points in a short context.
+    The points divide the context into parts of equal estimated tokens (bytes/4); each but the last is then moved to the
+    next assistant message. A short context has fewer points.
 
     Raises:
         PlanError: *at* is outside the session, or *rounds* is not 1 to :data:`MAX_ROUNDS`.

@@ -99,7 +99,7 @@ class Endpoint:
 
     @property
     def key_name(self) -> str:
-        """Environment variable of the key, for advice in errors."""
+        """Name of the environment variable that holds the key, for advice in errors."""
         return next(name for name, header in self.api.key_headers.items() if header == self.key_header)
 
     @property

@@ -42,7 +42,7 @@ SUMMARIZER_KINDS = (EXTRACT, *APIS)
 class Summarizer:
     """Author of a summary: ``extract`` (local rules), or models, called in order until one succeeds.
 
-    ``extract_bytes`` limits an extract.
+    ``extract_bytes`` is the size limit of an extract.
     """
 
     kind: str = EXTRACT

@@ -54,7 +54,7 @@ def format_percent(share: float) -> str:
 def format_cost(
     cost: float, unit: str, *, digits: int | None = None, brief: bool = False, with_unit: bool = False
 ) -> str:
-    """Format a cost: ``$2.67``, or, if the unit is not USD, a number of tokens: ``8,095``, in brief ``8.1k``.
+    """Format a cost: ``$2.67`` in USD; in tokens ``8,095``, or ``8.1k`` if *brief*.
 
     Args:
         digits: number of decimals of a cost in USD; by default 2, and 4 below ten cents.

@@ -112,8 +112,8 @@ def sanitize_line(text: str) -> str:
 def make_visible(text: str | PurePath) -> str:
     r"""Return a path, or a message that quotes one, as one safe line that hides no character.
 
-    Every character without a glyph is replaced by one symbol; these include joiners and the bytes of escape sequences.
-    So different names look different, and offsets in the text are unchanged.
+    Each character without a glyph, such as a joiner or a byte of an escape sequence, is replaced by one symbol, so that
+    different names look different and offsets are unchanged.
     """
     name = str(text)
     return name if name.isascii() and name.isprintable() else _limit_marks(name.translate(_NAME_TABLE), "·")

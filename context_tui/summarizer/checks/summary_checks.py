@@ -17,7 +17,7 @@ from context_tui.summarizer.reply import CUT_REASONS, Usage
 from context_tui.summarizer.request import Message, list_message_blocks
 
 MIN_REPEATS = 3
-"""Number of consecutive copies of a piece of text that count as a loop."""
+"""Number of copies of a line, or of a piece of text at the end, that count as a loop."""
 
 _EMPTY_SUMMARY = re.compile(r"[^\w]*(?:none|nothing|n/?a|not applicable)?[^\w]*", re.IGNORECASE)
 _PLACEHOLDER = re.compile(

@@ -190,7 +190,7 @@ class ContextTuiApp(App[None]):
         await self._key_queue.handle_barrier(event)
 
     def get_key_display(self, binding: Binding) -> str:
-        """Return the name of a key for the footer and the help; with ``--ascii``, without signs."""
+        """Return the name of a key for the footer and the help; with ``--ascii``, in ASCII."""
         key = super().get_key_display(binding)
         return key.translate(ASCII_KEY_NAMES) if self.options.ascii else key
 
@@ -220,7 +220,7 @@ class ContextTuiApp(App[None]):
                 self.notify(make_visible(str(error)), severity="warning", markup=False)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy to the system's clipboard, or else through the terminal (OSC 52), and notify.
+        """Copy *text* to the system clipboard, or else through the terminal (OSC 52), and show a notification.
 
         Lone surrogates, which UTF-8 cannot encode, become question marks.
         """
@@ -251,7 +251,7 @@ class ContextTuiApp(App[None]):
                 self._running_loop.call_soon_threadsafe(self.exit)
 
     def exit(self, result: None = None, return_code: int = 0, message: Any = None) -> None:
-        """Exit, and save the last policy and settings, unless a policy was named on the command line."""
+        """Save the last policy and settings, unless the command line names a policy, and exit."""
         if self._has_imported_inspector and not self.options.policy and self.sweep is None:
             self.last_state = next((each.saved_state for each in self._list_inspectors()), self.last_state)
         super().exit(result, return_code, message)
@@ -305,7 +305,7 @@ class ContextTuiApp(App[None]):
         self.notify(f"{make_visible(event.setting.name)}; ctrl+o goes back to the sweep", markup=False, timeout=6)
 
     def open_picker(self, infos: Sequence[SessionInfo]) -> None:
-        """Open the picker with these sessions; if there are none, with those on this machine."""
+        """Open the picker with these sessions, or if there are none, with all on this machine."""
         from context_tui.library.discovery import find_choices
         from context_tui.tui.picker.screen import PickerScreen
 

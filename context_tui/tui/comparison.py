@@ -221,7 +221,7 @@ class Comparison:
             self._adopt(previous, view)
 
     def _adopt(self, previous: Comparison, view: View) -> None:
-        """Adopt the policies of a comparison, and select that of *view*; let it replace one if it is missing."""
+        """Adopt the policies of a comparison, and select that of *view*, which replaces another if missing."""
         values = _serialize_values(view)
         self.settings, self.lanes = previous.settings, previous.lanes
         same_values = (n for n, lane in enumerate(self.lanes) if _serialize_values(lane.view) == values)

@@ -152,7 +152,7 @@ class Controller:
         """Show a session that has been read, with the options and what the user has chosen since.
 
         Args:
-            at_end: whether to move the cursor to the point, since the end of a growing session was selected.
+            at_end: whether to move the cursor to the point, because the end of the growing session was selected.
         """
         self.is_reading = False
         view = self.view.with_session(session).with_point(self.view.at)
@@ -441,7 +441,7 @@ class Controller:
         self.change_view(replace(self.view, filter=row_filter))
 
     def toggle_part_filter(self, kind: str, value: str) -> None:
-        """List only the rows of a category, tool or file in the context, or all rows if that is so already."""
+        """List only the rows of a category, tool or file in the context; if they are already listed alone, list all."""
         self.change_view(replace(self.view, filter=self.view.filter.toggle_part(kind, value)))
 
     def toggle_sort(self) -> None:

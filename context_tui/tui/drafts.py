@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # this is imported before the first paint
+if TYPE_CHECKING:  # this module is imported before the first paint
     from context_tui.compaction.plan import Plan
     from context_tui.session.session import Session
     from context_tui.summarizer.reply import Summary

@@ -74,7 +74,7 @@ class SessionLoader:
         """
         try:
             if self._growing is None:
-                # Imports the readers of all formats, and so is not imported before the first paint.
+                # Imported after the first paint, because it imports the readers of all formats.
                 from context_tui.library.follow import GrowingSession
 
                 self._growing = GrowingSession(self._info)

@@ -308,7 +308,7 @@ def describe_applied_plan(
 
 
 def _map_rows(plan: Plan, copy: Session, message: int, new_message: int) -> dict[int, int]:
-    """Map the rows of the blocks that a plan keeps of a message to their rows in the copy."""
+    """Map the rows of those blocks of a message that a plan keeps to their rows in the copy."""
     kept_rows = []
     for row in plan.context.facts.blocks_of(message):
         change = plan.changes.get(row)

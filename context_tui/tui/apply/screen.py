@@ -188,7 +188,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             self._refresh_all()
 
     def _show_initial_draft(self) -> None:
-        """Show the newest draft of the chosen summarizer; without one, write an extract or offer to send."""
+        """Show the newest draft of the chosen summarizer, or else write an extract or offer to send the messages."""
         draft = next((draft for draft in self.drafts if draft.kind == self.kind), None)
         if draft is not None:
             self._show_draft(draft)

@@ -93,7 +93,7 @@ class BreakdownRow:
 def build_breakdown_rows(
     context: Context, sizes: ContextSizes, by_size: bool = True, opened: Container[str] = ()
 ) -> list[BreakdownRow]:
-    """Build all sections with their headings, each largest first or in the order of the file.
+    """Build all sections with their headings, with rows sorted by size or in the order of the file.
 
     The parts of *opened* categories are listed below them.
     """
@@ -133,7 +133,7 @@ def build_breakdown_rows(
 
 
 def _sort_rows(pairs: Iterable[tuple[int, BreakdownRow]], total: int, by_size: bool) -> list[BreakdownRow]:
-    """Sort rows by size or by the position given with each, and set their shares of *total* and their bars."""
+    """Sort rows by size, or by the position in each pair, and set their shares of *total* and their bars."""
     sorted_pairs = sorted(pairs, key=lambda pair: pair[0])
     rows = [replace(row, share=(row.tokens or 0) / total if total else 0.0) for _, row in sorted_pairs]
     if by_size:
@@ -474,7 +474,7 @@ class BreakdownView(ScrollView, can_focus=True):
             self.post_message(self.FilterRequested(row.kind, row.value))
 
     def action_order(self) -> None:
-        """Sort largest first, or in the order of the file."""
+        """Switch between sorting by size and the order of the file."""
         self.by_size = not self.by_size
         self._update_rows()
 

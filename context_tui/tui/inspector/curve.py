@@ -71,7 +71,7 @@ def _format_setting_value(value: Any) -> str:
 def _draw_axis(
     canvas: Canvas, values: Sequence[Any], current: Any, label: int, width: int, current_cell: int, unit: str
 ) -> None:
-    """Draw the ends of the range, and the current value below its bar; in a curve without a title, also its meaning."""
+    """Draw the ends of the range, and the current value below its bar; without a title, and the meaning of the bars."""
     first, last, y = _format_setting_value(values[0]), _format_setting_value(values[-1]), canvas.height - 1
     pointer = f"▲ {_format_setting_value(current)}" if current_cell >= 0 else ""
     start = max(0, min(current_cell, width - len(pointer)))

@@ -99,7 +99,7 @@ def _group_changed_blocks(marker: RowMarker, plan: Plan) -> dict[str, list[int]]
     if plan.dropped_ranges:
         blocks = (row for row in changes if not plan.find_action(marker.find_position(message[row])))
     outcome = compute_outcome(plan)
-    # Changes may be computed when they are read; if all have the same action, none needs to be.
+    # Changes may be computed on access, which is not needed if all have the same action.
     if len(outcome.changed_results) == 1 and not outcome.other_blocks:
         rows = list(blocks)
         return {VERDICT_BY_VERB[verb]: rows for verb in outcome.changed_results if rows}

@@ -129,7 +129,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.call_after_refresh(self.jobs.read_session, loader, self._show_read)  # after the first paint
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show a notice if the terminal is too small; restore the focus once it is not."""
+        """Show a notice if the terminal is too small; restore the focus once it is large enough."""
         tiny = event.size.width < 60 or event.size.height < 20
         if tiny and not self.has_class("-tiny"):
             self._focus_before = self.focused  # hidden widgets lose the focus

@@ -204,7 +204,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return names
 
     def _is_folded(self, row: int) -> bool:
-        """Return whether the turn has rows that are not listed below its head."""
+        """Return whether any row of the turn is missing from the list below the head."""
         next_line = find_line(self._listed, row) + 1
         return (self._listed[next_line] if next_line < self.listed_count else len(self._rows)) != row + 1
 

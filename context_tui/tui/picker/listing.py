@@ -105,7 +105,7 @@ class SessionListing:
         self.cursor = -1
         self.session_count = 0
         self._by_key: dict[SessionKey, SessionItem] = {}
-        self._learned_parents: dict[SessionKey, SessionKey] = {}  # known since the heads of the files were read
+        self._learned_parents: dict[SessionKey, SessionKey] = {}  # read from the heads of the files
         self._initial_key, self._has_input = selected, False
         self._set_entries(entries)
         self._update_lines(self._find_home())
@@ -184,7 +184,7 @@ class SessionListing:
                 self._update_lines(self._home)
 
     def _move_below_parent(self, item: SessionItem, key: SessionKey) -> None:
-        """List a session, with its children, below the session of *key* or its parent; unfold it if selected."""
+        """List *item* and its children below the session of *key*, or its parent; unfold that if *item* is selected."""
         parent = self._by_key.get(key)
         owner = parent.parent or parent if parent else None
         if item.parent or owner is None or owner is item:

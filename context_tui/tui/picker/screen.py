@@ -335,7 +335,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
 
     def on_picker_list_chosen(self, message: PickerList.Chosen) -> None:
         """Close with the session, after detecting the format of its file; if a file holds several, list them."""
-        # Imports all readers, and so is not imported before one is needed.
+        # Imported when needed, because it imports the readers of all formats.
         from context_tui.formats.opening import choose_session, sessions_in
 
         entry, info = message.entry, message.entry.info

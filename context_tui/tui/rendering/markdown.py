@@ -256,7 +256,7 @@ def _keep_line_break(state: StateInline, silent: bool) -> bool:
 
 
 def _parse_emphasis(state: StateInline, silent: bool) -> bool:
-    """Parse emphasis by stars that are not within a word, so that ``__init__`` and ``2*3*4`` stay plain text."""
+    """Parse emphasis by asterisks that are not inside a word, so that ``__init__`` and ``2*3*4`` stay plain text."""
     text = state.src[max(state.pos - 1, 0) : state.pos + 2]
     is_in_word = len(text) == 3 and text[0].isalnum() and text[2].isalnum()
     return text[1 if state.pos else 0] == "*" and not is_in_word and tokenize(state, silent)

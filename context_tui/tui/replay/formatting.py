@@ -100,7 +100,7 @@ def format_header(comparison: Comparison, progress: float, width: int) -> list[R
 
 
 def format_backtest(comparison: Comparison, width: int) -> str:
-    """Count the recorded full compactions at which the agent's own policy fires; empty if none can be tested."""
+    """Format the number of recorded full compactions at which the agent's policy fires; empty if none is testable."""
     for backtest in comparison.backtests:
         testable = [each for each in backtest.results if each.testable and each.kind == "full"]
         if testable:

@@ -42,9 +42,7 @@ MIN_NEEDLE_LENGTH = 4
 
 
 class CaseSide(NamedTuple):
-    """Side of a case: its location, the row of its block, the message before which the inspector plans, and its tokens
-    (``bytes/4``).
-    """
+    """Side of a case: location, block row, message before which the inspector plans, and tokens (``bytes/4``)."""
 
     location: Location
     row: int

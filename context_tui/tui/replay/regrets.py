@@ -36,7 +36,7 @@ SIDES = ("dropped", "used")
 
 @dataclass
 class MessageRead(Message):
-    """Posted when a large message is read."""
+    """Posted when a large message has been read."""
 
     message: int
 

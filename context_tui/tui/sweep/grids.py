@@ -205,7 +205,7 @@ def _format_values(parameter: Parameter, values: Sequence[Any]) -> str:
         return ",".join(str(each).lower() for each in values)
     if parameter.ratio:
         return ",".join(f"{each:g}" for each in values)
-    if parameter.unit in ("tokens", "bytes", "seconds"):  # their ranges would be of round numbers
+    if parameter.unit in ("tokens", "bytes", "seconds"):  # a range would stand for round numbers
         return ",".join(map(str, values))
     runs: list[list[int]] = []
     for each in values:

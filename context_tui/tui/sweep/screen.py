@@ -206,7 +206,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self._run_number += 1
         self.is_measuring = bool(missing_settings) and not self.is_stopped
         if self.is_measuring and cache is not None:
-            # The rows are copied, as the cache is updated while they are extended.
+            # The rows are copied, because both the run and the cache add rows.
             run = MeasuringRun(self._run_number, missing_settings, self.board.sweep, dict(cache.rows))
             start_work(self, "sweep", "sweep the settings", partial(self._measure_settings, cache, run))
 
@@ -381,7 +381,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         save_picture(self, cache.session.info.path if cache else "sessions", "sweep")
 
     def action_take(self) -> None:
-        """Adopt the setting; in a sweep over sessions, list its sessions."""
+        """Adopt the setting; in a sweep over sessions, list the sessions."""
         setting = self.board.settings_by_name[self.board.cursor]
         if self._adopt is None:
             self.app.push_screen(SessionsScreen(self.board, setting))

@@ -97,7 +97,7 @@ class KeyQueue:
         return False
 
     async def handle_barrier(self, message: KeyBarrier) -> None:
-        """Handle a barrier that has reached the application: start its next round, or handle the next key."""
+        """Handle a barrier that has reached the application: post it for its next round, or handle the next key."""
         message.stop()
         if self._is_busy:
             await self._post_barrier(message.target, message.rounds - 1)

@@ -31,10 +31,7 @@ MAX_EXAMINED_CHANGES = 2_000
 
 
 class TurnEffect(NamedTuple):
-    """Effect of a plan on a turn: ``affected`` of ``total`` messages, results or other blocks.
-
-    ``total`` is 0 if it is not shown.
-    """
+    """Effect of a plan on a turn: ``affected`` of ``total`` messages, results or other blocks; 0 hides the total."""
 
     verdict: str
     verb: str
@@ -161,7 +158,7 @@ class TurnSummaries:
 
     @cached_property
     def _other_changes(self) -> dict[int, list[int]]:
-        """Changed blocks other than results in messages that stay, by the first message of their turn."""
+        """Changed blocks of kept messages, without results, by the first message of their turn."""
         marker, rows, blocks = self._marker, self._rows, dict[int, list[int]]()
         if marker is not None and marker.plan is not None:
             facts, plan, result = marker.context.facts, marker.plan, int(Kind.TOOL_RESULT)
@@ -221,7 +218,7 @@ def _find_positions(context: Context, messages: range) -> list[range]:
 
 
 def _compute_cleared_tokens(context: Context, token_table: TokenTable | None) -> tuple[list[int], list[int]]:
-    """Find the messages whose results were cleared earlier, and the prefix sums of the tokens that this has saved."""
+    """Find the messages whose results were cleared earlier, and the prefix sums of the tokens thus saved."""
     key = _compute_cleared_tokens, token_table
     if key not in context.memo:
         facts, tokens = context.facts, Counter[int]()

@@ -1,6 +1,6 @@
 """Canvas of terminal cells on which charts are drawn, independent of widgets.
 
-Columns and bars fill cells by eighths. All characters must be one cell wide; styles are those of Textual.
+Columns and bars fill cells in eighths. All characters must be one cell wide; styles are those of Textual.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def count_eighths(value: float, maximum: float, cells: int = 1) -> int:
 
 
 def distribute_cells(amounts: Sequence[int], cells: int) -> list[int]:
-    """Distribute *cells* in proportion to *amounts*; an amount that is too small for a cell adds to the next."""
+    """Distribute *cells* in proportion to *amounts*; an amount too small for a cell is added to the next."""
     total = sum(amounts)
     ends = [round(partial_sum * cells / total) if total else 0 for partial_sum in accumulate(amounts, initial=0)]
     return [end - start for start, end in pairwise(ends)]

@@ -115,7 +115,7 @@ class ChoicePrompt(ModalScreen[str | None]):
 
     @on(Button.Pressed)
     def handle_button(self, event: Button.Pressed) -> None:
-        """Give the answer of the button."""
+        """Close with the answer of the pressed button."""
         self.dismiss(event.button.name)
 
 

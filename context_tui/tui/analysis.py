@@ -31,8 +31,8 @@ from context_tui.tui.view import View
 class ContextSizes:
     """Sizes of a context: its breakdown, the sizes that the recording suggests, and the check of the estimate.
 
-    With a ``token_table`` (a measure other than ``bytes/4``), only the breakdown and the parts of the prompt are given.
-    ``lacks_requests`` is set if the session holds no whole requests, but a known source does.
+    With a ``token_table`` (a measure other than ``bytes/4``), only the breakdown and the prompt's parts are computed.
+    ``lacks_requests`` is set if the session holds no whole requests, but a source of them is known.
     """
 
     breakdown: Breakdown
@@ -46,7 +46,7 @@ class ContextSizes:
 def compute_context_sizes(
     view: View, checkpoint: Checkpoint = lambda: None, token_table: TokenTable | None = None
 ) -> ContextSizes:
-    """Compute the sizes of a view's context, by *token_table* if given; *checkpoint* may raise to stop."""
+    """Compute the sizes of a view's context, by *token_table* or ``bytes/4``; *checkpoint* may raise to stop."""
     session, context = view.session, view.context
     lacks_requests = not session.facts.holds_requests and bool(describe_request_source(session))
     parts = compute_breakdown(context, measure_context(context, token_table).not_in_file, checkpoint, token_table)
@@ -178,7 +178,7 @@ class AnalysisCache:
         return next((rows for stored_key, rows in self._measured_rows if stored_key == key), None)
 
     def store_measured_rows(self, view: View, measured_rows: MeasuredRows) -> None:
-        """Store a measured session; beyond ``MAX_MEASURED_ROWS``, the oldest one is dropped."""
+        """Store a measured session; beyond ``MAX_MEASURED_ROWS``, drop the oldest one."""
         self._measured_rows = [*self._measured_rows, (_get_measure_key(view), measured_rows)][-MAX_MEASURED_ROWS:]
 
     def get_context_sizes(self, view: View) -> ContextSizes | None:
@@ -202,8 +202,8 @@ class AnalysisCache:
 def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Checkpoint) -> int | None:
     """Find the first message of *states* at which the plan changes something; None if there is none.
 
-    The trigger fires in all *states*. The exponential, then binary search assumes that the plan also changes something
-    in every later state.
+    The trigger fires in all *states*. An exponential, then binary search assumes that the plan changes something in
+    every later state.
     """
     policy = POLICIES[view.policy]
     try:

@@ -79,7 +79,7 @@ class SweepToOpen(NamedTuple):
 
 
 class ContextTuiApp(App[None]):
-    """Application that opens one session, a picker of several, or a sweep over them."""
+    """Application that opens a session, the picker, or a sweep over sessions."""
 
     class Imported(Message):
         """Posted when all modules that the first screen needs are imported."""

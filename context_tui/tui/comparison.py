@@ -145,7 +145,7 @@ class Lane:
     Attributes:
         view: holds the policy's name and settings.
         error: reason why the settings could not be replayed.
-        result_key: key of the settings that ``result`` or ``error`` belongs to; they may have changed since.
+        result_key: key of the settings that ``result`` or ``error`` belongs to; the settings may have changed since.
     """
 
     view: View
@@ -312,7 +312,7 @@ class Comparison:
         return None
 
     def update(self, task: ReplayTask, result: LaneResult | str) -> bool:
-        """Store the result of a task, or its error; return False if it is no longer needed.
+        """Store the result of a task, or its error; return False if the result is no longer needed.
 
         A result for earlier settings of the policy is also stored, so that charts move while a value is dragged.
         """

@@ -52,11 +52,11 @@ MAX_BLOCKS_MEASURED_AT_ONCE = 5_000
 
 
 class Controller:
-    """View of one session, and everything derived from it.
+    """View of one session, and everything derived from the view.
 
     Attributes:
         view: state of the screen; ``view.cursor`` is the selected row, which is always listed.
-        revision: number of changes of the view, without those that only moved the cursor.
+        revision: number of changes of the view, except changes that only move the cursor.
         estimated_rows: all rows of the timeline, with tokens by ``bytes/4``.
         loader: loader of the file; None for a session in memory.
         is_fresh: whether the view has not changed since the session was opened.
@@ -149,7 +149,7 @@ class Controller:
             self._update_listing()
 
     def open_session(self, session: Session, *, at_end: bool = False) -> None:
-        """Show a session that has been read, with the options and what the user has chosen since.
+        """Show a session that has been read, with the options and the user's choices since then.
 
         Args:
             at_end: whether to move the cursor to the point, because the end of the growing session was selected.
@@ -169,7 +169,7 @@ class Controller:
         return Location(min(view.point, max(len(view.session) - 1, 0)))
 
     def resume_reading(self) -> SessionLoader:
-        """Resume reading where it was stopped, and return the loader."""
+        """Resume the stopped reading, and return the loader."""
         if self.is_reading or self.loader is None or self.progress >= 1:
             raise CommandRefused("The session is being read" if self.is_reading else "All of the session has been read")
         if self.view.session.origin:
@@ -396,7 +396,7 @@ class Controller:
         self.change_view(self.view.with_param(policy, name, value))
 
     def set_window(self, tokens: int | None) -> None:
-        """Set the size of the context window in tokens; None for that of the session."""
+        """Set the size of the context window in tokens; None for the session's size."""
         self.change_view(self.view.with_window(tokens))
 
     def toggle_mark(self) -> None:
@@ -423,7 +423,7 @@ class Controller:
 
     @property
     def limited_rows(self) -> frozenset[int] | None:
-        """Rows that are listed, or None if none is hidden."""
+        """Listed rows, or None if all rows are listed."""
         return frozenset(self.listed_rows) if self.is_limited else None
 
     @property

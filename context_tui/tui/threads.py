@@ -55,7 +55,7 @@ class ThreadJob:
             self._slice_end = time.monotonic() + WORK_SLICE_S
 
     def yield_to_screen(self) -> None:
-        """Pause, then wait for one turn of the event loop, so that this thread does not compete with it."""
+        """Pause, then wait for one turn of the event loop, so that this thread does not compete with the screen."""
         self._pause()
         has_turned = Event()
         with suppress(RuntimeError):  # the loop may be closed

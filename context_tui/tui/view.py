@@ -85,7 +85,7 @@ class View:
 
     @property
     def plan(self) -> Plan | None:
-        """Plan of the chosen policy; None if a plan was just applied, or if there is a ``plan_error``."""
+        """Plan of the chosen policy; None if a plan was just applied, or on a ``plan_error``."""
         return None if self.applied else self.get_plan(self.policy)
 
     @property

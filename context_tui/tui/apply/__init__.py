@@ -1,4 +1,4 @@
-"""Apply screen: the messages to summarise, the summary as it is written, its checks, and the decision."""
+"""Apply screen: the messages to summarise, the summary while it is written, its checks, and the decision."""
 
 from context_tui.tui.apply.screen import ApplyScreen
 

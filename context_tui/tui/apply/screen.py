@@ -108,10 +108,10 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
     """Screen that applies a plan; returns the new session, or None if nothing was accepted.
 
     Args:
-        plan: plan with a summary; a plan without one is applied at once.
+        plan: plan, applied at once if it needs no summary.
         drafts: store of drafts; by default the drafts are lost when the screen closes.
         kind: initially chosen kind of summarizer.
-        environ: environment with settings and keys; by default that of the process.
+        environ: environment with settings and keys; by default, the process environment.
         transport: transport of requests, for tests.
     """
 

@@ -18,7 +18,7 @@ class SummarizerChoice:
 
     Args:
         kind, model, base_url: initial choice; None for the defaults.
-        environ: environment with settings and keys; by default that of the process.
+        environ: environment with settings and keys; by default, the process environment.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class SummaryAttempt:
 
     @property
     def text(self) -> str:
-        """Text so far."""
+        """Text received so far."""
         return self._reply.text
 
     @property

@@ -179,7 +179,7 @@ def _build_category_rows(
 
 
 def _build_cause_rows(estimate_check: EstimateCheck) -> list[BreakdownRow]:
-    """Explain the difference between the estimate and the recorded size by its causes; empty if it is small."""
+    """Explain the difference between the estimate and the recorded size; empty if it is small."""
     error = format_estimate_error(estimate_check)
     if not error:
         return []

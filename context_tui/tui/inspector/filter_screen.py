@@ -45,7 +45,7 @@ class FilterLine(NamedTuple):
 def build_filter_lines(
     facts: Facts, current_filter: RowFilter, verdicts: list[str], policy: str, *, applied: bool = False
 ) -> Iterator[FilterLine]:
-    """Build the lines of all conditions; *verdicts* are those that rows may have, by a plan of *policy*."""
+    """Build the lines of all conditions; *verdicts* are the possible verdicts of a plan of *policy*."""
     yield FilterLine("everything", ("", ""))
     yield FilterLine("kind")
     yield from (FilterLine(get_kind_label(kind), ("category", kind)) for kind in ROW_KINDS)

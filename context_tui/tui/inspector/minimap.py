@@ -107,7 +107,7 @@ class Minimap(Widget):
             self.refresh()
 
     def show_window(self, start: float, end: float) -> None:
-        """Mark the visible part, given as shares of the whole; redraw only the changed lines."""
+        """Mark the part from *start* to *end*, as shares of the whole; redraw only the changed lines."""
         lines = len(self._lines)
         first = min(int(start * lines), max(lines - 1, 0))
         window = range(first, max(round(end * lines), first + 1))

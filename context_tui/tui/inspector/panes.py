@@ -91,7 +91,7 @@ class InspectorPanes:
         self.draw_column_heads()
 
     def draw_column_heads(self) -> None:
-        """Draw the heading of the timeline: its filter and sort order, and how many rows they list."""
+        """Draw the heading of the timeline: its filter, its sort order, and the number of listed rows."""
         view, rows, count = self._controller.view, self._controller.rows, len(self._controller.listed_rows)
         title = format_line(", ".join(filter(None, ["largest first" if view.by_size else "", view.filter.describe()])))
         heads = self._screen.query_one(ColumnHeads)

@@ -52,7 +52,7 @@ NARROW_WIDTH = 72
 
 
 def fit_paragraphs(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int, below: int = 0) -> list[list[Run]]:
-    """Lay paragraphs out in *room* lines; each is given by its variants, longest first.
+    """Lay out paragraphs in *room* lines; each paragraph is a list of variants, longest first.
 
     The paragraphs are shortened in turn, starting from the last one; if that is not enough, the last ones are cut.
 

@@ -1,4 +1,4 @@
-"""The last request before the point as it was sent, as JSON; available only if the file holds whole requests."""
+"""JSON of the last request sent before the point; available only if the file holds whole requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timeline: a line for each turn, message and tool result, drawn only where it is visible."""
+"""Timeline: a line for each turn, message and tool result, drawn only while visible."""
 
 from __future__ import annotations
 

@@ -65,8 +65,7 @@ class SweepBoard:
         grid_text: the grid as typed; empty for a sweep over sessions.
         command: the command line of a sweep over sessions.
         error: the reason why a setting cannot be measured.
-        window: the context window, to which native configurations refer: that of the open session, else the given or an
-            assumed one.
+        window: the context window, for native configurations: of the open session, or else given or assumed.
         order: the name of the order of the list; ``is_reversed`` reverses it.
         only_best: whether only the Pareto front and the current setting are listed.
     """
@@ -133,11 +132,11 @@ class SweepBoard:
         return next(iter(self._sweeps.values())).totals
 
     def build_native(self, setting: SweepSetting) -> AgentSettings | None:
-        """Build a setting as its agent's own configuration; None if that is unknown."""
+        """Build the native configuration of a setting; None if unknown."""
         return build_agent_settings(setting.policy.name, setting.params, self.window)
 
     def format_label(self, name: str) -> str:
-        """Format a setting briefly, without the name of its policy if that is the current one."""
+        """Format a setting briefly; omit the name of the current policy."""
         policy = self.current_setting.policy.name
         setting = self.settings_by_name.get(name)
         if setting is None or setting.policy.name != policy:
@@ -224,7 +223,7 @@ class SweepBoard:
             self.cursor = self.listed_names[min(max(index, 0), len(self.listed_names) - 1)]
 
     def move_to_setting(self, name: str) -> None:
-        """Move the cursor to a setting; list all settings if it is not listed."""
+        """Move the cursor to a setting; if that is not listed, list all settings."""
         if name in self.settings_by_name:
             self.cursor = name
             if name not in self._get_listing()[1]:
@@ -236,7 +235,7 @@ class SweepBoard:
         self.set_order(names[(names.index(self.order) + step) % len(names)])
 
     def set_order(self, name: str) -> None:
-        """Sort by an order; reverse it if it is the current one."""
+        """Sort by an order; if that is the current order, reverse it."""
         self.is_reversed = not self.is_reversed if name == self.order else False
         self.order = name
 

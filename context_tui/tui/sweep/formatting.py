@@ -263,7 +263,7 @@ def _collect_changed_values(setting: SweepSetting) -> dict[tuple[str, str], obje
 def find_best_by_project(board: SweepBoard) -> list[tuple[str, str, str]]:
     """Find the best setting of each project, and format its savings.
 
-    It saves most among the settings with at most as much content needed later as the current one.
+    It saves most among the settings whose regret is not above that of the current one.
     """
     return [
         (

@@ -60,7 +60,7 @@ class RowsMeasured(Message):
 
 
 class MeasuringRun(NamedTuple):
-    """Settings to measure, a sweep with all settings, and the rows so far by setting."""
+    """Settings to measure, a sweep with all settings, and the rows measured so far by setting."""
 
     number: int
     settings: Sequence[SweepSetting]
@@ -432,7 +432,7 @@ _build_binding = partial(build_binding, prefix="sweep-")
 
 
 def build_bindings(*, live: bool) -> list[Binding]:
-    """Build all bindings, in the order of the footer: for a sweep of the open session, or for one over sessions."""
+    """Build all bindings, in the order of the footer; with *live*, those for a sweep of the open session."""
     return [*_FIRST_BINDINGS, *(_LIVE_BINDINGS if live else _SESSIONS_BINDINGS), *_OTHER_BINDINGS]
 
 

@@ -47,7 +47,7 @@ MAX_LINE_SOURCE = 2_000
 
 
 def choose_form(forms: Sequence[str], width: int) -> str:
-    """Return the first of *forms* that fits in *width* cells, or the last one if none does; the longest comes first."""
+    """Return the first of *forms* that fits in *width* cells, or else the last; *forms* are sorted, longest first."""
     return next((form for form in forms if cell_len(form) <= width), forms[-1])
 
 

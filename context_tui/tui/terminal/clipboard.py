@@ -33,7 +33,7 @@ def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.p
 
 
 def start_copy(text: str, environment: Mapping[str, str]) -> Popen[bytes] | None:
-    """Start a program that copies *text*; it may outlive this one. Return None if there is no such program."""
+    """Start a program that copies *text*; the program may outlive this one. Return None without such a program."""
     program = find_clipboard_command(environment)
     if program is None:
         return None

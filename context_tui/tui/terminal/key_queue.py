@@ -1,7 +1,7 @@
 """Queue that handles keys, pastes and mouse events strictly one after the other.
 
 Textual passes a key to the focused widget, and looks up bindings only after the key has bubbled back to the
-application. If two keys arrive together, the second one would reach the old widget, even if the first one moves the
+application. If two keys arrive together, the second would reach the old widget, even if the first moves the
 focus or opens a dialog.
 """
 

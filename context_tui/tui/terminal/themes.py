@@ -138,7 +138,7 @@ def has_no_colours(environment: Mapping[str, str]) -> bool:
 def choose_theme(
     requested: str | None, environment: Mapping[str, str], names: Collection[str], saved: str | None = None
 ) -> str:
-    """Return the name of the *requested* theme, else that in TEXTUAL_THEME, the *saved* one, or the dark one.
+    """Return the name of the *requested* theme, or else of TEXTUAL_THEME, the *saved* theme or the dark theme.
 
     Raises:
         Error: There is no theme of that name.

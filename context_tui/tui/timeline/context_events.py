@@ -37,7 +37,7 @@ def find_context_events(session: Session) -> list[ContextEvent]:
 
 
 def is_compaction(event: ContextEvent) -> bool:
-    """Return whether an event is a compaction: announced by a record, or results cleared without one."""
+    """Return whether an event is a compaction: announced by a record, or inferred from cleared results."""
     fact = event.fact
     return isinstance(fact, Compaction) or (isinstance(fact, Drop) and bool(fact.cleared_blocks))
 

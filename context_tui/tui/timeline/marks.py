@@ -75,7 +75,7 @@ CHANGED_VERDICTS = frozenset({"cleared", "truncated", "summarised", "dropped"})
 class RowMarker:
     """Marks of a plan, or else of the last applied plan; computed on demand.
 
-    Sizes in reasons are by the measure of ``token_table``, if there is one.
+    Reasons state sizes by the measure of ``token_table``, if there is one.
     """
 
     def __init__(

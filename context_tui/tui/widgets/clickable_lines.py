@@ -14,7 +14,7 @@ WHEEL_LINES = 3
 
 
 class ClickableLines(LinesPane, can_focus=True):
-    """Pane of lines; its screen decides which lines it shows, and what clicks and the wheel do."""
+    """Pane of lines; the screen supplies the lines, and handles clicks and the wheel."""
 
     @dataclass
     class PaneMessage(Message):

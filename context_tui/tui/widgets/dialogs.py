@@ -75,7 +75,7 @@ class InputPrompt(ModalScreen[str | None]):
 
 
 class Answer(NamedTuple):
-    """Answer: its key, the name that is returned, and the label."""
+    """Answer to choose: key, returned name and label."""
 
     key: str
     name: str

@@ -1,4 +1,4 @@
-"""Pane for long texts, which are wrapped as they are scrolled into view, with selection by mouse."""
+"""Pane for long texts, wrapped when scrolled into view, with selection by mouse."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return chain(self._parts, self._source)
 
     def recolour(self, parts: Iterable[TextPart]) -> None:
-        """Replace the parts by equal ones with other styles, without wrapping them again."""
+        """Replace the parts by the same texts in other styles, without wrapping them again."""
         self._source = iter(parts)
         for number, part in enumerate(map(sanitize_part, islice(self._source, len(self._parts)))):
             if part != self._parts[number]:

@@ -84,7 +84,7 @@ def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]
 
 
 def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -> str:
-    """Format the ticked entries in *width* cells: their names if they are ordered and fit, else their number."""
+    """Format the ticked entries in *width* cells: the names if ordered and short enough, else the number."""
     if parameter.ordered:
         text = ", ".join(f"{number} {format_safe_line(name)}" for number, name in enumerate(chosen, 1)) or "none"
         if cell_len(text) <= width:

@@ -111,7 +111,7 @@ class SettingRows(Widget, can_focus=True):
         return self.parameters[self.row] if self.parameters else None
 
     def show(self, parameters: list[Parameter], values: dict[str, Any]) -> None:
-        """Show settings with their values; the chosen setting stays chosen if it is one of them."""
+        """Show settings with their values; the chosen setting stays chosen if it is shown."""
         name = self.current_parameter.name if self.current_parameter else ""
         names = [parameter.name for parameter in parameters]
         height = len(self.parameters)

@@ -75,7 +75,7 @@ class Scanner(Protocol):
 
 
 class Format(Protocol):
-    """An on-disk format; base class of built-in formats and of those of other packages.
+    """On-disk format; base class of the formats of this and other packages.
 
     A format defines ``name``, ``about``, ``sniff``, ``list_sessions`` and ``make_scanner``. Every other member has a
     default. The optional methods that it defines determine ``writable``, ``copies``, ``in_place`` and ``is_request``.
@@ -86,8 +86,7 @@ class Format(Protocol):
         suffixes: Suffixes of files that are searched for in folders; new files get the first.
         from_source: The part of the reader that was checked only against the program's source, not against a real file:
             :data:`ALL_FROM_SOURCE`, or a few words.
-        checked_with: The version of the program whose requests were compared with the session files that it wrote
-            (``make agents``).
+        checked_with: The version of the program whose requests were compared with its session files (``make agents``).
         request_recording: A command or a setting that records the agent's whole requests, which its session files lack.
         requests_id: Id of the session of whole requests in the same file, if the files also hold such requests.
     """

@@ -269,7 +269,7 @@ class CrushFormat(Format):
         return scanner
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the sub-agent's session, whose id is that of the call or ends with it."""
+        """Return the sub-agent's session, whose id is, or ends with, the id of the call."""
         call_id = session.facts.call_id(call)
         if session.facts.tool_name(call) not in ("agent", "agentic_fetch") or not call_id:
             return None

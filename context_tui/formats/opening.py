@@ -74,7 +74,7 @@ def _is_empty_document(head: bytes) -> bool:
 def _collect_claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
     """Return the claims to a file that begins with *head*, and the claim that it holds no session, if there is one."""
     claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
-    from context_tui.formats.unsupported import detect_side_file  # once every format is imported: it knows Cline's
+    from context_tui.formats.unsupported import detect_side_file  # only now: it imports Cline's format
 
     return claims, detect_side_file(head, path)
 
@@ -121,7 +121,7 @@ def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
 
     try:
         os.listdir(path)
-        os.stat(os.path.join(path, "."))  # a folder that may be listed but not searched gives names, and no files
+        os.stat(os.path.join(path, "."))  # a folder that may be listed but not searched yields names without files
     except OSError as error:
         raise make_unreadable_error(path, error) from None
     sessions = search_folders(path, list_sessions_of)
@@ -174,7 +174,7 @@ def _list_sessions_of_files(files: Iterable[Path]) -> list[SessionInfo]:
                 sessions.extend(listers[detect_format(file).name](file))
             except (UnreadableSession, OSError):
                 continue
-            except Exception as error:  # a defect costs one file, not the list
+            except Exception as error:  # a failure affects one file, not the list
                 getLogger(__name__).warning("%s: %s", make_visible(file), describe_failure(error))
     return sessions
 
@@ -221,7 +221,7 @@ def open_session(spec: str | Path, *, window: int | None = None) -> Session:
 
 
 def describe_request_source(session: Session) -> str:
-    """Describe where the whole requests of a session are, or how to record those of its agent; empty if unknown."""
+    """Describe where the whole requests of a session are, or how to record its agent's requests; empty if unknown."""
     form = FORMATS.get(session.info.format)
     if form and form.requests_id and session.facts.prompts and not session.info.id:
         return f"this file holds the whole requests: {make_visible(session.info.path)}#{form.requests_id}"

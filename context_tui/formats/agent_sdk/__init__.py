@@ -75,7 +75,7 @@ def is_agent_sdk(records: list[Record]) -> bool:
 
 
 def find_parent_call(record: Record) -> str:
-    """Return the call that started the sub-agent of a record; empty for one of the main session."""
+    """Return the call that started the sub-agent of a record; empty in the main session."""
     return parse_id(record.get("parent_tool_use_id"))
 
 

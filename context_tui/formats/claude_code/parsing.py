@@ -1,8 +1,8 @@
 """Parser of one line of a Claude Code file: its record, and the blocks that the model sees.
 
 Nine of ten lines are parsed by the faster :mod:`~context_tui.formats.claude_code.fast_path` instead. The vendor calls
-the format unstable, so every field is optional and unknown fields are ignored. Based on 749 published snapshots of CLI
-1.0.24 to 2.1.219.
+the format unstable, so every field is optional and unknown fields are ignored. Based on 749 snapshots (1.0.24 to
+2.1.219).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Diagnostics(msgspec.Struct):
 
 
 class ApiMessage(msgspec.Struct):
-    """API message of a record, or a part of one. Usage and diagnostics are not validated."""
+    """API message of a record, or a part of such a message. Usage and diagnostics are not validated."""
 
     id: str | None = None
     role: str | None = None
@@ -136,7 +136,7 @@ MEASURED_MEMBERS = {
 READ_RANGE_TAIL_BYTES = 2_000
 """Bytes at the end of a record that are searched for the line range of a displayed read."""
 
-# Beginnings of user records that nobody typed: commands, their output, notices of the client.
+# Beginnings of user records that the client wrote: commands, their output, notices.
 _MARKUP_STARTS = (
     *("<command-", "<local-command-", "<bash-", "<ide_", "<task-notification", "<system-reminder", "<user-memory"),
     *("<user-prompt-submit-hook", "Caveat: The messages below", "[Request interrupted"),
@@ -238,7 +238,7 @@ def extract_blocks(record: Record) -> list[Block]:
     if record.attachment is not None and record.type == "attachment":
         attachment = record.attachment
         if record.rendered and not is_typed_attachment(attachment):
-            texts = [*map(_extract_text, record.rendered)]  # as sent; seen with 2.1.330
+            texts = [*map(_extract_text, record.rendered)]  # as sent, in 2.1.330
         elif _is_screen_only(attachment):
             texts = []
         else:
@@ -314,7 +314,7 @@ def is_typed_by_person(record: Record) -> bool | None:
 
 
 def find_read_range(data: bytes | mmap, start: int, end: int) -> tuple[int, int] | None:
-    """Return the first line and the number of lines that a displayed read covers; None if it states none."""
+    """Return the first line and the number of lines that a displayed read covers; None if they are not stated."""
     position = data.rfind(b'"numLines":', max(start, end - READ_RANGE_TAIL_BYTES), end)
     match = _READ_RANGE.match(data, position, end) if position >= 0 else None
     return (int(match[2]), int(match[1])) if match else None

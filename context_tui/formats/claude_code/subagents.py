@@ -47,7 +47,7 @@ class AgentFiles:
 
 
 def list_sessions(path: Path, agent_files: AgentFiles) -> list[SessionInfo]:
-    """List the main session (with an empty id), then its agents by their ids, with the file as their parent."""
+    """List the main session (with an empty id), then its sub-agents (with their ids), whose parent is the file."""
     status = read_status(path)
     record = _read_first_message(path) if path.stem.startswith("agent-") else None
     if record is not None and record.isSidechain:

@@ -1,8 +1,7 @@
 """Cline, Roo Code and their forks, coding agents that are extensions of VS Code, and Cline's SDK and command line.
 
 A task is a folder in the storage of the editor. Its ``api_conversation_history.json`` holds the conversation in the
-form of the Messages API; other files hold usage, deletions and rewrites. The SDK keeps sessions as
-``ID.messages.json``.
+form of the Messages API; other files hold usage, deletions and rewrites. The SDK's sessions are ``ID.messages.json``.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class ClineShape(DocumentShape):
         self._usage_by_reply: dict[int, Usage] = {}
         # element at which messages are deleted, to the remaining elements
         self._context_after_deletion: dict[int, tuple[str | int, ...]] = {}
-        self._condenses = set[int]()  # elements from which condensed ones are not sent, though no summary is there
+        self._condenses = set[int]()  # elements from which condensed ones are not sent, although the summary is missing
         self._clears_by_element: dict[int, tuple[tuple[str, int], ...]] = {}
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:

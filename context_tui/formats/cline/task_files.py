@@ -51,7 +51,7 @@ class RelatedFacts:
     requests: list[RecordedRequest] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
     rewrites: list[Rewrite] = field(default_factory=list)
-    tokens_before_summary: dict[str, int] = field(default_factory=dict)  # summary to tokens before
+    tokens_before_summary: dict[str, int] = field(default_factory=dict)  # summary to tokens before it
     model: str = ""
     input_includes_cache: bool = False  # whether input tokens include cached ones
 

@@ -251,7 +251,7 @@ class CodexShape:
         return [*(user.key for user in self._users[:first_typed] if not user.summary), *reversed(newest_keys)]
 
     def _roll_back(self, turns: Any) -> str:
-        """Return the key of the first of the last *turns* typed messages, where the abandoned branch begins."""
+        """Return the key of the typed message that is *turns* back, where the abandoned branch begins."""
         typed_positions = [number for number, user in enumerate(self._users) if user.typed]
         if type(turns) is not int or turns <= 0 or not typed_positions:
             return ""
@@ -262,7 +262,7 @@ class CodexShape:
         return key
 
     def _place_token_count(self, payload: Record, parsed: ParsedRecord, time: int) -> ParsedRecord:
-        """Assign usage to its reply; repeated and estimated counts, and those copied into a fork, are ignored."""
+        """Assign usage to its reply; counts that are repeated, estimated, or copied into a fork are ignored."""
         info = as_object(payload.get("info"))
         if not self._usage_order.is_new(info):
             return _replace_usage(parsed, None)

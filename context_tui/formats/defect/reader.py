@@ -100,7 +100,7 @@ class JournalShape:
         parsed = replace(parsed, notes=notes)
         kind = record["record"].get("type")
         if kind in ("turn_started", "turn_ended"):
-            # What a turn of several requests took says nothing of any one of them.
+            # The usage of a turn with several requests cannot be assigned to any one of them.
             if isinstance(parsed, UsageRecord) and self._turn_replies != 1:
                 parsed = replace(parsed, usage=None)
             self._turn_replies = 0
@@ -123,7 +123,7 @@ class JournalShape:
         return str(self._key_count)
 
     def _place_snapshot(self, parsed: HistoryRecord) -> ParsedRecord:
-        """Resolve a snapshot to its new messages, and to the results that were cleared in known ones."""
+        """Resolve a snapshot to its new messages, and to the results that were cleared in known messages."""
         old, next_place = self._history, 0
         exact, bare = (_index_history(old, _format_signature), _index_history(old, _format_bare_signature))
         history: list[tuple[str, MessageRecord]] = []

@@ -1,7 +1,7 @@
 """Gemini CLI, Google's coding agent for the terminal.
 
 Sessions are files ``~/.gemini/tmp/PROJECT/chats/session-TIME-ID``: one JSON document up to 0.38, JSON Lines since 0.39.
-Those of sub-agents are in a folder named after the session that started them.
+Sub-agents' files are in a folder named after the session that started them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from context_tui.session.session import Session, SessionInfo
 
 
 class GeminiCliFormat(Format):
-    """Format of Gemini CLI's sessions and of those of its sub-agents."""
+    """Format of the sessions of Gemini CLI and its sub-agents."""
 
     name: ClassVar[str] = "gemini-cli"
     about: ClassVar[str] = "Gemini CLI sessions (JSON, JSONL), with rewinds, compressions and sub-agents"

@@ -1,4 +1,4 @@
-"""Paths of Gemini CLI's sessions. Those of sub-agents are in a folder named after their parent session."""
+"""Paths of Gemini CLI's sessions. Sub-agents' files are in a folder named after their parent session."""
 
 from __future__ import annotations
 

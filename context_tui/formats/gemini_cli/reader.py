@@ -163,7 +163,7 @@ def find_message_lists(values: list[Element]) -> list[Run]:
 
 
 def parse_gemini_usage(value: Any) -> Usage | None:
-    """Parse recorded tokens. The input includes cached tokens but not those of tools; the output excludes thoughts."""
+    """Parse recorded tokens. The input includes cached tokens but not tool tokens; the output excludes thoughts."""
     usage = parse_usage(value, "input", cache_read="cached", output=("output", "thoughts"), includes_cache=True)
     tools = parse_usage(value, "tool")
     if usage and tools:

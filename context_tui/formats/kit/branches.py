@@ -1,4 +1,4 @@
-"""Abandoned branches of a session: its facts without them, or the facts of one of them."""
+"""Facts of a session without its abandoned branches, or of one abandoned branch."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ def parse_document(data: bytes) -> tuple[Element, str | None]:
 
 
 def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
-    """Parse the JSON value in a file, or those on its lines; the result is that of :func:`parse_document`."""
+    """Parse the JSON value in a file, or the values on its lines; returns the same as :func:`parse_document`."""
     try:
         value, torn = parse_document(data)
         return [value], torn
@@ -338,7 +338,7 @@ def _parse_input_tokens(response: Element) -> int:
 
 
 def _unwrap_log_entry(members: dict[str, Element]) -> dict[str, Element] | None:
-    """Return the members of a log entry, merged with those of the request in it (an object or its JSON text)."""
+    """Return the members of a log entry, merged with the members of the request in it (an object or JSON text)."""
     key = next((key for key in WRAPPER_KEYS if key in members), None)
     if key is None:
         return None

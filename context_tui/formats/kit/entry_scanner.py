@@ -189,7 +189,7 @@ class _LinearTree:
 class EntryScanner:
     """Resumable scan of one session. Appended entries are read; after any other change the scan starts again.
 
-    The id of a branch includes that of its session if the session has one: ``SESSION/branch-1``.
+    The id of a branch includes the id of its session, if any: ``SESSION/branch-1``.
     """
 
     def __init__(self, source: EntrySource, info: SessionInfo, shape: Callable[[], EntryShape]) -> None:

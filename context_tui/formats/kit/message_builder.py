@@ -109,7 +109,7 @@ class MessageRecord(_Record):
     inserted, ``injected_blocks`` are their numbers. ``flags`` are :class:`MessageFlag`, ``time`` is in ms (-1:
     unknown), ``model`` wrote the message, ``reasoning`` is the runtime's estimate of hidden reasoning in tokens.
     ``version`` shows whether a message with the same key in a later :class:`HistoryRecord` differs. ``compaction`` is
-    the full compaction whose summary the message is.
+    set if the message is the summary of a full compaction.
     """
 
     role: Role
@@ -490,7 +490,7 @@ class MessageBuilder:
                 self._results_message, self._result_group = message, record.result_group
             elif record.role == Role.ASSISTANT:
                 self._results_message = -1
-        summary = record.flags & MessageFlag.SUMMARY  # which says already that nobody typed it
+        summary = record.flags & MessageFlag.SUMMARY  # which already implies that it was not typed
         injected = (record.is_injected or record.role == Role.SYSTEM) and not summary
         for number, block in enumerate(record.blocks):
             facts.add_block(message, block, injected=injected or number in record.injected_blocks)

@@ -244,7 +244,7 @@ class ItemWriter:
     def _reuse_items(
         self, origin: Origin, items: list[Item], injected: list[bool], by_assistant: bool
     ) -> Iterator[WrittenItem]:
-        """Yield the recorded items; build new ones for those in which a block was changed or removed."""
+        """Yield the recorded items; items with a changed or removed block are built anew."""
         first_block = first_remaining = 0
         for item in items:
             record = parse_item(item)

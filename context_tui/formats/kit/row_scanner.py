@@ -141,7 +141,7 @@ class RowCursor(Generic[R]):
 
     @property
     def state(self) -> tuple[int, int, int]:
-        """State of the pass: the number of rows read, the last id, and their checksum."""
+        """State of the pass: the number of rows read, the last id, and the rows' checksum."""
         return self.read, self.last, self._checksum
 
     def is_unchanged(self) -> bool:

@@ -97,7 +97,7 @@ INJECTED_LOSS = "injected blocks that look typed now"
 
 
 def convert_body_blocks(result: Block, convert: Callable[[Block], T | None], losses: Losses, loss: str) -> list[T]:
-    """Convert the blocks in the body of a tool_result; those for which *convert* returns None are counted as *loss*."""
+    """Convert the blocks in the body of a tool_result; each for which *convert* returns None is counted as *loss*."""
     body = result["content"]
     pairs = [(block, new) for block in body if (new := convert(block))]
     if len(pairs) < len(body):

@@ -69,7 +69,7 @@ BATCH_ROWS = 64
 
 
 def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
-    """Return the statements that create the tables: all of them, or those that another database has.
+    """Return the statements that create all tables, or only the tables that another database has.
 
     Args:
         columns: The columns of each table of that database.
@@ -108,7 +108,7 @@ def copy_rows(session: Session, path: Path) -> list[str] | None:
 def _copy_table(
     source: Database, copy: sqlite3.Connection, table: str, names: list[str], condition: str, session: str, max_id: int
 ) -> None:
-    """Copy the rows of one session from a table; of messages only those that were read, up to the id *max_id*."""
+    """Copy the rows of one session from a table; messages only up to the id *max_id*, the last one that was read."""
     # Text is read as bytes, so that invalid UTF-8 stays unchanged.
     value = "CASE typeof({0}) WHEN 'blob' THEN CAST({0} AS TEXT) ELSE {0} END"
     values, row = ", ".join(map(value.format, names)), ", ".join(f"? AS {name}" for name in names)
@@ -128,7 +128,7 @@ RowValues = dict[str, Any]
 THINKING_TYPES = ("thinking", "redacted_thinking")
 ASSISTANT_TYPES = ("text", "tool_use", *THINKING_TYPES)
 USER_TYPES = ("text", "tool_result")
-"""Types of blocks that a row can hold. An image is replaced by a word."""
+"""Types of blocks that a row can hold. An image is replaced by ``[image]``."""
 JOINED_TEXTS = "messages whose texts were merged into one"
 SUMMARY_MARKED = "summaries written as koda's system row, with koda's marker"
 

@@ -119,7 +119,7 @@ class OpencodeFormat(Format):
         return subagent
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions of a storage tree, or the session whose folder of messages this is."""
+        """List the sessions of a storage tree, or the session of a folder of messages."""
         sessions = []
         for file in find_folder_files(path):
             with suppress(UnreadableSession):

@@ -89,7 +89,7 @@ def find_conversation_file(path: Path) -> Path | None:
 
 
 def read_histories(path: Path, *, max_events: int | None = None) -> list[Run]:
-    """Read the histories in a file, or the only one of a conversation in a folder."""
+    """Read the histories in a file, or the only history of a conversation folder."""
     if find_conversation_file(path) != path:
         return read_runs(path, find_runs)
     folder, members = path.parent, dict[str, Element]()
@@ -209,7 +209,7 @@ class OpenHandsFormat(Format):
             return ""
 
     def is_standalone(self, path: Path) -> bool:
-        """Return False for an event whose conversation is opened by its state or first event."""
+        """Return False for an event in a conversation that is opened by its state or first event."""
         return path.parent.name != EVENTS_FOLDER or path.name == "0.json"
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:

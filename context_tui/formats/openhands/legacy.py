@@ -51,9 +51,9 @@ class LegacyEventParser:
     def __init__(self) -> None:
         self._view = EventView()
         self._first_event_by_response: dict[str, int] = {}  # response to the event with its text
-        self._made_up_calls: set[str] = set()  # made-up ids of calls without one
-        self._open_call = ""  # the newest of these without a result
-        self._newest_place = -1  # the last event with such a call or result
+        self._made_up_calls: set[str] = set()  # generated ids of calls without one
+        self._open_call = ""  # the newest of these calls without a result
+        self._newest_place = -1  # the last event with such a call or its result
         self._answers: dict[int, str] = {}
         self._summaries: set[str] = set()
         self._task_place = -1  # the first message
@@ -110,7 +110,7 @@ class LegacyEventParser:
         return replace(reply, usage=usage, notes=notes)
 
     def _parse_tool_call(self, event: Event, response: Event, kind: str, place: int) -> MessageRecord:
-        """Parse an action that is one of a reply's calls. The first action of a reply also gets its text."""
+        """Parse an action that is one of a reply's calls. The first action of a reply also gets the reply's text."""
         message, response_id = get_first_choice(response) or {}, parse_id(response.get("id"))
         call_id = parse_id(event["tool_call_metadata"].get("tool_call_id"))
         blocks: list[dict[str, Any]] = []

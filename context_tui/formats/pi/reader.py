@@ -58,7 +58,7 @@ class PiShape:
                 return entry.parse_compaction()
             case "model_change":
                 return entry.build_ignored(model=parse_id(record.get("modelId")))
-            case "leaf":  # what comes next hangs below another entry
+            case "leaf":  # the next entry has another parent
                 return MetadataRecord(key=entry.key, parent_key=parse_id(record.get("targetId")))
             case str() if kind in IGNORED_TYPES:
                 return entry.build_ignored()

@@ -232,7 +232,7 @@ def sign_element(shape: DocumentShape, element: Element, place: int) -> Signatur
         message = find_message(shape.parse(decode_element(element), place))
     except (ValueError, TypeError, KeyError, AttributeError):
         return (("unknown", hash(get_element_text(element))),)
-    has_ids = not isinstance(shape, GeminiShape)  # its clients give ids to calls that came without
+    has_ids = not isinstance(shape, GeminiShape)  # its clients give ids to calls without one
     parts = tuple(sign for block in message.blocks if (sign := _sign_block(block, has_ids))) if message else ()
     return ((Role(message.role).name,), *parts) if message and parts else ()
 

@@ -1,8 +1,7 @@
-"""Conversations in a log of requests: which requests continue a conversation, and what each of them changed.
+"""Conversations in a log of requests: the requests that continue each, and the changes by each request.
 
-A request repeats the history. It is compared with the newest request of each conversation of its run. Then it continues
-a conversation, goes back in one (a rewind), has a summary in place of messages (a compaction), or begins a
-conversation.
+A request repeats the history. It is compared with the newest request of each conversation of its run. So it continues
+one, goes back in one (a rewind), replaces messages by a summary (a compaction), or begins one.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _SUMMARY_TAG = re.compile(r"<(?:summary|state_snapshot)>(.*?)</", re.DOTALL)
 
 @dataclass
 class Place:
-    """Place in the log: number of the exchange, bytes of one message or of several in one record, blocks to skip."""
+    """Place in the log: number of the exchange, bytes of a message (or several in one record), blocks to skip."""
 
     exchange: int
     elements: tuple[Element, ...]
@@ -96,8 +95,8 @@ class Summary(NamedTuple):
 class _Alignment:
     """Comparison of a request with a conversation: its first ``element_count`` messages are ``item_count`` known ones.
 
-    ``extended`` are numbers of messages with further blocks, and how many blocks were known. ``changed`` are known
-    messages by number, with their new bytes and signatures.
+    ``extended`` holds the numbers of messages with further blocks, and their counts of known blocks. ``changed`` holds
+    the numbers of known messages, with their new bytes and signatures.
     """
 
     item_count: int = 0
@@ -119,7 +118,7 @@ class Conversation:
         self.places: list[Place] = []
         self.items: list[Item] = []
         self._elements: list[Element] = []  # their bytes in the newest request
-        self._before: tuple[list[Item], list[Element]] = [], []  # these before the newest step
+        self._before: tuple[list[Item], list[Element]] = [], []  # known messages before the newest step
         self._prompt: tuple[Any, ...] = ()
         self.prompt, self.time = "", -1
         self.has_tools = False
@@ -186,7 +185,7 @@ class Conversation:
             self._append(step, elements, alignment)
         else:
             if self.steps[:-1] and any(probe in summary.text for probe in self.steps[-2].probes):
-                self.items, self._elements = self._before  # the request for the summary is no part of what goes on
+                self.items, self._elements = self._before  # the request for the summary is not continued
                 step.parent = self.items[-1].key if self.items else ""
             self._replace(step, elements, summary.element)
         step.places, self._before = range(first_place, len(self.places)), state_before
@@ -214,7 +213,7 @@ class Conversation:
             self._elements[number], self.items[number].signature = element, signature
         for position, skip in alignment.extended:
             self._place(step, elements[position], skip)
-            self.items[-1].signature = ()  # it is compared with the message that it is part of
+            self.items[-1].signature = ()  # compared with the message that it is part of
         for element in elements[alignment.element_count :]:
             self._place(step, element)
 
@@ -323,7 +322,7 @@ class RequestLog:
         side_steps = [step for conversation in run if not conversation.has_tools for step in conversation.steps]
         side_probes = {probe for step in side_steps for probe in step.probes}
         matched_count = base_alignment.element_count
-        has_nothing_new = matched_count == len(elements)  # maybe it is the same summary once more
+        has_nothing_new = matched_count == len(elements)  # possibly the same summary again
         owners = [base] if base else [owner for owner in candidates if owner.has_tools] or candidates
         for owner in sorted(owners, key=lambda owner: -owner.time):
             probes = {*owner.steps[-1].probes, *([] if has_nothing_new else side_probes)}
@@ -335,7 +334,7 @@ class RequestLog:
             } - {()}
             is_cut = any(sign_element(base.shape, each, -1) in replaced_signatures for each in elements[matched_count:])
             return base, base_alignment, Summary() if is_cut else None
-        for owner in candidates:  # calls have ids of their own: whoever shares one has the same history, cut in front
+        for owner in candidates:  # ids of calls are unique: a shared id means the same history, without its beginning
             calls = {sign for each in elements for sign in sign_element(owner.shape, each, -1) if sign[0] == "call"}
             if calls and any(sign in calls for number in range(len(owner.items)) for sign in owner.sign(number)):
                 return owner, _Alignment(), Summary()

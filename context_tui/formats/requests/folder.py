@@ -1,8 +1,7 @@
 """Folder of raw request bodies that Claude Code writes (``OTEL_LOG_RAW_API_BODIES=file:DIR``).
 
 ``UUID.request.json`` and ``ID.response.json`` are bodies. ``index.jsonl`` (since 2.1.274) names the pairs, and the
-session of each. Without it, requests and responses are paired by time and content, and the metadata of a request names
-its session.
+session of each. Without it, they are paired by time and content, and a request's metadata names the session.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class RequestFolder:
         self._message_ids: dict[_File, str] = {}
         self._session_facts: dict[str, tuple[Any, SessionFacts]] = {}
         self._tails: dict[_File, tuple[Signature, int, int, Signature]] = {}
-        self._pairs: dict[str, str] = {}  # response by request, where no index says so
+        self._pairs: dict[str, str] = {}  # response by request, if no index pairs them
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
         files = list[_File]()
@@ -194,7 +193,7 @@ class RequestFolder:
     def _pair_by_content(self, requests: list[_File], responses: list[_File]) -> None:
         """Pair each response that no index names with the request that it follows in time.
 
-        If several are open, the right one is that whose messages a later request repeats with this reply.
+        Of several open requests, the match is the one whose messages, with this reply, a later request repeats.
         """
         paired = {*self._pairs.values()}
         open_requests = [file for file in requests if file.name not in self._pairs]
@@ -214,7 +213,7 @@ class RequestFolder:
         paired = {*self._pairs.values()}
         for response in pending:
             earlier = [file for file in open_requests if file.changed <= response.changed]
-            if response.name not in paired and earlier:  # one of the same moment most likely follows it
+            if response.name not in paired and earlier:  # one of the same time most likely follows it
                 match = max(earlier, key=lambda file: (file.changed < response.changed, file.changed))
                 self._pairs[match.name] = response.name
                 open_requests.remove(match)

@@ -131,7 +131,7 @@ class OpenLog:
         """Return the conversation of a session; raises UnreadableSession if there is none."""
         conversation = self.update().list_by_id().get(session_id)
         if conversation is None:
-            self.list_sessions()  # where there is none at all, this says why
+            self.list_sessions()  # if there is no conversation, this raises the reason
             raise UnreadableSession(f"{self.source.path}: unknown session {session_id!r}")
         return conversation
 
@@ -301,7 +301,7 @@ class RequestScanner:
         records: list[RecordCase] = []
         for number, record in enumerate(list_messages(parsed)):
             if isinstance(record, MessageRecord):
-                if compaction and number == step.summary:  # the summary itself is not typed, and not injected either
+                if compaction and number == step.summary:  # the summary itself is neither typed nor injected
                     texts = enumerate(str(block.get("text")) for block in record.blocks)
                     tagged = frozenset(n for n, text in texts if n in record.injected_blocks and is_tagged(text))
                     flags = record.flags | MessageFlag.SUMMARY

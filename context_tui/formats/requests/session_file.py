@@ -45,7 +45,7 @@ class SessionFileRequests:
         self._shapes: dict[str, dict[str, Any]] = {}
         self._requests: list[dict[str, Any]] = []
         self._replies: dict[str, dict[str, Any]] = {}  # by request
-        self._reply: dict[str, Any] | None = None  # the newest, which may go on
+        self._reply: dict[str, Any] | None = None  # the newest, which may be continued
         self._facts: tuple[int, SessionFacts] | None = None
         self._typed: list[Any] = []  # content of the user records since the newest reply
 
@@ -101,7 +101,7 @@ class SessionFileRequests:
                 self._store("user", self._typed)
 
     def _add_reply(self, message: dict[str, Any]) -> None:
-        """Add blocks of a reply, which answers the newest request unless that has a reply already."""
+        """Add blocks of a reply, which is assigned to the newest request unless that request has one."""
         self._typed = []
         content, reply = message.get("content"), self._reply
         if reply is None or reply["id"] != message.get("id"):

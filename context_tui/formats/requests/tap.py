@@ -122,7 +122,7 @@ def _decode(element: Element) -> dict[str, Element]:
 
 
 class TapDatabase:
-    """Log of the sessions in claude-tap's database, or of one of them."""
+    """Log of all sessions in claude-tap's database, or of one session."""
 
     format_name, generation = FORMAT_NAME, 0
 

@@ -203,7 +203,7 @@ def _build_tool_use(call: dict[str, Any], call_id: str) -> Block:
 
 
 def _parse_block(part: Block) -> Block | None:
-    """Parse a content part; None if it is a call that is repeated among the calls of its message."""
+    """Parse a content part; None for a call that the calls of its message repeat."""
     match part:
         case {"type": "tool_call"}:
             return _build_tool_use(part, parse_id(part.get("id")))

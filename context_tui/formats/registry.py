@@ -146,11 +146,11 @@ class GuardedFormat(Guard):
         return None if notes is None else [str(note) for note in self._check_given(notes, list)]
 
     def call_for_file(self, path: Path, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a member; a failure names the file."""
+        """Call a member; raises an error that names the file if it fails."""
         return self.call(UnreadableSession, f"{path}: ", function, *args, **kwargs)
 
     def check_for_file(self, path: Path, answer: object, kind: type[T]) -> T:
-        """Return an answer of the right type; a failure names the file."""
+        """Return *answer* if it is of type *kind*; raises an error that names the file for any other."""
         return self._check_given(answer, kind, UnreadableSession, f"{path}: ")
 
     def _check_given(self, answer: object, kind: type[T], error: type[Error] = Error, location: str = "") -> T:

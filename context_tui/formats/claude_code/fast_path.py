@@ -99,7 +99,7 @@ _decode = msgspec.json.Decoder(UsualLine).decode
 def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
     """Return a function that reads usual lines from an offset up to the first unusual one.
 
-    The function returns the offset of that line and the number of lines read. Attributes that its loop uses are looked
+    The function returns the offset of that line and the number of lines read. Attributes that the loop uses are looked
     up only once, here.
     """
     facts, message_by_uuid, forks = scanner.facts, scanner._message_by_uuid, scanner._forks

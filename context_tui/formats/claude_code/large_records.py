@@ -1,7 +1,7 @@
 """Outlines of records of many megabytes, decoded in a separate process so that no thread is blocked.
 
 ``python -m context_tui.formats.claude_code.large_records DESCRIPTOR START LENGTH`` prints one line for the record
-without its blocks. Then it prints one line for each block: the block with truncated texts, and their full size.
+without its blocks. Then it prints one line for each block: the block with long texts truncated, and their full size.
 """
 
 from __future__ import annotations

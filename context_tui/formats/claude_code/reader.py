@@ -125,7 +125,7 @@ class ClaudeCodeScanner:
         self._process_record(record, place, length)
 
     def _append_large_record(self, start: int, length: int) -> Iterator[bool]:
-        """Append a record that takes long to decode, in another process; raises ValueError if it cannot be decoded."""
+        """Append a large record, which another process decodes; raises ValueError if it cannot be decoded."""
         self._outline = yield from decode_outline(self._file, start, length)
         yield from self._append_record(self._outline.record, start, length)
         self._outline = None
@@ -189,7 +189,7 @@ class ClaudeCodeScanner:
             self._forks.move_to(message)
 
     def _extract_blocks(self, record: Record) -> list[dict[str, Any]]:
-        """Return the blocks of a record, truncated if another process decoded it."""
+        """Return the blocks of a record, truncated if another process decoded the record."""
         return parsing.extract_blocks(record) if self._outline is None else self._outline.blocks
 
     def _add_block(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:

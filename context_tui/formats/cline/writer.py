@@ -23,7 +23,7 @@ UNSUPPORTED_BLOCKS = "blocks left out that Cline cannot hold"
 
 
 def write_conversation(session: Session, path: Path) -> Losses:
-    """Write the messages of a context; summaries are marked as Roo Code does. Returns the losses."""
+    """Write the messages of a context; return the losses. Summaries are marked as by Roo Code."""
     losses, facts = Losses(), session.facts
     messages: list[dict[str, Any]] = []
     next_time = int(time.time() * 1000) - len(session.context_at())

@@ -92,7 +92,7 @@ def find_rollout(path: Path, session_id: str) -> Path | None:
 
 
 def _list_days(session_id: str) -> list[datetime]:
-    """List the day before, the day, and the day after the time with which an id begins (UUID version 7)."""
+    """List the day of the time in an id (UUID version 7), and the days before and after it."""
     if session_id[14] != "7":
         return []
     created = int(session_id[:8] + session_id[9:13], 16) // 1000

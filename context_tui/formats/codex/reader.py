@@ -284,7 +284,7 @@ def _replace_usage(parsed: ParsedRecord, usage: Usage | None, reasoning: int = 0
 
 
 class _UserMessage:
-    """User message, with the signature by which a repetition of it is recognised."""
+    """User message, with a signature that identifies its repetitions."""
 
     def __init__(self, record: MessageRecord, key: str, *, typed: bool, summary: bool) -> None:
         self.key, self.typed, self.summary = key, typed, summary

@@ -245,7 +245,7 @@ def _index_history(history: list[tuple[str, MessageRecord]], format_key: Any) ->
 
 
 def _pop_place(places: list[int], start: int) -> int:
-    """Return the first place that is not before *start*, or -1; earlier places are removed."""
+    """Remove the places before *start*; return the first remaining one, or -1."""
     while places and places[0] < start:
         places.pop(0)
     return places[0] if places else -1

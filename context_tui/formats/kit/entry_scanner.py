@@ -340,7 +340,7 @@ def format_placeholders(ids: Sequence[str]) -> str:
 def list_table_sessions(
     database: Database, format_name: str, tables: tuple[str, str], columns: Sequence[str], sizes_sql: str, cwd: str = ""
 ) -> list[SessionInfo]:
-    """List the sessions with messages of a database, in the order in which they began.
+    """List the sessions of a database that have messages, oldest first.
 
     A session without a row in its table has only its id.
 

@@ -147,7 +147,7 @@ def copy_lines(session: Session, path: Path) -> list[str] | None:
 
 
 def copy_read_lines(file: LineFile, facts: Facts, path: Path) -> list[str]:
-    """Copy the lines of a file that were read to the new file *path*; return notes on any that were not."""
+    """Copy the lines that were read to the new file *path*; return a note if the file has unread bytes."""
     with path.open("xb") as out:
         ends = map(sum, zip(facts.record_place, facts.record_length, strict=True))
         file.copy_to(max(ends, default=0), out)

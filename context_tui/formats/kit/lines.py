@@ -38,7 +38,7 @@ LargeRecordHandler = Callable[[int, int], Iterator[bool]]
 FastPath = Callable[[bytes | mmap.mmap, int], tuple[int, int]]
 """Function that reads a few usual lines from an offset; it returns the offset after them, and their number."""
 FAST_PATH_LINES = 16
-"""Most lines that a fast path reads at once. The deadline is checked after each call."""
+"""Maximum number of lines per call of a fast path. The deadline is checked after each call."""
 
 
 class LineFile:

@@ -116,7 +116,7 @@ def parse_item(item: Any) -> MessageRecord | MetadataRecord:
 
 
 def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
-    """Return the known items of a response, and the problems of the others."""
+    """Return the known items of a response, and the problems of the other items."""
     known_items, problems = list[Item](), list[str]()
     for item in as_list(items):
         try:
@@ -352,7 +352,7 @@ def unsupported_reason(role: str, block: Block) -> str:
 
 
 def build_image_part(block: Block) -> Item | None:
-    """Build a part of a message from an image; None for an image without data or address."""
+    """Build a part of a message from an image; None for an image without data or a URL."""
     source = as_object(block.get("source"))
     if isinstance(data := source.get("data"), str):
         return {"type": "input_image", "image_url": f"data:{source.get('media_type') or 'image/png'};base64,{data}"}

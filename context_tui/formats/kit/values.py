@@ -136,7 +136,7 @@ def parse_blocks(content: Any) -> list[Block]:
 
 
 def parse_image_url(url: str) -> Block:
-    """Return an image block from the address of an image, which may be a data URL."""
+    """Return the block of an image, given its URL, which may be a data URL."""
     if data := _DATA_URL_PATTERN.fullmatch(url):
         return build_image(data[1], data[2])
     return {"type": "image", "source": {"type": "url", "url": url}}

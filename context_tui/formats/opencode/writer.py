@@ -141,7 +141,7 @@ def _find_recorded_providers(session: Session) -> dict[str, str]:
 
 
 def _mark_summary(document: _ExportDocument) -> bool:
-    """Mark the newest reply as a summary if the message before it requests one; return whether it does."""
+    """Mark the newest reply as a summary if the message before it requests one; return whether it was marked."""
     if len(document.messages) < 2:
         return False
     request, reply = document.messages[-2:]

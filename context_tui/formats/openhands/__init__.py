@@ -132,7 +132,7 @@ def _parse_history(value: Element) -> Run | None:
 
 
 def find_runs(values: list[Element]) -> list[Run]:
-    """Find the histories in the values of a file: a list of events, or one history per row."""
+    """Find the histories in the values of a file: one list of events, or a history in each value."""
     if len(values) == 1 and (elements := decode_items(values[0])) is not None:
         if not any("history" in (decode_members(each) or {}) for each in elements[:10]):
             return [Run({}, _flatten_pairs(elements))]

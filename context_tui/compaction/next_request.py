@@ -50,7 +50,7 @@ class NextRequest:
 
     @property
     def removed_tokens(self) -> int:
-        """Tokens that the plan removes, less what replaces them."""
+        """Tokens that the plan removes, less their replacements."""
         return self.tokens_before + self.inserted_tokens - self.tokens_after
 
     @property

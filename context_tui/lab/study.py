@@ -1,4 +1,4 @@
-"""Studies of policies along a session, with price and regret; the work that they share is done once."""
+"""Studies of policies along a session, with price and regret; shared work is done once."""
 
 from __future__ import annotations
 

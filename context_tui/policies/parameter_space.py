@@ -1,4 +1,4 @@
-"""Parameters of a policy in a context: nested ones of the policies that it runs, scales, and entries of lists."""
+"""Parameters of a policy in a context: nested parameters, scales, and entries of lists."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Parameter:
         return f"{kind} or null" if self.optional else kind
 
     def get_effective_value(self, value: Any) -> Any:
-        """Return the value, or the implied one if the parameter is not set."""
+        """Return the value, or the implied value if the parameter is not set."""
         return self.implied_value if value is None else value
 
     def format_range(self) -> str:
@@ -217,8 +217,7 @@ def format_value(value: Any) -> str:
 def parse_values(parameter: Parameter, text: str) -> list[Any]:
     """Parse values: ``1..8``, ``1..8:2`` with a step, ``a,b,c``, or one value; both ends of a range are included.
 
-    The default step is one for counts, 0.05 for shares, and from one round number to the next for tokens, bytes and
-    seconds.
+    The default step is 1 for counts and 0.05 for shares; tokens, bytes and seconds step to the next round number.
 
     Raises:
         PlanError: a value is not allowed, the range is empty, or it has more than ``MAX_RANGE_VALUES`` values.

@@ -176,7 +176,7 @@ def find_policy(name: str) -> Policy:
     """Return the policy of this name.
 
     Raises:
-        PlanError: there is none; the message suggests a similar name.
+        PlanError: no policy has this name; the message suggests a similar one.
     """
     if name in POLICIES:
         return POLICIES[name]

@@ -88,7 +88,7 @@ class Scale:
 
 
 def compute_round_values(low: int, high: int, default: int | None, seconds: bool = False) -> tuple[int, ...]:
-    """Compute round numbers from *low* to *high*; if the default is a power of two, binary ones, else decimal."""
+    """Compute round numbers from *low* to *high*: binary if the default is a power of two, else decimal."""
     if seconds:
         values = set(_SECONDS)
     else:

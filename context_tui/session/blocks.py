@@ -100,7 +100,7 @@ def count_image_bytes(block: dict[str, Any]) -> int:
 
 
 def measure_raw_body(raw: bytes) -> BodySize:
-    """Measure a body that is JSON text, by counting where possible.
+    """Measure a body given as JSON text, without decoding it if possible.
 
     A string with only two-byte escapes is compact JSON already, and every escape stands for one byte. Other values are
     decoded.

@@ -24,8 +24,7 @@ from context_tui.session.values import BlockFlag, Explanation, Kind, MessageFlag
 MIN_DROP = 2_000
 """Minimum recorded tokens of a drop; smaller falls are due to the provider's counting."""
 MIN_CLEARED = 20_000
-"""Minimum tokens of a drop that cleared results can explain: Claude Code was not observed to clear less, and smaller
-sums match by chance too often."""
+"""Minimum tokens of a drop explained by cleared results; smaller ones were not observed, and match by chance."""
 STUB_TOKENS = 9
 """Recorded tokens of the placeholder of a cleared result."""
 RESULTS_TOLERANCE, THINKING_TOLERANCE = 0.03, 0.1

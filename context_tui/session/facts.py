@@ -477,7 +477,7 @@ class Facts:
         return row
 
     def _mark_summary(self, message: int, body: str) -> None:
-        """Mark *message* as a summary if *body*, its next text, begins as one."""
+        """Mark *message* as a summary if *body*, its next text, begins like one."""
         by_assistant, is_first = self.role[message] == _ASSISTANT, self.first_block[message] < 0
         if is_summary_start(body, by_assistant=by_assistant, first_block=is_first, first_message=not message):
             self.flags[message] |= MessageFlag.SUMMARY

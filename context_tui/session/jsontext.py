@@ -62,7 +62,7 @@ def _decode_text(data: bytes) -> str:
 
 
 def _parse_integer(digits: str) -> int | float:
-    """Parse an integer, or as a float if it has too many digits for Python."""
+    """Parse an integer; return a float if it has too many digits for Python."""
     return int(digits) if len(digits) < 4_000 else float(digits)
 
 

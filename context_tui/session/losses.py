@@ -22,7 +22,7 @@ def format_losses(counts: Counter[str]) -> list[str]:
 
 
 def list_unreadable(facts: Facts) -> list[str]:
-    """List the loss of the records that could not be read: no plan and no written context includes them."""
+    """List unreadable records as a loss, because no plan and no written context includes them."""
     count = facts.record_kind.count(RecordKind.PROBLEM)
     return format_losses(Counter({"unreadable records of the session left out": count})) if count else []
 

@@ -34,8 +34,7 @@ def is_summary_start(text: str, *, by_assistant: bool, first_block: bool, first_
     """Return whether a text begins like the summary of an earlier compaction.
 
     Args:
-        first_message: whether the message is the first of the history. Claude Code's marker is ordinary text, so it
-            counts only there.
+        first_message: whether the message is the first; Claude Code's marker, ordinary text, counts only there.
     """
     if text.startswith(DEFECT_SUMMARY):
         return by_assistant

@@ -82,8 +82,7 @@ def find_standing_blocks(facts: Facts) -> list[int]:
 def find_reinserted_blocks(facts: Facts) -> list[int]:
     """Return the rows of the blocks that the agent inserted again after compactions.
 
-    They are recorded with each new context, and have the size of a standing block
-    (:func:`find_standing_blocks`).
+    These are recorded with each new context and have the size of a standing block (:func:`find_standing_blocks`).
     """
     standing = find_standing_blocks(facts)
     sizes = {facts.size[row] for row in standing}
@@ -100,7 +99,7 @@ def find_reinserted_blocks(facts: Facts) -> list[int]:
 
 
 class BelievedSize(NamedTuple):
-    """Tokens of a context: the ``recorded`` size of its last request, and the ``estimated`` size of what followed.
+    """Tokens of a context: the ``recorded`` size of its last request, and the ``estimated`` size of later content.
 
     Without a recorded request, ``recorded`` is None and ``estimated`` (``bytes/4``) covers the whole context.
     """

@@ -37,7 +37,7 @@ class ContextIndex:
         results: the tool results that were not removed.
         structure_changed: whether more than the bodies of results differs from the context that this one derives from.
         changed_ranges: first and last position of each change by :meth:`replace_bodies`.
-        memo: cached results of other modules, which read ``changed_ranges`` and lengths to find what is new.
+        memo: cached results of other modules, which read ``changed_ranges`` and lengths to find new content.
     """
 
     def __init__(self, context: Context) -> None:

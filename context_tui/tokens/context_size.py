@@ -1,7 +1,7 @@
 """Size of a context by one rule: recorded if a request recorded it, else measured, with the error.
 
-A request consists of what its agent sends with every context (system prompt, tool schemas, instructions), and of
-messages. The first part is the same in every context, and no policy removes it; if the file does not contain it, the
+A request consists of content that its agent sends with every context (system prompt, tool schemas, instructions), and
+of messages. The first part is the same in every context, and no policy removes it; if the file does not contain it, the
 recorded size of the first request gives its size.
 """
 
@@ -188,7 +188,7 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
 
 
 def _has_first_request(context: Context) -> bool:
-    """Return whether a request was recorded before the point of a context: later ones are not known there."""
+    """Return whether a request was recorded before the point of a context; later requests are not known there."""
     return bool(context.facts.requests) and context.facts.request_message[0] < context.at
 
 

@@ -92,7 +92,7 @@ class EstimateCheck:
 
 
 def _format_difference(tokens: int, unit: str) -> str:
-    """Format the signed difference of the recorded size from an estimate that is too large by *tokens*."""
+    """Format the signed difference to the recorded size of an estimate that is too large by *tokens*."""
     return f"{'−' if tokens > 0 else '+'}{abs(tokens):,}{unit}"
 
 

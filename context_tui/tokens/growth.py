@@ -67,5 +67,5 @@ def fit_to_growth(
 
 
 def _is_fitted(facts: Facts, message: int, last_row: int) -> bool:
-    """Return whether a message was part of an earlier request, whose size it was fitted to."""
+    """Return whether a message was part of an earlier request and fitted to the size of that request."""
     return last_row >= 0 and message < facts.request_message[last_row]

@@ -53,7 +53,7 @@ class RunningSizes:
         self._last_assistant = list(accumulate(replies, max, initial=-1))
 
     def move_to(self, at: int, until: int | None = None) -> None:
-        """Clear what the session cleared before *at*, and by microcompactions up to *until* (default: *at*).
+        """Clear results that the session cleared before *at*, and by microcompactions up to *until* (default: *at*).
 
         Points must ascend from one call to the next.
         """

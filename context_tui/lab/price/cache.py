@@ -1,7 +1,7 @@
 """Prompt cache model: the tokens of each call that are read from the cache, written to it, and sent uncached.
 
-A call leaves an entry where its prompt ends (after the last breakpoint). A later call reads the longest entry that its
-own prompt begins with, that belongs to the same model and settings, and that has not expired since it was last used.
+A call leaves an entry at the end of its prompt (after the last breakpoint). A later call reads the longest entry that
+is a prefix of its own prompt, belongs to the same model and settings, and has not expired since its last use.
 Rules and times to live: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 

@@ -122,7 +122,7 @@ def price_replay(
 
 
 class _FiringGroup(NamedTuple):
-    """Firings before the same call, with its tokens before and after them."""
+    """Firings before the same call, with the tokens of that call before and after the firings."""
 
     call: int
     firings: list[Firing]

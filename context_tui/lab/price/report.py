@@ -103,7 +103,7 @@ def build_advice(priced: ReplayPrice) -> list[Advice]:
 
 
 def compute_break_even_clearing(firing: FiringPrice, write: float, read: float) -> int:
-    """Return the tokens that a firing in a warm cache would have to clear to pay with its remaining calls.
+    """Return the tokens that a firing in a warm cache would have to clear to break even within its remaining calls.
 
     Of the L tokens after the first change, C are cleared and the others written again. With n calls left and the
     prices w to write and r to read, the firing breaks even at ``(w - r) (L - C) + summarizer = n r C``.
@@ -157,7 +157,7 @@ def _advise_waiting(priced: ReplayPrice, unprofitable: list[FiringPrice]) -> Adv
 
 
 def _advise_batching(priced: ReplayPrice, warm: list[WarmFiring]) -> Advice | None:
-    """Advise to merge clearings if the next one came before they broke even."""
+    """Advise to merge clearings if the next clearing came before they broke even."""
     losses = [
         (firing, (write - read) * firing.behind - read * firing.cleared * firing.next_change)
         for firing, (write, read) in warm

@@ -53,8 +53,7 @@ class Regret:
     Attributes:
         dropped, tokens_dropped: number of dropped blocks, and estimated tokens (``bytes/4``) dropped from them.
         used_later, tokens_used_later: number and tokens of the cases.
-        refetched_after_edit: number of dropped blocks that the agent read again after it had changed the file. These
-            are not cases.
+        refetched_after_edit: number of dropped blocks read again after the agent changed the file; not cases.
         cases: in the order of the dropped blocks.
     """
 

@@ -57,7 +57,7 @@ MIN_EDIT_LINE_LENGTH = 16
 LONG_LINE_LENGTH = 40
 """Minimum length in characters of a line that alone identifies its source; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
-"""Needles stored for each use of a block; several, because truncation may keep one and remove another."""
+"""Maximum number of needles stored per use of a block; truncation may keep one and remove another."""
 MIN_USE_WEIGHT = 2
 """Minimum weight of the needles of a use: a long line, a path or a number weighs 2, anything else 1."""
 
@@ -85,7 +85,7 @@ class UseIndex:
     """Later uses of the blocks of a session.
 
     Attributes:
-        block_count: number of blocks of the session; the blocks of summaries that replays insert follow after these.
+        block_count: number of blocks of the session; blocks of summaries that replays insert follow these.
         by_row: uses by row of the used block, sorted by tier (highest first), then message.
         stale_refetches: by row, messages that fetched the content again after the agent had changed it.
         removed_by_recording: by handling of compactions and by row, the message before which the recording removed

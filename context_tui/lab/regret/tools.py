@@ -39,7 +39,7 @@ TOOL_VERBS: dict[str, ToolVerb] = {
     **dict.fromkeys(_COMMAND_TOOLS.split(), "by command"),
     **dict.fromkeys(_OTHER_TOOLS.split(), ""),
 }
-"""Kinds by the name of a tool, in lower case and without a server or extension before it."""
+"""Kinds by the name of a tool, in lower case and without a server or extension prefix."""
 
 COMMAND_VERBS: dict[str, ToolVerb] = {
     "view": "read",

@@ -34,7 +34,7 @@ class BacktestResult:
         kind, trigger: full or micro, and the recorded cause.
         recorded: believed size in tokens at that point, from the file or else from the policy; None if unknown.
         testable: whether the compaction can be compared; ``why`` is the result or the reason why not.
-        off_by: number of calls by which the policy fires earlier, as a negative number; None if it does not fire.
+        off_by: minus the number of calls by which the policy fires earlier; None if it does not fire.
         above: largest size at an earlier checkpoint without a compaction, a lower bound of the threshold.
         after_recorded: recorded size of the first request after a full compaction, in tokens; None without one.
         after_predicted: the size predicted for that request; None if no size was recorded before in its context.

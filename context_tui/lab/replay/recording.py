@@ -79,7 +79,7 @@ class AppendedContent(NamedTuple):
     """Messages that a session appends to its context.
 
     Attributes:
-        is_appended: by message, whether it is one of them.
+        is_appended: by message, whether the session appends it.
         tokens, results, amounts: by message, the sums before it: tokens (``bytes/4``), number of results, amounts.
     """
 

@@ -107,8 +107,6 @@ def replay_recording(
 
 
 class _PolicyStep(NamedTuple):
-    """Policy with its parameters, one of those that run one after another."""
-
     policy: Policy
     params: Params
 
@@ -393,7 +391,7 @@ class Walk:
     def _append_firing(
         self, change: _PendingFiring, size: int, recorded_amount: Amount, weights: tuple[float, ...]
     ) -> None:
-        """Append a firing, now that the *size* of the first call with it is known."""
+        """Append a firing, given the *size* of the first call with it."""
         plan, is_last = change.plan, change.after is self.history.excess
         after = size if is_last else self._compute_size(change.after, recorded_amount, weights)
         summarised = summarizer_input = summarizer_output = 0

@@ -49,7 +49,7 @@ class RuleOutcomes(NamedTuple):
 
 
 def compute_outcomes(track: SweepTrack, rules: Sequence[ClearingRule]) -> RuleOutcomes:
-    """Compute the outcome of each rule along a track; the rules must have its placeholder and assumed window.
+    """Compute the outcome of each rule along a track; all must have the track's placeholder and window.
 
     Takes time linear in the checkpoints, the rules, and the number of clearings.
     """
@@ -104,7 +104,7 @@ class SweepTrack:
         believed_sizes: by checkpoint, the believed size if nothing was cleared.
         has_report, reported_reply: by checkpoint, whether a reported size is part of the believed size, and the reply
             that reported it (or -1).
-        checkpoint_windows: by checkpoint, the window as the runtime sees it.
+        checkpoint_windows: by checkpoint, the window that the runtime assumes.
         weights: by weight class, tokens per unit of results and of images.
         call_weight_class, reply_weight_class: by checkpoint, the weight class of its call, and of the reported reply.
         max_turns: largest number of turns of a context.
@@ -237,7 +237,7 @@ class _ResultSums(NamedTuple):
 
 
 class _KernelRun:
-    """Walk along a track with all rules."""
+    """Simulation of all rules along a track."""
 
     def __init__(self, track: SweepTrack, keep: Ints, minimum: Ints, share: NDArray[np.float64]) -> None:
         self.track, self.keep, self.minimum, self.share = track, keep, minimum, share
@@ -499,7 +499,7 @@ class _OverflowCounter:
                 self.count_pending()
 
     def add_shared(self, chosen: Ints | slice, positions: slice, limit: Ints) -> None:
-        """Like :meth:`add`, for one range that all chosen rules share; it is counted at once."""
+        """Like :meth:`add`, for one range that all chosen rules share, which is counted immediately."""
         numbers = np.sort(self._numbers[positions])
         if numbers[-1] > limit.min():
             self.counts[chosen] += len(numbers) - np.searchsorted(numbers, limit, side="right")

@@ -126,7 +126,7 @@ def find_violations(gate: Gate, sweep: Sweep) -> list[GateViolation]:
 
 
 def find_worse_sessions(case: GateViolation, gate: Gate, sweep: Sweep) -> list[WorseSession]:
-    """Return the sessions on which the new setting is worse by the limit of *case*, the largest difference first."""
+    """Return the sessions on which the new setting is worse by the measure of *case*, the largest difference first."""
     worse = list[WorseSession]()
     for session, rows in sweep.rows_by_session.items():
         by_name = {row.setting: compute_totals([row], sweep.cost_unit) for row in rows}

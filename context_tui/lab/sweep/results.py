@@ -94,7 +94,7 @@ class Sweep:
 
     @cached_property
     def best(self) -> frozenset[str]:
-        """Settings on the Pareto front; the first of several equal ones."""
+        """Settings on the Pareto front; of equal settings only the first."""
         return frozenset(self.dominance.frontier)
 
     @cached_property

@@ -27,7 +27,7 @@ from context_tui.tokens.estimators import count_block_tokens, estimate_text
 
 @value_class()
 class Trigger:
-    """Decision of a runtime whether to compact, with its reason.
+    """Decision of a runtime whether to compact, and the reason.
 
     ``value`` (from ``source``) is compared with ``threshold``, both in ``unit``. ``by_hand``: the user decides.
     """

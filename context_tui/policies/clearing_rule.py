@@ -11,7 +11,7 @@ class ClearingRule(NamedTuple):
     The policy acts before a call, once the last recorded size plus an estimate of later messages reaches
     ``window_share`` of the context window. It replaces by ``placeholder`` every tool result that is larger than
     ``min_clear_tokens``, precedes the last ``keep_recent_turns`` turns, and is not cleared yet. ``assumed_window`` is
-    the window in tokens that the runtime assumes if it is unknown.
+    the window in tokens that the runtime assumes if the actual window is unknown.
     """
 
     keep_recent_turns: int

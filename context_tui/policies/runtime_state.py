@@ -19,7 +19,7 @@ class RuntimeState:
     """State of a runtime just before message ``at``.
 
     Attributes:
-        believed_tokens: baseline plus delta (system 2), or an estimate if ``context_rewritten``.
+        believed_tokens: baseline plus delta, or an estimate if ``context_rewritten``.
         recorded_usage: usage of the last request of this epoch, if any.
         idle_seconds: time since the last assistant message; None if unknown.
         at_end: whether the recording ends here, which counts as idle.

@@ -128,7 +128,7 @@ def find_removed_blocks(context: Context) -> frozenset[int]:
 
 
 def restore_inferred(context: Context) -> Context:
-    """Return the context without the replacements whose clearing is only inferred."""
+    """Return the context without replacements of results that are only inferred to be cleared."""
     recorded = {row: body for row, body in context.replacements.items() if body.source != "inferred"}
     return replace(context, replacements=recorded, memo={}) if len(recorded) < len(context.replacements) else context
 

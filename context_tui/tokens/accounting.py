@@ -1,4 +1,4 @@
-"""Size of a context as recorded, and as baseline plus delta (system 2 of the seed systems)."""
+"""Size of a context as recorded, and as baseline (last recorded size) plus delta (estimate of later messages)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from context_tui.tokens.estimators import Estimator, bytes4, count_message_token
 def find_last_request(context: Context) -> int:
     """Return the row of the last request before the context's point whose size still holds, or -1.
 
-    A new epoch and a microcompaction reset the baseline (system 2), so requests before these do not count.
+    A new epoch and a microcompaction reset the baseline, so requests before these do not count.
     """
     return find_request_before(context.facts, context.at, max(context.epoch_start, context.last_rewrite))
 
@@ -114,7 +114,7 @@ class BelievedSize(NamedTuple):
 
 
 def compute_believed_size(context: Context) -> BelievedSize:
-    """Compute the size that a runtime computes for its context by baseline and delta (system 2 of the seed systems).
+    """Compute the believed size: the size that a runtime computes for its context by baseline and delta.
 
     The delta begins with the reply to the last request. :meth:`RunningSizes.believed_size` returns the same for
     successive points of a session.

@@ -26,7 +26,7 @@ RERUNNABLE_TOOLS = (
     *("Read", "read", "Bash", "bash", "Grep", "grep", "Glob", "glob"),
     *("ListFiles", "list_files", "WebSearch", "web_search", "WebFetch", "web_fetch"),
 )
-"""Tools whose calls can be repeated to get the result again, by koda's list."""
+"""Tools whose calls can be repeated to get the result again, according to koda."""
 MIN_DIAGNOSIS_TOKENS = 500
 """Minimum tokens of results (bytes / 3.5) for koda to write a diagnosis."""
 
@@ -216,7 +216,7 @@ def measure_prompt(context: Context, table: TokenTable | None = None) -> PromptS
 
 
 def count_wasted(reads: Sequence[FileRead]) -> int:
-    """Estimate the tokens of the lines that an earlier one of these reads of one path had already returned.
+    """Estimate the tokens of lines that an earlier read of the same path had already returned.
 
     All lines of a read are assumed to be equally long. A read to the end of the file is assumed to contain all lines
     after its first one that other reads returned.
@@ -245,7 +245,7 @@ def _count_tokens_from(first: float, start: float, end: float, tokens: float) ->
 
 
 def format_diagnosis(result_tokens: dict[str, int]) -> str | None:
-    """Format koda's line about the three re-runnable tools with the most result tokens (system 5)."""
+    """Format koda's line about the three re-runnable tools with the most result tokens."""
     if sum(result_tokens.values()) < MIN_DIAGNOSIS_TOKENS:
         return None
     compactable = [(tool, tokens) for tool, tokens in result_tokens.items() if tool in RERUNNABLE_TOOLS and tokens]

@@ -35,7 +35,7 @@ class Calibration:
         factors: fitted to all requests; if not ``usable``, typical factors, or factors fitted to very few requests.
         error: error of sizes predicted for the second half by factors of the first half; None if untested.
         error_bytes4: error of ``bytes/4`` for the same sizes.
-        usable: whether the factors are accurate enough to rely on; if not, ``reason`` tells why.
+        usable: whether the factors are accurate enough to rely on; if not, ``reason`` explains why.
     """
 
     model: str

@@ -90,7 +90,7 @@ class ContextIndex:
         self.total += sum(sums[start:]) if start else sum(sums)
 
     def _adjust_results(self, base: ContextIndex) -> tuple[list[int], ToolResults]:
-        """Derive the sums from those of the same messages with fewer replaced bodies."""
+        """Derive the sums from *base*, the index of the same messages with fewer replaced bodies."""
         replaced, results = self._replaced, base.results
         sums, sizes = base.tokens.copy(), results.tokens.copy()
         result_count = 0

@@ -50,7 +50,7 @@ def count_block_amount(facts: Facts, row: int, body: Body | None = None) -> Amou
 
 
 def count_message_amount(facts: Facts, message: int, replaced: Mapping[int, Body]) -> list[int]:
-    """Count the content of a message, in which *replaced* bodies stand for some blocks."""
+    """Count the content of a message with some bodies *replaced*."""
     counts, kinds, flags = [0] * 7, facts.kind, facts.block_flags
     for row in facts.blocks_of(message):
         body = replaced.get(row)

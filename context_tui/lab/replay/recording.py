@@ -181,8 +181,7 @@ class Recording:
         """Count the tokens of a request that no policy can remove.
 
         These are the system prompt, tool schemas, and content that the agent inserts again into every context: the size
-        of the first recorded request less its messages or, without a recorded request, the estimate of what is in the
-        file.
+        of the first recorded request less its messages or, without recorded requests, an estimate by the file.
         """
         facts = self.session.facts
         if not facts.requests:
@@ -259,7 +258,7 @@ class Recording:
         return amount
 
     def compute_message_amount(self, message: int, replaced: Mapping[int, Body]) -> Amount:
-        """Compute the amount of a message, in which *replaced* bodies stand for some blocks."""
+        """Compute the amount of a message with some bodies *replaced*."""
         if message in self._standing_messages:
             replaced = {**replaced, **self._standing_bodies}
         counts = count_message_amount(self.facts, message, replaced)
@@ -267,7 +266,7 @@ class Recording:
         return tuple(counts)  # type: ignore[return-value]
 
     def compute_amount(self, order: Iterable[int], replaced: Mapping[int, Body]) -> Amount:
-        """Compute the amount of messages, in which *replaced* bodies stand for some blocks."""
+        """Compute the amount of messages with some bodies *replaced*."""
         owner = self.facts.block_message
         changed = {owner[row] for row in replaced}
         return sum_amounts(

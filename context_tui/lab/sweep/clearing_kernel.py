@@ -315,7 +315,7 @@ class _KernelRun:
         self.removed_tokens += self.original_tokens
 
     def _mark_unknown(self, segment: _Segment, previous: _Segment) -> None:
-        """Mark the rules that cleared a result which a recorded event now keeps or clears."""
+        """Mark the outcome of rules as unknown if they cleared a result that a recorded event now keeps or clears."""
         is_affected = np.isin(previous.result_rows, segment.result_rows, kind="table")
         if not segment.is_reset:
             tokens = dict(zip(segment.result_rows.tolist(), segment.tokens.tolist(), strict=True))
@@ -484,7 +484,7 @@ class _RangeMax:
 
 
 class _OverflowCounter:
-    """Count of the numbers in ranges of a list that exceed a limit, by rule (a merge sort tree)."""
+    """Counter by rule of the numbers above a limit in ranges of a list (a merge sort tree)."""
 
     def __init__(self, numbers: Ints, count: int) -> None:
         self.counts = np.zeros(count, np.int64)

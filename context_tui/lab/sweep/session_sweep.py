@@ -23,7 +23,7 @@ from context_tui.session.values import Checkpoint
 from context_tui.tokens.estimators import bytes4
 
 MIN_VECTORIZED_SETTINGS = 16
-"""Minimum number of settings for which loading numpy and computing clearing rules together pays."""
+"""Minimum number of settings for which loading numpy and computing clearing rules together pays off."""
 
 
 @dataclass(frozen=True)

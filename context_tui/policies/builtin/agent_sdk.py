@@ -1,4 +1,4 @@
-"""agent-sdk: pruning of long tool results and compaction with a summary (systems 6 and 7)."""
+"""agent-sdk: pruning of long tool results and compaction with a summary."""
 
 from __future__ import annotations
 
@@ -189,10 +189,10 @@ SUMMARY_SECTIONS = ("Decisions", "Facts & Context", "Paths & Code References", "
 """Headings of an agent-sdk summary, in order."""
 
 MAX_RESULT_BYTES = 500
-"""Bytes to which the compact JSON of a tool result is truncated."""
+"""Bytes to which the compact JSON of a tool result is truncated in the transcript."""
 
 MAX_THINKING_BYTES = 200
-"""Maximum bytes of thinking; longer thinking is omitted."""
+"""Maximum bytes of thinking in the transcript; longer thinking is omitted."""
 
 _SYSTEM = """\
 You condense the older part of a conversation between a person and an agent, so that the agent can go on without it. \

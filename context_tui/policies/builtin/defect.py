@@ -1,4 +1,4 @@
-"""defect: microcompact of large tool results and full compaction with a summary (systems 3 and 4)."""
+"""defect: microcompact of large tool results and full compaction with a summary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from context_tui.tokens.context_index import ContextIndex, ToolResults, index_co
 DEFAULT_KEPT_TURNS = 3
 """Default number of turns at the end in which nothing is cleared."""
 ASSUMED_WINDOW = 128_000
-"""Window in tokens that defect assumes if it is unknown."""
+"""Window in tokens that defect assumes if the actual window is unknown."""
 
 
 def get_window_tokens(state: RuntimeState) -> int:
@@ -267,7 +267,7 @@ class DefectCompactParams(Params):
 
 
 def compute_tail_budget(threshold: int) -> int:
-    """Return the token budget of the tail: a quarter of the threshold, within 2,000 and 8,000."""
+    """Return the token budget of the tail: a quarter of the threshold, between 2,000 and 8,000."""
     return min(max(threshold // 4, 2_000), 8_000)
 
 

@@ -1,4 +1,4 @@
-"""koda: microcompact of aged tool results after an idle time (system 5)."""
+"""koda: microcompact of aged tool results after an idle time."""
 
 from __future__ import annotations
 

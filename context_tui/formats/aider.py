@@ -103,7 +103,7 @@ def _parse_token_count(text: str) -> int:
 
 
 def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
-    """Yield the elements of a text. Console output is one element, but token counts are separate ones.
+    """Yield the elements of a text. Console output is one element; token counts are separate elements.
 
     Only the first typed text gets the *time*.
     """

@@ -144,7 +144,7 @@ class Format(Protocol):
         """Return the session of the subagent that the call in block row *call* started; None if no record names it.
 
         Raises:
-            UnreadableSession: a record names it, but it is missing.
+            UnreadableSession: a record names the session, but it is missing.
         """
         return None
 

@@ -1,8 +1,8 @@
 """Parser of one line of a Claude Code file: its record, and the blocks that the model sees.
 
 Nine of ten lines are parsed by the faster :mod:`~context_tui.formats.claude_code.fast_path` instead. The vendor calls
-the format unstable, so every field is optional and unknown fields are ignored. Based on 749 snapshots (1.0.24 to
-2.1.219).
+the format unstable, so every field is optional and unknown fields are ignored. Based on 749 published snapshots of CLI
+1.0.24 to 2.1.219.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ class _Writer:
                 )
 
     def _build_api_message(self, message: int) -> dict[str, Any]:
-        """Build a reply without its content. Usage is 0 if the context before it has changed."""
+        """Build a reply without its content. Usage is 0 if the context before the reply has changed."""
         usage = self._usages.get(message)
         return {
             "id": f"msg_{uuid.uuid4().hex[:24]}",

@@ -41,7 +41,7 @@ class CodexFormat(Format):
     build_resume_command = staticmethod(paths.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim a file by the envelopes of its lines, or an older file by its first line or lines of state."""
+        """Claim a file by the envelopes of its lines, or an older file by its first line or state lines."""
         values = parse_first_values(head)
         for value in list_objects(values):
             if "payload" in value and as_text(value.get("type")) in RECORD_TYPES:

@@ -42,7 +42,7 @@ class RolloutLine(NamedTuple):
 
 
 def parse_rollout_line(record: Record) -> RolloutLine:
-    """Parse a record of a new or an old rollout; its type is empty if it is neither."""
+    """Parse a record of a new or an old rollout; the type of any other record is empty."""
     kind = record.get("type")
     if "payload" in record and isinstance(kind, str):
         return RolloutLine(kind, record["payload"], parse_time_ms(record.get("timestamp")))

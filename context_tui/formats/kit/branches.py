@@ -19,7 +19,7 @@ Branches are known only once the session is read, so the scanner checks ids and 
 
 
 def find_branch(main: SessionInfo, session_id: str) -> SessionInfo | None:
-    """Return the branch of the session *main* with an id; None if it is not the id of a branch."""
+    """Return the branch of the session *main* that an id names; None for other ids."""
     is_branch = session_id.startswith(BRANCH_PREFIX)
     return replace(main, id=session_id, title=session_id, parent=main.path) if is_branch else None
 

@@ -163,8 +163,8 @@ class LockedDatabase(Database):
         """Open and lock the database at *path*.
 
         Raises:
-            DatabaseLocked: another program has it open.
-            UnreadableSession: it cannot be opened for writing.
+            DatabaseLocked: another program has the database open.
+            UnreadableSession: the database cannot be opened for writing.
         """
         super().__init__(path)
         try:

@@ -66,7 +66,7 @@ class DocumentShape(Protocol):
         """Parse the element at *place*.
 
         Raises:
-            ValueError: it is no message.
+            ValueError: the element is no message.
         """
 
 

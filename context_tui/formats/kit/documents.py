@@ -224,7 +224,7 @@ def parse_document(data: bytes) -> tuple[Element, str | None]:
         The value, and the text after its last complete part (None if the document is complete).
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: the data is not JSON.
     """
     with suppress(ValueError, RecursionError):
         return _decode_raw(data), None

@@ -73,7 +73,7 @@ class EntryShape(Protocol):
         """Parse an entry; the result must depend on the entry alone.
 
         Raises:
-            ValueError: it is not a message.
+            ValueError: the entry is not a message.
         """
 
     def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:

@@ -25,7 +25,7 @@ def open_regular(path: str | Path) -> BinaryIO:
     """Open a regular file for reading, without waiting for a pipe.
 
     Raises:
-        UnreadableSession: it is missing, may not be read, or is a folder, a pipe or a device.
+        UnreadableSession: the file is missing, may not be read, or is a folder, a pipe or a device.
     """
     try:
         return open_regular_file(path)
@@ -94,7 +94,7 @@ TOO_LARGE = "too large to read"
 
 
 def format_too_large(length: int) -> str:
-    """Return the reason why a record of this size is not read; empty if it is."""
+    """Return the reason why a record of this size is not read; empty if it is read."""
     if length <= MAX_RECORD_BYTES:
         return ""
     return f"{TOO_LARGE}: {length / 1e6:,.0f} MB (at most {MAX_RECORD_BYTES / 1e6:,.0f} MB)"

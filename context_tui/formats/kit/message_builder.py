@@ -634,7 +634,7 @@ class MessageBuilder:
         self.facts.add_compaction(Compaction(summary, "full", record.trigger, record.tokens_before, prefix))
 
     def _find_context_messages(self, key_or_number: str | int, messages: dict[int, int]) -> tuple[int, ...]:
-        """Return the messages that an element of a new context names, by a record's key or a number in this record."""
+        """Return the messages named by an element of a new context: a record's key, or a number in this record."""
         if isinstance(key_or_number, int):
             return (messages.get(key_or_number, -1),)
         message = self._message_by_key.get(key_or_number, -1)
@@ -661,7 +661,7 @@ class MessageBuilder:
         return [message for message in reversed(ancestors) if message not in self._summary_messages]
 
     def pop_first_changed(self, count: int) -> int | None:
-        """Return the first message below *count* that was extended since the last call; None if none was."""
+        """Return the first message below *count* that was extended since the last call; None if there is none."""
         changed, self._changed = min(self._changed, default=count), []
         return changed if changed < count else None
 

@@ -127,7 +127,7 @@ class RowCursor(Generic[R]):
         return self._shape.parse_row(selected[0])
 
     def record_row(self, row: R | OversizedRow) -> None:
-        """Record the next row as read; raises UnreadableSession if its id does not follow the last one."""
+        """Record the next row as read; raises UnreadableSession if its id does not follow the last id."""
         if not isinstance(row.id, int) or row.id <= self.last:  # or the scan would never end
             raise UnreadableSession(f"{self.database.path}: is damaged: row ids after {self.last} do not ascend")
         self.read, self.last, self._checksum = self.read + 1, row.id, compute_checksum(row, self._checksum)

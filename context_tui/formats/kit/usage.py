@@ -15,7 +15,7 @@ from context_tui.session.facts import Usage
 def parse_openai_usage(value: Any) -> Usage | None:
     """Parse usage of Chat Completions, of the Responses API or of Codex; None for any other value.
 
-    Cached tokens are part of the prompt's tokens, unless there are more of them (older proxies).
+    Cached tokens are part of the prompt's tokens, unless they exceed these (older proxies).
     """
     if not isinstance(value, dict):
         return None

@@ -205,7 +205,7 @@ RAW_ARGUMENTS_KEY = "_raw"
 
 
 def parse_arguments(arguments: Any) -> dict[str, Any]:
-    """Return the arguments of a call as an object; other values become its member :data:`RAW_ARGUMENTS_KEY`."""
+    """Return the arguments of a call as an object; other values become the member :data:`RAW_ARGUMENTS_KEY`."""
     if arguments is None or arguments == "":
         return {}
     if isinstance(arguments, dict):

@@ -67,7 +67,7 @@ def _find_records(session: Session, texts: Mapping[int, str]) -> list[int]:
 
 
 def _compute_expected_state(rows: RowCursor[KodaRow], database: LockedDatabase, ids: set[int]) -> tuple[int, int, int]:
-    """Return the state that the rows will have after the change; raises an Error if they have changed already."""
+    """Return the state that the rows will have after the change; raises an Error if the rows have already changed."""
     current, new_checksum = RowCursor(database, KodaShape(database), rows.session), 0
     for row in current.read_remaining():
         new_row: KodaRow | OversizedRow = row

@@ -182,7 +182,7 @@ class OpenHandsFormat(Format):
         return Claim(89, "an event of a conversation") if alone else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List a session for each history in a file, or the conversation of a state or first event."""
+        """List a session for each history in a file, or the conversation to which a state or first event belongs."""
         conversation = find_conversation_file(path)
         if conversation and conversation != path:
             raise UnreadableSession(f"{path}: one event of an OpenHands conversation; open {conversation}")

@@ -187,7 +187,7 @@ def parse_content_blocks(content: Any) -> list[Block]:
 
 
 def format_shell_command(message: dict[str, Any]) -> str:
-    """Return the text that a command typed with ``!`` adds to the context: its line, output and exit status."""
+    """Return the text that a command typed with ``!`` adds to the context: command, output and exit status."""
     lines = [f"Ran `{parse_id(message.get('command'))}`", parse_id(message.get("output")) or "(no output)"]
     if message.get("cancelled"):
         lines.append("(command cancelled)")

@@ -1,6 +1,6 @@
 """Bodies of logged requests: their API, and their system prompt, tools, messages and reply.
 
-Members and messages stay bytes of the log until they are needed, since a body repeats nearly all of the one before it.
+Members and messages stay bytes of the log until they are needed, since a body repeats nearly all of the previous body.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class OtherRequest(ValueError):
 class Body(NamedTuple):
     """Body of a request by its members, and the body of its response.
 
-    ``path`` is the address to which it was sent, ``source`` the part of the run that sent it, and ``note`` a problem.
+    ``path`` is the address of the request, ``source`` the part of the run that sent it, and ``note`` a problem.
     """
 
     members: dict[str, Element]
@@ -227,7 +227,7 @@ def split_reply(api: Api, reply: dict[str, Any]) -> Sequence[Element]:
 
 
 def sign_element(shape: DocumentShape, element: Element, place: int) -> Signature:
-    """Return the signature of a message; empty if it holds only thinking."""
+    """Return the signature of a message; empty for a message with only thinking."""
     try:
         message = find_message(shape.parse(decode_element(element), place))
     except (ValueError, TypeError, KeyError, AttributeError):

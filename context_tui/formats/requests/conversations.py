@@ -407,7 +407,7 @@ def _squeeze(text: str) -> str:
 
 
 def _cut_probes(text: str) -> tuple[str, ...]:
-    """Return pieces of a reply by which it is recognised when it returns as a summary; none if it is short."""
+    """Return pieces of a reply that identify the reply in a later summary; none for a short reply."""
     inner = _SUMMARY_TAG.search(text)
     squeezed = _squeeze(inner[1] if inner else text)
     if len(squeezed) < MIN_PROBED_LENGTH:

@@ -285,7 +285,7 @@ def read_session_file(path: Path) -> SessionFacts:
 
 
 def find_reply(path: Path, message_id: str) -> dict[str, Any] | None:
-    """Return a reply of the model from Claude Code's session file; None if it is not there."""
+    """Return a reply of the model from Claude Code's session file; None if the file lacks it."""
     blocks: list[Any] = []
     usage = None
     for record in _read_records(path, message_id.encode()):

@@ -79,8 +79,8 @@ def parse_record(data: Element, blobs: Blobs) -> Body:
     """Parse a record.
 
     Raises:
-        OtherRequest: it is not a request for a reply of a model.
-        ValueError: it is not a record, or a part of it is missing.
+        OtherRequest: the record is not a request for a model's reply.
+        ValueError: the data is not a record, or lacks a part.
     """
     members = _decode(data)
     if RECORD_MARK in members:

@@ -12,7 +12,7 @@ from context_tui.tui.timeline.rows import WHOLE_MESSAGE, Location, TimelineRows
 
 
 class JumpPoint(NamedTuple):
-    """Message before which a user may want to plan, and the reason."""
+    """Message before which planning may be of interest, and the reason."""
 
     at: int
     reason: str
@@ -21,7 +21,7 @@ class JumpPoint(NamedTuple):
 def find_jump_points(
     session: Session, policy: str, firings: Sequence[int], first_effect: int | None = None
 ) -> list[JumpPoint]:
-    """Find the points to jump to, in order and each once, except the first message.
+    """Find the points to jump to, ordered and distinct, except the first message.
 
     Args:
         firings: points at which the trigger begins to fire.

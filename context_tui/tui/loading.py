@@ -32,7 +32,7 @@ MAX_PARTIAL_PROGRESS = 0.999
 
 @dataclass
 class SessionSnapshot:
-    """Session as far as it has been read, with its rows.
+    """Session read so far, with its rows.
 
     ``progress`` is the share of the file that has been read. ``is_end`` is set in the last snapshot, in which
     ``progress`` is less than 1 if reading was stopped.
@@ -85,7 +85,7 @@ class SessionLoader:
             post(ReadFailure(f"{self._info.path}: cannot be read: {type(error).__name__}: {error}"))
 
     def follow(self, post: PostReport, stop: Event, yield_turn: Callable[[], object]) -> None:
-        """Read on whenever the file has changed, until *stop* is set; a repeated failure is posted once.
+        """Continue to read whenever the file changes, until *stop* is set; post a repeated failure once.
 
         Raises:
             OSError: The folder of the file no longer exists.

@@ -34,7 +34,7 @@ def notify_briefly(screen: Screen[Any], text: str, *, warn: bool = False) -> Non
 
 
 def save_and_report(screen: Screen[Any], text: str, name: str, suffix: str, noun: str = "file") -> None:
-    """Save *text* as a new file, and notify of its path or of an error; *noun* names the file in the error."""
+    """Save *text* as a new file, and show its path or the error; *noun* names the file in the error."""
     try:
         path = save_new_file(text, name, suffix)
     except OSError as error:

@@ -59,7 +59,7 @@ class SearchReport:
 
 @dataclass
 class Search:
-    """Current search and its matches so far; ``number`` tells it from earlier searches.
+    """Current search and its matches so far; ``number`` distinguishes it from earlier searches.
 
     ``pending_step`` is a step (+1 or -1) that was requested before the first match, or 0.
     """
@@ -73,7 +73,7 @@ class Search:
     searched_extent: tuple[Facts, int] | None = None
 
     def start(self, session: Session, text: str) -> None:
-        """Start another search."""
+        """Start a search for *text*, which replaces the previous search."""
         self.text, self.number, self.locations, self.progress, self.is_finished = text, self.number + 1, [], 0.0, False
         self.pending_step, self.searched_extent = 0, (session.facts, session.length)
 
@@ -84,7 +84,7 @@ class Search:
         return self.searched_extent[0] is session.facts and self.searched_extent[1] == session.length
 
     def update(self, report: SearchReport) -> bool:
-        """Add the matches of a report; return False if it belongs to an earlier search."""
+        """Add the matches of a report; return False if the report belongs to an earlier search."""
         if report.number != self.number:
             return False
         self.locations += report.locations
@@ -121,7 +121,7 @@ class Search:
 
 
 def get_searchable_text(block: dict[str, Any]) -> str:
-    """Return the text of a block that is searched."""
+    """Return the text of a block in which a search looks for matches."""
     kind = block.get("type")
     if kind == "tool_use":
         try:

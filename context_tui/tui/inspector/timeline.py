@@ -176,7 +176,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def visible_share(self) -> tuple[float, float]:
-        """Visible range as shares of the whole: of the session, or of the filtered or sorted rows."""
+        """Visible range, as shares of the session or of the filtered or sorted rows."""
         lines, total = self._get_visible_lines(), max(len(self._rows), 1)
         if isinstance(self._listed, array):
             return lines.start / max(self.listed_count, 1), lines.stop / max(self.listed_count, 1)
@@ -184,7 +184,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return first / total, (self._listed[lines.stop] if lines.stop < self.listed_count else total) / total
 
     def select_share(self, share: float) -> None:
-        """Select the row at a share of the whole, as in ``visible_share``."""
+        """Select the row at a *share* as in ``visible_share``."""
         if isinstance(self._listed, array):
             self.cursor = int(share * self.listed_count)
         else:
@@ -317,7 +317,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved(self.location))
 
     def watch_has_focus(self, focus: bool) -> None:
-        """Redraw the cursor, which looks different without focus."""
+        """Redraw the cursor, whose style depends on the focus."""
         super().watch_has_focus(focus)
         self.refresh_line(self.cursor)
 
@@ -353,7 +353,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Opened(self.location))
 
     def on_click(self, event: events.Click) -> None:
-        """Select the clicked row; a double click opens it, a click on the sign of a turn folds or unfolds the turn."""
+        """Select the clicked row; a double click opens the row, a click on the sign of a turn toggles its fold."""
         offset = event.get_content_offset(self)
         if offset is None:
             return

@@ -46,13 +46,13 @@ SIGN_WIDTH = 4
 
 
 class ColumnHeads(Widget):
-    """Line above the timeline with its title and column headings; it is heavier while the timeline has the focus."""
+    """Line above the timeline with a title and column headings, drawn heavier while the timeline has the focus."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"column-heads--{part}" for part in ("edge", "label", "title")}
 
     class Cleared(Message):
-        """Posted to list all rows again."""
+        """Posted when the user asks to list all rows again."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -175,7 +175,7 @@ def fit_legend(
 
 
 class StatusLine(Static):
-    """Line of text, hidden while it is empty; its text is never markup."""
+    """Line of text, hidden while empty and never parsed as markup."""
 
     DEFAULT_CSS = "StatusLine { display: none; &.-said { display: block; } }"
 

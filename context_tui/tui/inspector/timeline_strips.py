@@ -63,7 +63,7 @@ class TimelineColumns:
 
 @dataclass(frozen=True)
 class RowCells:
-    """Content of a row."""
+    """Content of a row, by column."""
 
     index: str
     starts_turn: bool

@@ -54,7 +54,7 @@ class MeasureComputed(Message):
 
 
 class InspectorWorkers:
-    """Background work of the inspector. Work that has begun is not started again; *draw* is called with the result."""
+    """Background work of the inspector, each started once; *draw* is called with the result."""
 
     def __init__(self, screen: Screen[Any], analysis: AnalysisCache) -> None:
         self._screen, self._analysis = screen, analysis
@@ -86,7 +86,7 @@ class InspectorWorkers:
         self._start("read", "read the session", work, SHORT_PAUSE_S)
 
     def follow(self, loader: SessionLoader, draw: PostReport) -> None:
-        """Read the session whenever the file changes, until cancelled."""
+        """Read the session whenever its file changes, until the work is cancelled."""
 
         def work(job: ThreadJob) -> None:
             loader.follow(partial(self._screen.call_later, draw), job.stop_event, job.yield_to_screen)
@@ -145,7 +145,7 @@ class InspectorWorkers:
         self._start("sizes", "compute the breakdown", work)
 
     def find_firings(self, view: View, draw: Callable[[], object]) -> None:
-        """Find the firings of a view's policy; *draw* is called again once the first effect is found."""
+        """Find the firings of a view's policy; *draw* is called with them, and again with the first effect."""
         if self._analysis.get_firings(view) is not None:
             return
 
@@ -180,7 +180,7 @@ class InspectorWorkers:
     def compute_curve(
         self, view: View, name: str, values: Sequence[Any], draw: Callable[[Sequence[int]], object]
     ) -> None:
-        """Compute the tokens after the plan for each value of a setting, which *draw* draws."""
+        """Compute the tokens after the plan for each value of a setting, and pass them to *draw*."""
 
         def work(job: ThreadJob) -> None:
             tokens_after: list[int] = []

@@ -35,7 +35,7 @@ class SessionOrder(Enum):
 class SessionItem:
     """Session of a listing, with its subagents and branches (``children``).
 
-    ``is_unfolded`` is whether the user wants to see the children, ``shows_children`` whether any of them is listed.
+    ``is_unfolded`` is set if the user unfolded the children, ``shows_children`` if any child is listed.
     """
 
     entry: SessionEntry
@@ -66,7 +66,7 @@ class SessionItem:
 
     @property
     def agent(self) -> str:
-        """Name of the agent that wrote the session, or of the format."""
+        """Name of the agent that wrote the session; the name of the format if unknown."""
         return (self.summary.agent if self.summary else "") or self.entry.agent or self.entry.info.format
 
     @property
@@ -79,7 +79,7 @@ class SessionItem:
         return all(map(self.get_search_text().__contains__, terms))
 
     def get_search_text(self) -> str:
-        """Return the text that filters search; cached."""
+        """Return the text to which filters apply; cached."""
         if not self.search_text:
             self.search_text = (
                 f"{self.entry.name} {self.title} {self.project_name} {self.agent} {self.entry.info.path}".casefold()
@@ -167,7 +167,7 @@ class SessionListing:
             self._update_lines(self.selected)
 
     def update_summaries(self, summaries: Mapping[SessionKey, SessionOverview]) -> None:
-        """Set overviews of sessions; new children stay folded, so that no line moves while the user presses keys."""
+        """Set overviews of sessions; new children stay folded, so that lines do not move under the user."""
         for key, overview in summaries.items():
             item = self._by_key.get(key)
             if item is None:  # replaced by the sessions in its file
@@ -201,7 +201,7 @@ class SessionListing:
     # Listing
 
     def _update_lines(self, target: SessionItem | None, *, first: bool = False) -> None:
-        """Rebuild the lines; the cursor goes to the *first* match, or to *target* if it is listed."""
+        """Rebuild the lines; move the cursor to the first match, or without *first*, to *target* if listed."""
         terms = self.filter_text.casefold().split()
         lines, group, match = list[ListingLine](), None, -1
         items = self.items
@@ -247,7 +247,7 @@ class SessionListing:
             self._update_lines(self.selected, first=bool(filter_text.strip()))
 
     def sort(self, order: SessionOrder) -> None:
-        """Sort the sessions of each group; those with unknown values come last, in the order found."""
+        """Sort the sessions of each group; sessions with unknown values come last, as found."""
         self.order, self._has_input = order, True
         keys: dict[SessionOrder, Callable[[SessionItem], tuple[object, ...]]] = {
             SessionOrder.AS_FOUND: lambda item: (),
@@ -265,7 +265,7 @@ class SessionListing:
         self.set_entries([*chain.from_iterable(entries)])
 
     def set_entries(self, entries: list[SessionEntry]) -> None:
-        """List these sessions, newest first; the titles and overviews of known sessions stay."""
+        """List these sessions, newest first; keep the titles and overviews of known sessions."""
         old_items, selected = self._by_key, self.selected
         local_groups = (THIS_PROJECT, OTHER_PROJECTS)
         entries.sort(key=lambda entry: -entry.info.time if entry.group in local_groups else 0.0)

@@ -248,7 +248,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         start_work(self, "overviews", "read the visible sessions", work)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show the error of a worker; after an error, no more sessions are found."""
+        """Show the error of a worker; an error in finding sessions ends the search."""
         self._worker_error = message
         self._show_problem()
         if self.is_finding and group == "titles":
@@ -334,7 +334,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self.dismiss(PickerExit.QUIT)
 
     def on_picker_list_chosen(self, message: PickerList.Chosen) -> None:
-        """Close with the session, after detecting the format of its file; if a file holds several, list them."""
+        """Detect the format of the session's file, and close with the session; list several sessions of a file."""
         # Imported when needed, because it imports the readers of all formats.
         from context_tui.formats.opening import choose_session, sessions_in
 

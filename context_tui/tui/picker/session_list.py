@@ -282,7 +282,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def format_short_name(entry: SessionEntry) -> str:
-    """Format the name of a session; of a UUID or a Codex rollout, only the first eight digits of the id."""
+    """Format the name of a session: of a UUID or a Codex rollout, only the first eight digits of the id."""
     match = _UUID_PATTERN.fullmatch(entry.name)
     return match.group(1) if match else make_visible(entry.name)
 

@@ -64,12 +64,12 @@ class Detail(ReadingPane):
 
     @dataclass
     class Entered(Message):
-        """Posted to go from a call to its result, or back."""
+        """Posted when the user asks to go from a call to its result, or back."""
 
         location: Location
 
     class Closed(Message):
-        """Posted to return to the timeline."""
+        """Posted when the user asks to return to the timeline."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -84,7 +84,7 @@ class Detail(ReadingPane):
 
     @property
     def location(self) -> Location | None:
-        """Location of the shown message or result; None if there is none."""
+        """Location of the shown message or result; None if nothing is shown."""
         return self._subject.location if self._subject else None
 
     def show_document(self, subject: DocumentSource, title: Content, subtitle: Content) -> None:
@@ -133,7 +133,7 @@ class Detail(ReadingPane):
         return self._is_raw or self._is_raw_here
 
     def toggle_raw(self) -> None:
-        """Switch between raw and rendered text; the top line stays in place."""
+        """Switch between raw and rendered text; keep the top line in place."""
         self._is_raw, self._is_raw_here = not self.is_raw, False
         top, lines = self.scroll_offset.y, self._lines[self.scroll_offset.y :][:MAX_ANCHOR_DISTANCE]
         self._lay_out()
@@ -272,7 +272,7 @@ class Detail(ReadingPane):
             self._show_extent(extent._replace(limit=extent.limit * 10))
 
     def action_ends(self, last: bool) -> None:
-        """Scroll to the start of the text, even if an earlier part of it was not shown, or to the end."""
+        """Scroll to the start of the text, even if its beginning was not shown, or with *last*, to the end."""
         if not last and self._subject and self._subject.extent.needle:
             self._show_extent(self._subject.extent._replace(needle=""))
         super().action_ends(last)

@@ -50,7 +50,7 @@ class DiffLine(NamedTuple):
 
 
 def find_edits(arguments: Any) -> list[tuple[str, str]]:
-    """Find the (old, new) texts of the edits of a call; empty if it edits nothing."""
+    """Find the (old, new) texts of the edits of a call; empty if the call edits nothing."""
     if not isinstance(arguments, Mapping):
         return []
     edits = arguments.get("edits")
@@ -133,7 +133,7 @@ class TextExtent(NamedTuple):
     needle: str = ""
 
     def find_range(self, text: str) -> range:
-        """Return the shown range of a text: its beginning, unless the first needle is beyond that."""
+        """Return the shown range of a text: its beginning, unless the first needle is beyond the beginning."""
         at = find_text(text, self.needle) if self.needle and len(text) > self.limit else -1
         if at < 0 or at + len(self.needle) <= min(self.limit, MAX_SHOWN_CHARS):
             return range(min(len(text), self.limit))

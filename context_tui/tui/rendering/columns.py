@@ -22,7 +22,7 @@ class ColumnFitter:
         return self._cells.get(column, 0)
 
     def reserve(self, column: str, cells: int) -> None:
-        """Give a column its cells even if there is no room for them."""
+        """Give a column its cells even if the room is too small."""
         self.room -= cells
         self._cells[column] = cells
 

@@ -103,7 +103,7 @@ def format_result(content: Any) -> str:
 
 
 def format_block(block: Mapping[str, Any]) -> str:
-    """Format a block for the clipboard: its text, a call with its arguments, or the type of another block."""
+    """Format a block for the clipboard: its text, a call with its arguments, or for other blocks, the type."""
     kind = block.get("type")
     if kind in ("text", "thinking"):
         return str(block.get(str(kind)) or "")
@@ -144,7 +144,7 @@ class MessageReader:
         self._previews: LRUCache[tuple[int, int], str] = LRUCache(4096)
 
     def read_blocks(self, message: int) -> list[dict[str, Any]]:
-        """Return the blocks of a message with their full text; empty if they can no longer be read."""
+        """Return the blocks of a message with their full text; empty if the file can no longer be read."""
         blocks = self._large_message[1] if message == self._large_message[0] else self._blocks.get(message)
         if blocks is None:
             try:
@@ -261,12 +261,12 @@ def format_token_column(token_table: TokenTable | None) -> str:
 
 
 def format_estimate_sign(request: NextRequest) -> str:
-    """Return the sign before the size of a request without the plan: ``~`` unless all of it was recorded."""
+    """Return the sign before the size of a request without the plan: ``~`` unless the whole size was recorded."""
     return "" if request.account.origin is SizeSource.RECORDED else "~"
 
 
 def format_difference(tokens: int) -> str:
-    """Format a difference with its sign."""
+    """Format a difference in tokens with its sign."""
     return f"{'+' if tokens > 0 else '−'}{abs(tokens):,}"
 
 

@@ -16,7 +16,7 @@ MAX_LINE_CHARS = 1_000
 
 
 class CodeText(NamedTuple):
-    """Lines of code in a language."""
+    """Lines of code with their language."""
 
     text: str
     language: str

@@ -54,7 +54,7 @@ def find_fence_language(info: str) -> str:
 
 
 def detect_language(text: str) -> str:
-    """Return ``json`` or ``diff`` if a text looks like it, else an empty string."""
+    """Return ``json`` or ``diff`` if a text looks like one, else an empty string."""
     head = text[:2_000].lstrip()
     if head.startswith(("diff --git ", "--- a/", "Index: ")) or ("\n+++ " in head and "\n@@ " in head):
         return "diff"

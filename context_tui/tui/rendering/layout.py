@@ -141,13 +141,13 @@ EMPTY_PART = TextPart("", "nothing")
 
 
 def pair_columns(left: Iterable[TextPart], right: Iterable[TextPart]) -> Iterator[TextPart]:
-    """Combine the parts of two columns."""
+    """Pair the parts of two columns, to be laid out side by side."""
     for left_part, right_part in zip_longest(left, right, fillvalue=EMPTY_PART):
         yield left_part._replace(right_part=right_part)
 
 
 class PartLayout:
-    """Layout of parts one below the other in *width* cells; two columns are laid out independently."""
+    """Layout of parts from top to bottom in *width* cells; two columns are laid out independently."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -220,7 +220,7 @@ class LineColumn(NamedTuple):
 
 
 def get_column(line: LayoutLine, width: int, *, is_right: bool) -> LineColumn:
-    """Return the right or left column of a line; its only column if it has no right one."""
+    """Return the right or left column of a line; a line without a right column has only one."""
     if is_right and line.right_line:
         return LineColumn(line.right_line, _find_right_start(line, width), True)
     return LineColumn(line, 0, False)

@@ -64,7 +64,7 @@ class Charts:
     thresholds: Sequence[ThresholdLine] = ()
 
     def find_call(self, x: int) -> int | None:
-        """Return the call of a column."""
+        """Return the call of a column; None outside the chart."""
         if self.scale is None or not GUTTER <= x < GUTTER + self.scale.width:
             return None
         return self.scale.get_calls(x - GUTTER).start
@@ -96,7 +96,7 @@ class Charts:
 
 
 def build_sawtooth(comparison: Comparison, lane: Lane) -> Sawtooth | None:
-    """Build the sawtooth of a policy; None until its result is known."""
+    """Build the sawtooth of a policy; None until the policy is replayed."""
     result, recording = lane.result, comparison.recording
     if result is None or recording is None:
         return None

@@ -26,7 +26,7 @@ SOURCES_NOTE = "As of November 2026, from documentation, source code and user re
 
 
 def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
-    """List a policy, or the policies that it runs, each with its agent's settings; None if these are unknown.
+    """List a policy, or the policies that it runs, each with its agent's settings, None if unknown.
 
     Raises:
         PlanError: the policy's settings are invalid.
@@ -66,7 +66,7 @@ def build_configuration_parts(lane: Lane) -> Iterator[TextPart]:
 
 
 class ConfigurationScreen(TextScreen[None]):
-    """The configuration, to read, to copy and to save."""
+    """Screen that shows the configuration, and copies or saves it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,c", "dismiss", "close", key_display="esc", id="configuration-close", tooltip="Back"),

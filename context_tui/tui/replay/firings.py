@@ -28,7 +28,7 @@ from context_tui.tui.widgets.text_screen import TextScreen
 
 
 def build_firing_parts(comparison: Comparison) -> Iterator[TextPart]:
-    """Yield each policy with its totals and its firings; sizes are in tokens."""
+    """Yield the totals and firings of each policy; sizes are in tokens."""
     result = next((lane.result for lane in comparison.lanes if lane.result), None)
     if result is not None:
         calls, baseline = format_count(comparison.call_count, "call"), BASELINE_NAMES[comparison.recorded_mode]

@@ -177,10 +177,7 @@ def count_compactions(comparison: Comparison) -> int:
 
 
 def format_never_fires(comparison: Comparison) -> str:
-    """Explain why a policy never fires.
-
-    Recorded compactions may prevent it; one at the start of the file does not count.
-    """
+    """Explain why a policy never fires, for example because recorded compactions prevent it."""
     lane, replay = comparison.selected_lane, comparison.replay
     later_events = (event for call, events in comparison.context_events.items() if call for event in events)
     is_preceded = comparison.recorded_mode == "keep" and any(map(is_compaction, later_events))
@@ -228,7 +225,7 @@ def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]
 
 
 def format_firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Preview) -> Iterator[list[Run]]:
-    """Yield a firing, the most important lines first: sizes, reason, price, later uses, largest removed items."""
+    """Yield the lines of a firing, most important first: sizes, reason, price, later uses, largest removed items."""
     replay = comparison.replay
     count = len(replay.firings) if replay else 0
     number = replay.firings.index(firing) + 1 if replay else 0
@@ -265,7 +262,7 @@ def _find_firing_price(study: Study, firing: Firing) -> FiringPrice:
 
 
 def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]]:
-    """Yield the cost of a firing, and the removed content that was needed later."""
+    """Yield lines about the cost of a firing, and about removed content that was needed later."""
     cost, cases = _find_firing_price(study, firing), [study.regret.cases[each] for each in study.find_cases(firing)]
     saves = cost.cost < 0
     price = format_saving(-cost.cost, study.price.rate_table.unit, with_unit=True)
@@ -312,7 +309,7 @@ ACTION_OUTCOMES = {"clear": "cleared", "truncate": "truncated", "drop": "dropped
 
 
 def find_largest_items(firing: Firing, count: int = MAX_ITEM_LINES) -> list[FiringItem]:
-    """Return the *count* largest items that a firing removed, the largest first."""
+    """Return the *count* largest items that a firing removed, in descending order."""
     plan = firing.plan
     facts, order = plan.context.facts, plan.context.order
     items = [
@@ -472,7 +469,7 @@ def compute_first_visible(count: int, selected: int, height: int) -> int:
 
 
 def explain_missing_chart(comparison: Comparison) -> tuple[str, str]:
-    """Return why there is no chart, and a remedy; both are empty if there is one."""
+    """Return the reason why no chart is drawn, and a remedy; both are empty if a chart is drawn."""
     if comparison.recording is None:
         return "Preparing the recording…", ""
     if not comparison.call_count:

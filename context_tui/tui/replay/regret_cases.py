@@ -63,7 +63,7 @@ class CaseSelection:
 
     @property
     def cases(self) -> list[RegretCase]:
-        """The cases."""
+        """Selected cases."""
         return [self.study.regret.cases[number] for number in self.case_numbers]
 
     def get_firing(self, index: int) -> tuple[int, Firing]:
@@ -206,14 +206,14 @@ def format_evidence(selection: CaseSelection, index: int, width: int) -> list[li
 
 
 def format_side_title(selection: CaseSelection, index: int, name: str, preview: str) -> str:
-    """Format the title of one of the two sides, the most important part first."""
+    """Format the title of a side of a case, the most important part first."""
     side = find_side(selection, index, name)
     event = "needed later" if name == "used" else f"dropped at #{selection.cases[index].dropped:,}"
     return f"{event}: #{side.location.message:,}, est. {format_count(side.tokens, 'token')}: {format_line(preview)}"
 
 
 def explain_no_cases(selection: CaseSelection) -> str:
-    """Explain why there is no case."""
+    """Explain why no case is selected."""
     regret = selection.study.regret
     if not regret.dropped:
         return "The policy drops nothing in this recording, so nothing was needed later"

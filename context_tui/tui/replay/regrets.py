@@ -42,7 +42,7 @@ class MessageRead(Message):
 
 
 class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
-    """Shows one case at a time. Keys pressed before the regrets are computed are handled afterwards."""
+    """Screen that shows one case at a time. Keys pressed before the regrets are computed are handled afterwards."""
 
     CSS_PATH = "regrets.tcss"
     AUTO_FOCUS = "ClickableLines"
@@ -138,7 +138,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.call_after_refresh(self._scroll_to_evidence)
 
     def _scroll_to_evidence(self) -> None:
-        """Scroll both sides to the evidence, whose line depends on the width."""
+        """Scroll both sides to the evidence, on a line that depends on the width."""
         for detail in self.query(Detail):
             needle, detail.needle = detail.needle, ""
             detail.set_search_text(needle)
@@ -231,7 +231,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @when_ready
     def action_side(self, step: int) -> None:
-        """Focus the dropped block (-1), the later use (+1), or the other one of the two (0)."""
+        """Focus the dropped block (-1), the later use (+1), or the side without focus (0)."""
         if not self.case_selection:
             return
         if step == 0:
@@ -244,14 +244,14 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.query_one(ClickableLines).focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Make the focused side the one that enter opens."""
+        """Let enter open the side that has received the focus."""
         widget: Widget = event.widget
         if widget.id in ("regrets-dropped", "regrets-used"):
             self._select_side(widget.id.removeprefix("regrets-"))
 
     @when_ready
     def action_scope(self) -> None:
-        """Switch between the cases of one firing and those of all; the selected case stays selected if possible."""
+        """Switch between the cases of one firing and of all firings; keep the selected case if possible."""
         selection, study = self.case_selection, self._study
         if selection is None or study is None:
             return

@@ -128,7 +128,7 @@ def draw_sawtooth(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: in
 
 
 def compute_line(value: int, scale: ChartScale, rows: int) -> int:
-    """Return the line of a size, counted from the top."""
+    """Return the line of a size in tokens, counted from the top."""
     return rows - max(-(-count_eighths(value, scale.max_tokens, rows) // 8), 1)
 
 

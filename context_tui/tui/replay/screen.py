@@ -1,4 +1,4 @@
-"""The replay screen: charts of the compared policies, their firings, and the settings that move them."""
+"""The replay screen: charts of the compared policies, the firings, and the settings."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class RecordingPrepared(Message):
 
 @dataclass
 class TaskFinished(Message):
-    """Posted with the result of a task, or with the reason why there is none."""
+    """Posted with the result of a task, or with the reason why it failed."""
 
     task: ReplayTask
     result: LaneResult | str
@@ -96,7 +96,7 @@ class ReplayProgress(Message):
 
 
 class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
-    """Draws a comparison and computes its missing results in threads; keys and the mouse change it."""
+    """Screen that draws a comparison, computes missing results in threads, and lets the user change the settings."""
 
     CSS_PATH = "replay.tcss"
     AUTO_FOCUS = "ChartsView"

@@ -36,7 +36,7 @@ def build_common_controls(
     """Build the settings that all replays share.
 
     Args:
-        recording: the data that all replays share; None until it is ready.
+        recording: data that all replays share; None until ready.
     """
     derived = recording.summary_tokens if recording else None
     max_delay = max(USUAL_DELAY_CALLS, settings.delay)
@@ -107,10 +107,10 @@ class ThresholdHandle(NamedTuple):
 
 
 class ThresholdDrag:
-    """Thresholds of a policy, which can be dragged.
+    """Draggable thresholds of a policy.
 
     Args:
-        values: the policy's values that are not defaults.
+        values: values that differ from the policy's defaults.
     """
 
     def __init__(self, policy: Policy, values: dict[str, Any], controls: list[Parameter], state: RuntimeState) -> None:
@@ -130,7 +130,7 @@ class ThresholdDrag:
         return ThresholdHandle(control, step) if control and direction_count else None
 
     def compute_value(self, handle: ThresholdHandle, tokens: int) -> Number:
-        """Return the value that moves the threshold nearest to a size: a round one within the parameter's range."""
+        """Return the value that moves the threshold nearest to a size: a round value within the parameter's range."""
         scale = handle.control.scale
         if scale is None:
             raise ValueError(f"{handle.control.name} is no number")

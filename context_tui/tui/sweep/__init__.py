@@ -1,4 +1,4 @@
-"""Sweep of many settings along the recording: a table, a plot with the Pareto front, and adopting a setting."""
+"""Sweep of many settings along the recording: a table, a plot with the Pareto front, and a key to adopt a setting."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ MAX_PARAMETER_COLUMNS = 4
 
 @dataclass(eq=False)
 class SweepRowCache:
-    """Rows of a session by setting, and the sweep of the session that measures them; None until it is prepared."""
+    """Rows of a session by setting, and the session's sweep, which measures them; None until prepared."""
 
     session: Session
     options: SweepOptions
@@ -58,7 +58,7 @@ GRID_ORDER = "as given"
 
 
 class SweepBoard:
-    """Sweep on screen, while it is measured and afterwards.
+    """Sweep on screen, during and after its measurement.
 
     Attributes:
         row_cache: measured rows of the open session; None for a sweep over sessions.
@@ -111,7 +111,7 @@ class SweepBoard:
 
     @property
     def current_setting(self) -> SweepSetting:
-        """Setting with which the others are compared."""
+        """Setting with which all others are compared."""
         return self.settings_by_name[next(iter(self._sweeps.values())).current]
 
     @property
@@ -121,14 +121,14 @@ class SweepBoard:
 
     @property
     def missing_settings(self) -> list[SweepSetting]:
-        """Settings without a result yet."""
+        """Settings that have not been measured."""
         if self.row_cache is None or self.error:
             return []
         return [each for each in self.settings if each.name not in self.row_cache.rows]
 
     @property
     def totals(self) -> Mapping[str, Totals]:
-        """Totals of the known settings."""
+        """Totals of the measured settings, by name."""
         return next(iter(self._sweeps.values())).totals
 
     def build_native(self, setting: SweepSetting) -> AgentSettings | None:
@@ -147,12 +147,12 @@ class SweepBoard:
 
     @property
     def listed_names(self) -> list[str]:
-        """Names of the known settings, in order."""
+        """Names of the listed settings, in order."""
         return self._get_listing()[0]
 
     @property
     def cursor_index(self) -> int:
-        """Place of the cursor in the list; 0 if its setting is not listed."""
+        """Index of the cursor in the list; 0 if the cursor's setting is not listed."""
         return self._get_listing()[1].get(self.cursor, 0)
 
     @property
@@ -163,7 +163,7 @@ class SweepBoard:
 
     @property
     def is_column_descending(self) -> bool:
-        """Whether the sorted column starts with its largest value; savings in money are sorted by cost."""
+        """Whether the sorted column starts with the largest value; savings in money are sorted by cost."""
         return self.is_largest_first != (self.order == "saved" and self.saving_unit == "money")
 
     def _get_listing(self) -> tuple[list[str], dict[str, int]]:
@@ -189,7 +189,7 @@ class SweepBoard:
     # Commands
 
     def update(self, rows: Iterable[SweepRow], sweep: Sweep | None = None) -> None:
-        """Add measured rows; *sweep* is the sweep with them, if it has been computed."""
+        """Add measured rows; *sweep* is the sweep that includes them, if computed."""
         if self.row_cache is None:
             return
         self.row_cache.rows.update((row.setting, row) for row in rows)
@@ -199,7 +199,7 @@ class SweepBoard:
         self._sweeps = {sweep.saving_unit: sweep}
 
     def set_grid(self, grid_text: str) -> None:
-        """Sweep another grid; rows of its settings that are already measured are kept.
+        """Sweep another grid; keep the rows of settings that are already measured.
 
         Raises:
             PlanError: the grid is invalid or too large.
@@ -218,7 +218,7 @@ class SweepBoard:
         self.move_to_index(self.cursor_index + steps)
 
     def move_to_index(self, index: int) -> None:
-        """Move the cursor to a place in the list, or to the nearest one."""
+        """Move the cursor to the nearest index in the list."""
         if self.listed_names:
             self.cursor = self.listed_names[min(max(index, 0), len(self.listed_names) - 1)]
 
@@ -262,7 +262,7 @@ def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, Swe
 def find_parameter_columns(settings: Sequence[SweepSetting], policy: str) -> dict[str, int]:
     """Return the parameters of *policy* that differ among the settings, each with the length of its longest value.
 
-    Empty if there are too many of them, or if one is nested.
+    Empty if too many parameters differ, or if one of them is nested.
     """
     policy_params = [each.params for each in settings if each.policy.name == policy]
     if not policy_params:

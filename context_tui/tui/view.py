@@ -165,11 +165,11 @@ class View:
     # Commands: each returns a new view.
 
     def with_policy(self, policy: str) -> View:
-        """Choose another policy."""
+        """Return the view with another policy."""
         return replace(self, policy=policy, applied=None)
 
     def with_param(self, policy: str, name: str, value: Any) -> View:
-        """Change a setting; ``A.b`` names setting ``b`` of the nested policy ``A``."""
+        """Return the view with a changed setting; ``A.b`` names setting ``b`` of the nested policy ``A``."""
         nested_policy, dot, nested_name = name.rpartition(".")
         if dot and nested_policy in POLICIES:
             policy, name = nested_policy, nested_name
@@ -180,7 +180,7 @@ class View:
         return replace(self, params={**self.params, policy: values}, applied=None)
 
     def with_point(self, at: int | None) -> View:
-        """Plan before another message; None, or a number after the last message, is the end."""
+        """Return the view with a plan before another message; None, or a number after the last message, is the end."""
         at = None if at is None or at >= len(self.session) else max(at, 0)
         return replace(self, at=at)
 
@@ -190,7 +190,7 @@ class View:
         return replace(self, session=session if session.window_override == window else session.with_window(window))
 
     def with_window(self, tokens: int | None) -> View:
-        """Set the size of the context window; None for that of the session."""
+        """Return the view with another size of the context window; None for the session's size."""
         return replace(self, session=self.session.with_window(tokens))
 
     def with_copy(self, session: Session, applied: AppliedPlan, cursor: Location) -> View:

@@ -167,7 +167,7 @@ def _format_title(board: SweepBoard, name: str, totals: Totals | None, width: in
 
 
 def _format_rank(board: SweepBoard, name: str, totals: Totals | None) -> tuple[list[str], str]:
-    """Format the rank of a setting in parts, the most important first, and return their style."""
+    """Format the rank of a setting in parts, most important first, and return the style of the parts."""
     points, dominator = board.sweep.dominance.points, board.sweep.dominance.dominated_by.get(name)
     if totals is None:
         return ["not measured yet"], MUTED

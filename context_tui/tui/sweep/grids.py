@@ -53,7 +53,7 @@ def parse_grid(text: str, policy: Policy) -> list[GridPart]:
     """Parse the policies of a line; values before the first name belong to *policy*.
 
     Raises:
-        PlanError: a quote is not closed, or there is no such policy.
+        PlanError: a quote is not closed, or a policy is unknown.
     """
     try:
         words = shlex.split(text)
@@ -69,7 +69,7 @@ def parse_grid(text: str, policy: Policy) -> list[GridPart]:
 
 
 def count_settings(parts: Sequence[GridPart]) -> int:
-    """Return an upper bound of the number of settings, since some may be equal.
+    """Return an upper bound of the number of settings, since some settings may be equal.
 
     Raises:
         PlanError: a value is not allowed.

@@ -42,7 +42,7 @@ class PlotFrame(NamedTuple):
 
 
 def build_frame(points: Sequence[ParetoPoint], width: int, height: int) -> PlotFrame:
-    """Return the frame of the points; it includes savings and regret of 0."""
+    """Return the frame of the points, which includes savings and regret of 0."""
     saved = [each.saved for each in points] or [0.0]
     top, bottom = max(0.0, *saved), min(0.0, *saved)
     right = max((each.regret for each in points), default=0.0)
@@ -59,7 +59,7 @@ class Scatter:
     cells: Mapping[tuple[int, int], str]
 
     def find_nearest(self, x: int, y: int) -> str | None:
-        """Return the setting in the nearest cell; None if there are no points."""
+        """Return the setting in the nearest cell; None without points."""
         distances = {cell: hypot(cell[0] - x, CELL_ASPECT * (cell[1] - y)) for cell in self.cells}
         return self.cells[min(distances, key=distances.__getitem__)] if distances else None
 

@@ -62,7 +62,7 @@ def build_project_parts(board: SweepBoard) -> Iterator[TextPart]:
 
 
 class SweepTextScreen(TextScreen[None]):
-    """Shows a report, or the best settings of all projects."""
+    """Screen that shows a report, or the best settings of all projects."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,t,p", "dismiss", "close", key_display="esc", id="sweep-text-close", tooltip="Back"),

@@ -69,7 +69,7 @@ class MeasuringRun(NamedTuple):
 
 
 class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
-    """Draws a board and measures its missing settings in a thread; keys and the mouse change it."""
+    """Screen that draws a board, measures missing settings in a thread, and lets the user change the board."""
 
     CSS_PATH = "sweep.tcss"
     AUTO_FOCUS = "#sweep-table"
@@ -398,7 +398,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             self.draw()
 
     def action_back(self) -> None:
-        """Leave the grid, else stop the sweep, else go back."""
+        """Leave the grid, or else stop the sweep, or else go back."""
         line = self.query(Input)
         if line and line.first().has_focus:
             line.first().value, self.grid_error = self.board.grid_text, ""

@@ -87,7 +87,7 @@ def _measure_columns(
 
 
 class SessionsScreen(Screen[None]):
-    """The sessions of one setting."""
+    """Screen that lists the sessions of a sweep, for one setting."""
 
     CSS_PATH = "sweep.tcss"
     AUTO_FOCUS = "ClickableLines"

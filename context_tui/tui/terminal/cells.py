@@ -88,7 +88,7 @@ def shorten_at_word(text: str, width: int) -> str:
 
 
 def find_word_end(text: str, width: int) -> int:
-    """Return the end of the last word after which an ellipsis fits in *width*; or else of the first word."""
+    """Return the end of the last word after which an ellipsis fits in *width*, or else of the first word."""
     end = len(text)
     while cell_len(text[:end]) >= width and (space := text.rfind(" ", 0, end)) > 0:
         end = len(text[:space].rstrip())

@@ -19,7 +19,7 @@ _X11_COMMANDS = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "
 
 
 def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.platform) -> list[str] | None:
-    """Find a program that copies its standard input, with its arguments; None if there is none."""
+    """Find a program that copies its standard input, with its arguments; None without such a program."""
     if any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT")):
         return None
     commands = [["pbcopy"]] if platform == "darwin" else []
@@ -47,7 +47,7 @@ def start_copy(text: str, environment: Mapping[str, str]) -> Popen[bytes] | None
 
 
 async def wait_for_copy(program: Popen[bytes]) -> bool:
-    """Wait until the program has copied, and return whether it succeeded; kill it after ``COPY_TIMEOUT_S``."""
+    """Wait until the program has copied the text, and return whether it has; kill it after ``COPY_TIMEOUT_S``."""
     deadline = time.monotonic() + COPY_TIMEOUT_S
     while program.poll() is None:
         if time.monotonic() > deadline:

@@ -1,1 +1,1 @@
-"""Rows of the timeline with their marks, filters, turns and context events, without widgets."""
+"""Rows of the timeline with their marks, filters, turns and context events, independent of widgets."""

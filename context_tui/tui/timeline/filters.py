@@ -34,7 +34,7 @@ _KIND_BITS = {kind: 1 << number for number, kind in enumerate(ROW_KINDS)}
 
 
 class RowTraits(NamedTuple):
-    """Properties by which filters select rows; many rows have the same ones.
+    """Properties by which filters select rows; many rows share them.
 
     ``kinds`` has a bit for each kind. ``tools`` are the numbers of the tools that the row calls or is a result of, if
     they read the filter's path. ``tokens`` is the largest of ``SIZE_STEPS`` that the row reaches, or 0.
@@ -48,7 +48,7 @@ class RowTraits(NamedTuple):
 
     @property
     def in_context(self) -> bool:
-        """Whether the rows are in the context."""
+        """Whether rows with these traits are in the context."""
         return self.verdict not in ("before", "after")
 
 
@@ -82,7 +82,7 @@ class RowFilter:
         )
 
     def toggle_condition(self, kind: str, value: str | int) -> RowFilter:
-        """Set a condition, or remove it if it has this value already."""
+        """Set a condition, or remove the condition if it already has this value."""
         empty = getattr(NO_FILTER, kind)
         return replace(self, **{kind: empty if getattr(self, kind) == value else value})  # type: ignore[arg-type]
 
@@ -92,7 +92,7 @@ class RowFilter:
         return NO_FILTER if self == part_filter else part_filter
 
     def describe(self) -> str:
-        """Describe the filter in a title."""
+        """Describe the filter, for a title."""
         conditions = [get_kind_label(self.category)] if self.category else []
         conditions += [self.tool] if self.tool else []
         conditions += [self.path] if self.path else []
@@ -224,7 +224,7 @@ def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
 
 
 def find_line(listed_rows: Sequence[int], row: int) -> int:
-    """Find the line of a row, or if it is not listed, of the nearest row; in a folded turn, of the last row above."""
+    """Find the line of a row, or else of the nearest listed row; in a folded turn, of the last row above."""
     if not isinstance(listed_rows, array):
         return max(bisect_right(listed_rows, row) - 1, 0)
     if row in listed_rows:
@@ -235,7 +235,7 @@ def find_line(listed_rows: Sequence[int], row: int) -> int:
 
 
 def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilter) -> list[int] | range:
-    """Return the rows that can match: all, or those that the plan changes if the filter has such a verdict."""
+    """Return the rows that can match: all, or or only the changed rows if the filter's verdict is a change."""
     plan = marker.plan
     if plan and row_filter.verdict in ACTION_PAST_TENSE.values() and not plan.dropped_ranges:
         facts = plan.context.facts

@@ -76,7 +76,7 @@ class TurnSummary:
 
     @property
     def verdict(self) -> str:
-        """Verdict on the turn, as in a mark."""
+        """Verdict on the turn: a verdict of ``RowMark``."""
         return self.outside or (self.effects[0].verdict if self.effects else "kept")
 
     def format_summary(self) -> str:

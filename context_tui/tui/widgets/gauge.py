@@ -53,7 +53,7 @@ class ContextPart:
 
     @property
     def label(self) -> str:
-        """Name and tokens."""
+        """Name and tokens of the part."""
         return f"{self.name} {'−' if self.tokens < 0 else ''}{format_tokens(abs(self.tokens))}"
 
 

@@ -70,12 +70,12 @@ def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]
 
 
 def toggle_entry(chosen: Sequence[str], name: str) -> tuple[str, ...]:
-    """Untick an entry, or tick it as the last one."""
+    """Untick an entry, or tick it after all ticked entries."""
     return tuple(other for other in chosen if other != name) if name in chosen else (*chosen, name)
 
 
 def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]:
-    """Move a ticked entry by *places*, as far as possible."""
+    """Move a ticked entry by *places*, up to the ends of the list."""
     if name not in chosen:
         return tuple(chosen)
     other_names = [other for other in chosen if other != name]

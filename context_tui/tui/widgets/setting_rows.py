@@ -124,7 +124,7 @@ class SettingRows(Widget, can_focus=True):
         self.refresh(layout=len(parameters) != height)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable typing for settings that are not numbers, so that enter bubbles."""
+        """Disable typing for settings that are not numbers, so that enter reaches the screen."""
         return self._is_typable if action == "type" else True
 
     def _update_footer_keys(self) -> None:
@@ -152,7 +152,7 @@ class SettingRows(Widget, can_focus=True):
         return build_setting_details(parameter, value, self._current_item, self.error, width, room)
 
     def _arrange_lines(self) -> tuple[list[int | str], list[list[Run]], list[ClickTarget]]:
-        """Return the visible rows, the lines below them, and the click targets, with lines counted in the widget."""
+        """Return the visible rows, the lines below, and the click targets, with lines counted from the widget's top."""
         lines, height = list_setting_lines(self.parameters), self.content_size.height
         details = self._build_details(self.content_size.width)
         max_details = max(height - MIN_VISIBLE_ROWS, 1) if details.click_targets else height // 3

@@ -14,7 +14,7 @@ from context_tui.tui.widgets.reading_pane import ReadingPane
 
 
 class TextScreen(ModalScreen[ScreenResultType]):
-    """Shows a long text; a subclass binds the keys that close the screen."""
+    """Screen that shows a long text; a subclass binds the keys that close the screen."""
 
     DEFAULT_CSS = """
     TextScreen {

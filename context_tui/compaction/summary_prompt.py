@@ -38,7 +38,7 @@ class SummaryPrompt:
 
 
 MAX_RESULT_CHARS = 2_000
-"""Maximum length of a tool result for the summarizer, in characters; in bytes for a result that is JSON."""
+"""Maximum length of a tool result for the summarizer in characters, or in bytes if the result is JSON."""
 TRUNCATION_MARKER = "\n…[truncated for summary]"
 IMAGE_OMITTED = "[image omitted from summary]"
 

@@ -50,7 +50,7 @@ class RuntimeState:
 
     @property
     def reported_input_tokens(self) -> int | None:
-        """Input tokens of the last request as the provider reports them; those of Anthropic exclude cached tokens."""
+        """Input tokens of the last request as the provider reports them; Anthropic excludes cached tokens."""
         if self.recorded_usage is None:
             return None
         return self.recorded_usage.context if self.input_includes_cache else self.recorded_usage.fresh

@@ -140,7 +140,7 @@ class Session:
 
     @property
     def drops(self) -> list[Drop]:
-        """Falls of the recorded context without a recorded compaction."""
+        """Falls of the recorded size that no recorded compaction explains."""
         return [drop for drop in find_drops(self.facts) if drop.message < self.length]
 
     def with_window(self, tokens: int | None) -> Session:

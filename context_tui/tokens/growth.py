@@ -9,7 +9,7 @@ from context_tui.session.facts import Facts, PromptPart, epoch_at, find_last_rew
 from context_tui.session.values import Checkpoint
 
 MAX_SCALE = 4.0
-"""Maximum ratio of a recorded growth to its estimate, above which the estimate is kept."""
+"""Maximum ratio of a recorded growth to its estimate; above it, the estimate is kept."""
 SMALL_GROWTH = 500
 """Growth in tokens up to which any ratio is accepted: the provider's framing of messages outweighs short texts."""
 

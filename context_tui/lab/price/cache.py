@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 CacheReuse = Literal["breakpoints", "anywhere"]
-"""Reuse of the cache by a changed prompt: with ``breakpoints`` it reads the longest entry before the change (the end of
-an earlier call, else the system prompt), with ``anywhere`` everything before the change.
+"""Reuse of the cache by a changed prompt: with ``breakpoints`` a call reads the longest entry before the change (the
+end of an earlier call, else the system prompt), with ``anywhere`` everything before the change.
 
 The available recordings show the former: of eight calls within the time to live whose messages had changed, seven read
 only the system prompt, even if 10,000 tokens of messages before the change were the same, and one read the entry of the

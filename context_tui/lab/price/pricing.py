@@ -259,7 +259,7 @@ class _ReplayPricing:
     def _update_cache(
         self, cache: PromptCache, number: int, size: int, unchanged_prefix: int = NOTHING_CHANGED
     ) -> CacheUsage:
-        """Add a call with another *size* and unchanged prefix to the cache; return its usage.
+        """Add a call with this *size* and unchanged prefix to the cache; return the cache usage.
 
         A recorded read that contradicts the cache rules is kept, less the removed content.
         """

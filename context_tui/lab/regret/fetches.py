@@ -1,4 +1,4 @@
-"""Log of the content that calls fetched, which finds calls that fetch it again."""
+"""Log of the content that calls fetched, to find calls that fetch the same content again."""
 
 from __future__ import annotations
 

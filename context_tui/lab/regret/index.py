@@ -51,7 +51,7 @@ TIERS: tuple[UseTier, ...] = ("re-fetch", "edit", "reference")
 MAX_HOLDERS = 3
 """Maximum number of earlier blocks with a needle for a use to be attributed to them."""
 MAX_EDIT_HOLDERS = 20
-"""The same for a distinctive line of an edit's old text, which the assistant cannot have guessed."""
+"""Maximum for a distinctive line of an edit's old text, which the assistant cannot have guessed."""
 MIN_EDIT_LINE_LENGTH = 16
 """Minimum length in characters for a line of an edit's old text to be attributed."""
 LONG_LINE_LENGTH = 40

@@ -193,7 +193,7 @@ def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
 
 
 def cut_excerpt(text: str, needle: str, at: int, length: int = 160) -> str:
-    """Return the line around a needle at or soon after a position, cut to about *length* characters."""
+    """Return the line with a needle at or soon after a position, cut to about *length* characters."""
     first, last = max(at - max(length - len(needle), 0) // 2, 0), at + max(length, len(needle))
     line_start, line_end = text.rfind("\n", first, at) + 1, text.find("\n", at, last)
     return text[line_start or first : last if line_end < 0 else line_end].strip()

@@ -29,7 +29,7 @@ _READ_COMMANDS = frozenset(
 )
 _FILTER_COMMANDS = frozenset("cd pwd echo sort uniq cut tr awk column true".split())
 _GIT_READ_COMMANDS = frozenset("show log blame grep ls-files ls-tree cat-file".split())
-"""Commands of git that show committed content; ``status`` and ``diff`` are repeated to see changes."""
+"""Commands of git that show committed content, unlike ``status`` and ``diff``, which show changes."""
 _FILE_PRINTERS = frozenset("cat head tail nl less more bat".split())
 _PATTERN_COMMANDS = frozenset("grep egrep fgrep rg sed jq".split())
 _SEPARATORS = frozenset(("&&", "||", ";", "|", "&", "\n"))
@@ -267,7 +267,7 @@ def find_powershell_reads(script: str) -> list[str] | None:
 
 
 def _find_cmdlet_files(words: list[str]) -> list[str]:
-    """Return the files passed to a cmdlet: by ``-Path``, or as words without an option except a pattern."""
+    """Return the files passed to a cmdlet by ``-Path``, or as positional words other than a pattern."""
     paths, operands, option, has_pattern = [], [], "", words[0].lower() in _PATTERN_CMDLETS
     for word in words[1:]:
         if option:

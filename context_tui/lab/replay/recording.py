@@ -181,7 +181,7 @@ class Recording:
         """Count the tokens of a request that no policy can remove.
 
         These are the system prompt, tool schemas, and content that the agent inserts again into every context: the size
-        of the first recorded request less its messages or, without recorded requests, an estimate by the file.
+        of the first recorded request less its messages or, without recorded requests, an estimate from the file.
         """
         facts = self.session.facts
         if not facts.requests:

@@ -2,9 +2,9 @@
 
 Within one turn the results that may be cleared stay the same. A rule therefore clears at most once per turn, at the
 first checkpoint at which the believed size reaches its threshold. The believed size is the recorded one plus a number
-that changes only when the rule clears. A run of checkpoints takes two vector operations over all rules: select those
-whose threshold the largest size of the run reaches, and of these, those with new results to clear. The cleared tokens
-are sums over the results that are larger than the minimum, in all turns but the last ones.
+that changes only when the rule clears. A run of checkpoints takes two vector operations over all rules: select the
+rules whose threshold the largest size of the run reaches, then those of them with new results to clear. The cleared
+tokens are sums over the results that are larger than the minimum, in all turns but the last ones.
 
 The outcome of a rule is unknown if a recorded compaction keeps or clears a result that the rule cleared before.
 """
@@ -473,7 +473,7 @@ class _RangeMax:
             self._last[1 << level :] = level * count - (1 << level)
 
     def find_max(self, begin: Ints, end: Ints) -> Ints:
-        """Return the maximum from *begin* up to *end*, which must differ."""
+        """Return the maximum of the numbers from *begin* up to *end*, which must differ."""
         # Contexts mostly grow, so that the last number is the maximum.
         if len(begin) and self._decreases[begin.min()] == self._decreases[end.max() - 1]:
             last: Ints = self._numbers[end - 1]

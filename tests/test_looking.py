@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui.errors import UnreadableSession
+from context_tui.errors import UnreadableSession, WorkStopped
 from context_tui.formats.opening import choose_session, sessions_in
 from context_tui.library import overview
 from context_tui.library.discovery import THIS_PROJECT, SessionEntry, find_choices, find_sibling_sessions, find_title
@@ -94,7 +94,7 @@ def test_large_files_are_not_read_for_it(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_reading_stops_when_it_is_not_wanted() -> None:
-    class Enough(Exception):
+    class Enough(WorkStopped):
         pass
 
     def stop() -> None:

@@ -113,6 +113,10 @@ def _drawn(file: Path) -> set[str]:
     return {char for node in strings if isinstance(node.value, str) for char in node.value if not char.isascii()}
 
 
+READ_CHARACTERS = {("secrets.py", "\x9b"), ("secrets.py", "ü")}
+"""Characters that the search for secrets reads and never draws."""
+
+
 def test_every_glyph_has_a_plain_one_as_wide() -> None:
     package = Path(context_tui.__file__).parent
     # Formats, the decoder of replies and what looks for uses name characters that they read, not such as are drawn.
@@ -122,7 +126,7 @@ def test_every_glyph_has_a_plain_one_as_wide() -> None:
         (file.name, char)
         for file in {*package.rglob("*.py")} - reading | {package / "summarizer" / "secrets.py"}
         for char in _drawn(file)
-        if ord(char) not in ASCII_GLYPHS
+        if ord(char) not in ASCII_GLYPHS and (file.name, char) not in READ_CHARACTERS
     }
     borders = {char for lines in BORDER_CHARS.values() for line in lines for char in line if not char.isascii()}
     missing |= {("a border", char) for char in borders if ord(char) not in ASCII_GLYPHS}

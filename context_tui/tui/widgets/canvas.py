@@ -27,7 +27,7 @@ def distribute_cells(amounts: Sequence[int], cells: int) -> list[int]:
 
 
 class Canvas:
-    """Cells of a chart, counted from the upper left; drawing outside of them is clipped."""
+    """Cells of a chart, counted from the upper left; drawing is clipped to them."""
 
     def __init__(self, width: int, height: int = 1) -> None:
         self.width, self.height = width, height

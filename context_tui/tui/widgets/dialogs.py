@@ -120,7 +120,7 @@ class ChoicePrompt(ModalScreen[str | None]):
 
 
 def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
-    """Build the question before quitting; the answer is ``export``, ``quit``, ``stay``, or None.
+    """Build the question asked before quitting; the answer is ``export``, ``quit``, ``stay``, or None.
 
     Args:
         unexported: whether there is a compacted session that was not exported.
@@ -140,7 +140,7 @@ def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
 
 
 def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
-    """Build the question before a session is exported unchanged; the answer is ``apply``, ``export`` or None."""
+    """Build the question asked before a session is exported unchanged; the answer is ``apply``, ``export`` or None."""
     export = Answer("e", "export", "export unchanged")
     if plan_changes:
         answers = [Answer("a", "apply", "apply first"), export]
@@ -149,7 +149,7 @@ def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
 
 
 def build_replace_prompt() -> ChoicePrompt:
-    """Build the question before a session replaces an unexported result; answers as in ``build_quit_prompt``."""
+    """Build the question asked before a session replaces an unexported result; answers as in ``build_quit_prompt``."""
     answers = [Answer("e", "export", "export"), Answer("o", "quit", "open anyway"), Answer("s", "stay", "stay")]
     return ChoicePrompt("Open another session?", "The compacted session is not exported; it would be lost.", answers)
 

@@ -28,6 +28,6 @@ class KeyFooter(Footer):
             yield child
 
     def on_resize(self, event: Resize) -> None:
-        """Compose the keys again for another width."""
+        """Compose the keys for the new width."""
         if event.size.width != self._fitted_width:
             self.call_after_refresh(self.recompose)

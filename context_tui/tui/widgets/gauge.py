@@ -58,7 +58,7 @@ class ContextPart:
 
 
 def build_context_parts(by_category: Mapping[str, int], size: int) -> list[ContextPart]:
-    """Build the parts that are not empty, in the order of a prompt; their tokens add up to *size*."""
+    """Build the nonempty parts, in the order of a prompt; their tokens add up to *size*."""
     tokens: dict[CategoryStyle, int] = {}
     for name, category_style in CATEGORY_STYLES.items():
         first = next((style for style in tokens if style.short == category_style.short), category_style)

@@ -96,7 +96,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return "\n".join(line.drawn_text for line in self._lines)
 
     def on_resize(self, event: Resize) -> None:
-        """Wrap the text again if the width has changed; the part at the top stays there."""
+        """Wrap the text again if the width has changed; keep the part at the top in place."""
         if self._compute_content_width() == self._width:
             self._wrap_visible()
         else:

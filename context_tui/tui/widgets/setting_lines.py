@@ -281,7 +281,7 @@ class SettingDetails:
         return len(self.fixed_lines) + len(self.scrolling_lines)
 
     def find_line(self, item: int) -> int:
-        """Find the scrolling line of an entry."""
+        """Find the line of an entry among the scrolling lines."""
         return next((target.line for target in self.click_targets if target.item == item), 0)
 
 
@@ -300,7 +300,7 @@ def build_setting_details(
 
 
 def list_setting_lines(parameters: Sequence[Parameter]) -> list[int | str]:
-    """List the lines: indices of settings, and above the settings of a policy of a chain, its name."""
+    """List the lines: indices of settings, and in a chain, the name of each policy above its settings."""
     lines: list[int | str] = []
     owner = ""
     for index, parameter in enumerate(parameters):

@@ -1,4 +1,4 @@
-"""Settings of a policy as rows with sliders, which are set by arrows, typing, space and the mouse."""
+"""Settings of a policy as rows with sliders, set by arrows, typing, space and the mouse."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ class SettingRows(Widget, can_focus=True):
         self.item = names.index(name) if name in names else self._current_item
 
     def action_type(self) -> None:
-        """Start to type a value; notify if the setting is not a number."""
+        """Start to type a value; show a notification if the setting is not a number."""
         if self.current_parameter and self.current_parameter.scale:
             self._entry.can_focus = True
             self._entry.clear()

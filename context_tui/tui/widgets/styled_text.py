@@ -70,7 +70,7 @@ def clip_runs(runs: Sequence[Run], width: int) -> list[Run]:
 
 
 def clip_lines(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[list[Run]]:
-    """Return the first *height* lines, with an ellipsis if there are more."""
+    """Return the first *height* lines, with an ellipsis if lines are cut."""
     clipped = [list(line) for line in lines[:height]]
     if clipped and len(lines) > height:
         clipped[-1] = _shorten_line(clipped[-1], width)

@@ -23,11 +23,11 @@ class WaitingScreen(Screen[ScreenResultType]):
 
     @property
     def is_failed(self) -> bool:
-        """Whether there will be no result."""
+        """Whether the result cannot be computed."""
         return False
 
     def run_waiting_actions(self) -> None:
-        """Run the waiting actions if the result is ready; discard them if there will be no result."""
+        """Run the waiting actions if the result is ready; discard them if it cannot be computed."""
         if self.is_ready or self.is_failed:
             actions, self.waiting_actions = self.waiting_actions, []
             for action in actions:

@@ -231,8 +231,7 @@ class Branch:
 
 
 class Facts:
-    """Columns of facts. Lengths are in UTF-8 bytes, times in epoch milliseconds (-1: unknown), links are rows (-1:
-    none)."""
+    """Columns of facts. Lengths are UTF-8 bytes, times epoch milliseconds (-1: unknown), links rows (-1: none)."""
 
     def __init__(self) -> None:
         # Small numbers are stored as "I": appending to arrays of "B" and "H" takes three times as long.

@@ -11,6 +11,7 @@ def build_request(
 ) -> NextRequest:
     """Build the next request of a context of *recorded* and *appended* tokens under a plan that removes some."""
     content = (recorded or 0) + appended
-    account = ContextAccount(recorded, appended, 0, content, 1, 0, 0.02, "calibrated", "calibrated", False, 0, True)
+    errors, source = (0.02, 0.002), "calibrated"
+    account = ContextAccount(recorded, appended, 0, content, 1, 0, *errors, source, source, False, 0, True)
     after = max(content - removed, 0) + inserted
     return NextRequest(account, ContextSize(after, after, after, "calibrated"), inserted, summary_pending)

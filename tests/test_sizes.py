@@ -102,3 +102,19 @@ def test_a_plan_its_copy_and_its_file_agree(path: Path, mark: str, tmp_path: Pat
             written = ct.open_session(tmp_path / "out")
             again = measure_context(written.context_at(), build_calibrated_table(written.facts)).size
             assert again.low <= size.high and size.low <= again.high
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
+def test_nine_of_ten_requests_lie_in_the_predicted_range() -> None:
+    within = list[bool]()
+    for session in open_sessions(sorted(path for path in CORPUS.rglob("*.jsonl") if path.is_file())):
+        facts, drops = session.facts, {drop.message for drop in session.drops}
+        if len(facts.requests) < 14:
+            continue
+        table = build_calibrated_table(facts)
+        for row in range(1, len(facts.requests), 11):
+            message, recorded = facts.request_message[row], facts.requests[row].context
+            account = measure_context(session.context_at(message), table)
+            if account.recorded is not None and recorded and message not in drops:
+                within.append(account.size.low <= recorded <= account.size.high)
+    assert len(within) > 200 and sum(within) > 0.9 * len(within)

@@ -29,6 +29,10 @@ TYPICAL_ERROR = 0.25
 """Error of content measured without a usable calibration, as a share of its tokens."""
 MIN_ERROR = 0.02
 """Smallest error of measured content, as a share of its tokens."""
+TYPICAL_SIZE_ERROR = 0.03
+"""Error of the predicted size of a request without a usable calibration, as a share of the size."""
+MIN_SIZE_ERROR = 0.002
+"""Smallest error of the predicted size of a request, as a share of the size."""
 MAX_PROMPT_TOKENS = 60_000
 """Tokens of the largest system prompt and tools in known recordings: the bound for an unknown prompt."""
 
@@ -65,6 +69,7 @@ class ContextAccount(NamedTuple):
         requests: number of replies to recorded requests in the context.
         unaccounted: tokens of a compacted copy beyond ``fixed`` and ``content``.
         error: error of measured tokens, as a share of them.
+        size_error: typical error of a predicted request, as a share of its size.
         measure: name of the measure; ``source``: whether it is ``exact``, ``calibrated`` or ``estimated``.
         is_whole: whether the recorded request is in the file as a whole.
         not_in_file: tokens of ``fixed`` that are not in the file; None if no request recorded its size.
@@ -78,6 +83,7 @@ class ContextAccount(NamedTuple):
     requests: int
     unaccounted: int
     error: float
+    size_error: float
     measure: str
     source: str
     is_whole: bool
@@ -107,7 +113,7 @@ class ContextAccount(NamedTuple):
     def size(self) -> ContextSize:
         """Size of the next request, with its range and source."""
         if self.recorded is not None:
-            spread = round(self.error * abs(self.appended))
+            spread = round(self.error * abs(self.appended) + self.size_error * self.recorded) if self.appended else 0
             source = self.source if self.appended else "exact" if self.is_whole else "recorded"
             return ContextSize(self.tokens, self.tokens - spread, self.tokens + spread, source)
         spread = round(self.error * self.content)
@@ -165,7 +171,6 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     measure = name_measure(context, table)
     is_exact = table is not None and table.measure is TokenMeasure.EXACT
     source = "exact" if is_exact else "calibrated" if measure == "calibrated" else "estimated"
-    error = get_error(context, table)
     not_in_file, prompt = None, sum(table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at))
     if _has_first_request(context) or basis is not None:
         positions = index_context(context).position_of
@@ -178,7 +183,7 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
         content,
         requests,
         unaccounted,
-        error,
+        *get_errors(context, table),
         measure,
         source,
         facts.holds_requests,
@@ -267,9 +272,9 @@ def name_measure(context: Context, table: TokenTable | None) -> str:
     return "typical factors" if calibration is None else "calibrated" if calibration.usable else calibration.fallback
 
 
-def get_error(context: Context, table: TokenTable | None) -> float:
-    """Return the error of measured tokens in a context, as a share of them."""
+def get_errors(context: Context, table: TokenTable | None) -> tuple[float, float]:
+    """Return the error of measured tokens in a context, as a share of them, and that of a predicted request."""
     calibration = table.calibration_at(context) if table else None
     if calibration is None or not calibration.usable or calibration.error is None:
-        return TYPICAL_ERROR
-    return max(calibration.error.p95, MIN_ERROR)
+        return TYPICAL_ERROR, TYPICAL_SIZE_ERROR
+    return max(calibration.error.p95, MIN_ERROR), max(calibration.error.median, MIN_SIZE_ERROR)

@@ -199,7 +199,7 @@ def test_streams_that_are_closed(session: Path, tmp_path: Path, closed: str) -> 
     for name, arguments in commands.items() if ">&-" in closed.split() else ((each, commands[each]) for each in few):
         line = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "context_tui", *map(str, arguments)]
         done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
-        talk = "context-tui: 1 of 1 session, 3 settings each\n" if name == "sweep" else ""
+        talk = "context-tui: 1 of 1 session done, with 3 settings each\n" if name == "sweep" else ""
         assert done.returncode == 0 and done.stderr in ("", talk), name
         assert bool(done.stdout) == (">&-" not in closed.replace("2>&-", "")), name
     assert ct.open_session(tmp_path / "out").facts.problems == []

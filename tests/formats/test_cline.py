@@ -217,6 +217,14 @@ def test_a_condense_that_only_its_parents_tell(tmp_path: Path, after: int, conde
     assert texts(session)[1:3] == (["Later", "Now."] if condensed else ["One", "Two"])
 
 
+def test_an_odd_id_of_a_condense_ends_nothing(tmp_path: Path) -> None:
+    messages = [
+        message("user", 10, "<task>\nFix.\n</task>", condenseParent="x"),
+        message("assistant", 20, "One", isSummary=True, condenseId={"type": 7}),
+    ]
+    assert len(opened(CLINE, task(tmp_path, messages))) == 2
+
+
 def test_a_history_that_starts_over(tmp_path: Path) -> None:
     messages = [message("assistant", 39, "What was done.", isSummary=True), message("user", 40, "Go on.")]
     session = opened(CLINE, task(tmp_path, messages))

@@ -119,7 +119,7 @@ class ClineShape(DocumentShape):
 
     def _find_condenses(self, elements: list[dict[str, Any]]) -> None:
         """Find condenses whose summary is missing: elements name it as their parent, and the recorded size falls."""
-        summaries = {value.get("condenseId") for value in elements if value.get("isSummary")}
+        summaries = {str(value.get("condenseId")) for value in elements if value.get("isSummary")}
         places: dict[str, list[int]] = {}
         for place, value in enumerate(elements):
             if isinstance(parent := value.get("condenseParent"), str) and parent not in summaries:

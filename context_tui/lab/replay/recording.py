@@ -125,7 +125,7 @@ class Recording:
         end, replies = self.calls[-1].message if self.calls else -1, {call.message for call in self.calls}
         checkpoints = (message for message in range(end + 1) if self.is_sent[message] or message in replies)
         phases_at = ((message, find_phases(facts, message)) for message in checkpoints)
-        self.checkpoints = [(message, phases) for message, phases in phases_at if phases]
+        self.checkpoints = [(message, phases) for message, phases in phases_at if phases or message in replies]
         sizes = [count_message_tokens(facts, message) for message in summaries if self.is_sent[message]]
         sizes = [size for size in sizes if size]  # an encrypted summary has no size
         self.summary_tokens = summary_tokens or (round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS)

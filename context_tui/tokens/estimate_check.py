@@ -73,7 +73,7 @@ class EstimateCheck:
 
     @property
     def is_far_off(self) -> bool:
-        """Whether the error is large enough to be explained."""
+        """Whether the error is large enough to need an explanation."""
         return abs(self.relative_error) >= LARGE_ERROR
 
     @property

@@ -83,7 +83,7 @@ class TokenTable:
 
     @property
     def label(self) -> str:
-        """Label before numbers of this measure, as ``est.`` is for ``bytes/4``."""
+        """Label shown before token counts of this measure, such as ``est.`` for ``bytes/4``."""
         if self.measure is not TokenMeasure.CALIBRATED:
             return self.name
         return "cal." if self.is_calibrated else "est."

@@ -77,7 +77,7 @@ class ClineSdkShape(DocumentShape):
 
 
 def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
-    """Parse the compaction of a message that begins the context: a summary, or a text followed by a notice."""
+    """Return the compaction that the metadata of a message records; None if it records none."""
     match metadata.get("kind"):
         case "compaction":
             reason = metadata.get("reason")

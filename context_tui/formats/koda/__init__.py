@@ -46,7 +46,7 @@ class KodaFormat(Format):
         return Claim(99 if sure else 80, "koda's tables")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions that have messages, oldest first; a single session also has an id."""
+        """List the sessions that have messages, oldest first. Each has an id, even if it is the only one."""
         with closing(Database(path)) as database:
             return _list_sessions(database)
 

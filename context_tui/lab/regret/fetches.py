@@ -33,7 +33,7 @@ class Fetch(NamedTuple):
 
 
 class Refetch(NamedTuple):
-    """Call (*block* of *message*) that fetches content of an earlier block again, and some of its lines."""
+    """Call that fetches content of an earlier block again, with a sample of the repeated lines."""
 
     earlier_row: int
     message: int

@@ -191,7 +191,7 @@ class History:
         return context
 
     def _clear_context_memo(self) -> None:
-        """Clear the cached results of the last context, which would keep a growing index alive."""
+        """Forget the last context and clear its cached results, which hold the index in memory."""
         if self._context is not None:
             self._context.memo.clear()
             self._context = None
@@ -436,7 +436,7 @@ class History:
                 row = following[row]
 
     def _mark_removed(self, removed: dict[int, int], rows: Iterable[int], at: int) -> None:
-        """Note the first removal of blocks; those of summaries inserted by a policy are ignored."""
+        """Record when blocks were first removed. Blocks of summaries that a policy inserted are ignored."""
         for row in rows:
             if row < self._recorded_block_count:
                 removed.setdefault(row, at)

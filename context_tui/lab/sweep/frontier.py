@@ -56,7 +56,7 @@ class Dominance:
     """Dominance among settings, by name.
 
     Attributes:
-        dominated_by: by dominated setting, a setting on the front that dominates it.
+        dominated_by: for each dominated setting, one on the Pareto front that dominates it.
         frontier: the Pareto front, by rising regret.
         best: the setting that saves the most at no more regret than the current one; None without a current one.
     """

@@ -156,7 +156,7 @@ class Detail(ReadingPane):
         return build_document(self._subject, self._rendering)
 
     def _scroll_to_first_of(self, texts: list[str], near: int) -> None:
-        """Scroll the first of *texts* that still occurs to its old position; *texts* began at line *near*."""
+        """Scroll so that the first of *texts* that is still shown stays on its row; *texts* began at line *near*."""
         while len(self._lines) < 2 * near + MAX_ANCHOR_DISTANCE and self._wrap_next_part():
             pass
         self._wrap_visible()

@@ -6,7 +6,6 @@ figures and file names only, and no text of a recording.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ from context_tui.session.values import RecordKind  # noqa: E402
 from context_tui.tokens.accounting import estimate_prompt, find_last_usage  # noqa: E402
 from context_tui.tokens.calibration import calibrate  # noqa: E402
 from context_tui.tokens.context_index import index_context  # noqa: E402
+from scripts.pages import build_page_parser, print_or_write_page  # noqa: E402
 
 PAGE = ROOT / "docs" / "agreement.md"
 
@@ -169,15 +169,8 @@ def _shorten_name(name: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="a folder of recordings")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
-    options = parser.parse_args()
-    text = format_page(list(read_sessions(options.folder)))
-    if options.write:
-        PAGE.write_text(text, "utf-8")
-    else:
-        print(text, end="")
+    options = build_page_parser(__doc__, PAGE).parse_args()
+    print_or_write_page(PAGE, format_page(list(read_sessions(options.folder))), options.write)
     return 0
 
 

@@ -6,7 +6,6 @@ contains figures only, and no text of a recording.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from context_tui.policies.parameter_space import build_params  # noqa: E402
 from context_tui.policies.registry import POLICIES  # noqa: E402
 from context_tui.text.numbers import format_cost, format_count, format_saved_share  # noqa: E402
 from scripts.charts import Axis, Series, chart  # noqa: E402
+from scripts.pages import build_page_parser, print_or_write_page  # noqa: E402
 
 PAGE, PICTURES = ROOT / "docs" / "lab.md", ROOT / "docs" / "lab"
 MIN_CALLS = 10
@@ -469,18 +469,13 @@ def _draw_settings(settings: Sequence[Totals]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="a folder of recordings")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)} and its pictures")
-    options = parser.parse_args()
+    options = build_page_parser(__doc__, PAGE, " and its pictures").parse_args()
     text, pictures = build_page(list(find_sessions(options.folder)))
-    if not options.write:
-        print(text)
-        return 0
-    PAGE.write_text(text, encoding="utf-8")
-    PICTURES.mkdir(exist_ok=True)
-    for name, picture in pictures.items():
-        (PICTURES / name).write_text(picture, encoding="utf-8")
+    print_or_write_page(PAGE, text, options.write)
+    if options.write:
+        PICTURES.mkdir(exist_ok=True)
+        for name, picture in pictures.items():
+            (PICTURES / name).write_text(picture, encoding="utf-8")
     return 0
 
 

@@ -6,7 +6,6 @@ figures only, and no text of a recording.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from context_tui.policies.trigger_points import iterate_runtime_states  # noqa: 
 from context_tui.session.session import Session  # noqa: E402
 from context_tui.session.token_factors import estimate_content  # noqa: E402
 from context_tui.tokens.estimate_check import EstimateCheck, check_estimate  # noqa: E402
+from scripts.pages import build_page_parser, print_or_write_page  # noqa: E402
 
 PAGE = ROOT / "docs" / "recordings.md"
 FAR = 0.1
@@ -184,16 +184,8 @@ _COLUMNS = "| file | requests | contexts begin | drops | believed off | far off 
 
 def main() -> int:
     """Print the table, or write it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--write", action="store_true", help=f"into {PAGE.relative_to(ROOT)}")
-    arguments = parser.parse_args()
-    text = format_page(find_rows(arguments.folder))
-    if arguments.write:
-        PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text(text, encoding="utf-8")
-    else:
-        print(text)
+    options = build_page_parser(__doc__, PAGE).parse_args()
+    print_or_write_page(PAGE, format_page(find_rows(options.folder)), options.write)
     return 0
 
 

@@ -6,7 +6,6 @@ leaves the held-out labels alone. The labels (``tests/data/regret_labels.jsonl``
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ from context_tui.lab.regret.index import build_use_index  # noqa: E402
 from context_tui.lab.replay.recording import Recording  # noqa: E402
 from context_tui.lab.replay.result import find_changed_rows  # noqa: E402
 from context_tui.lab.replay.walk import replay  # noqa: E402
+from scripts.pages import build_page_parser, print_or_write_page  # noqa: E402
 
 PAGE = ROOT / "docs" / "regret.md"
 LABELS = ROOT / "tests" / "data" / "regret_labels.jsonl"
@@ -177,16 +177,11 @@ def _format_share(share: float | None) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="a folder of recordings")
+    parser = build_page_parser(__doc__, PAGE)
     parser.add_argument("--half", choices=HALVES, help="score this half alone")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     options = parser.parse_args()
     text = format_page(list(judge_labels(read_labels(*[options.half] if options.half else HALVES), options.folder)))
-    if options.write:
-        PAGE.write_text(text, "utf-8")
-    else:
-        print(text, end="")
+    print_or_write_page(PAGE, text, options.write)
     return 0
 
 

@@ -20,12 +20,11 @@ from context_tui.cli.output import pick_fields, print_line, print_notice, print_
 from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
-from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parameters import format_assignments
 from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import find_policy
 from context_tui.policies.trigger_points import find_first_firing
-from context_tui.policies.versions import find_recorded_params, format_recorded_params
+from context_tui.policies.versions import build_recorded_params, format_recorded_params
 from context_tui.session.losses import list_unreadable
 from context_tui.session.session import Session
 from context_tui.tokens.context_size import SizeSource
@@ -76,7 +75,7 @@ def plan_from_options(session: Session, options: argparse.Namespace) -> Plan:
     return build_plan(
         session,
         policy,
-        build_params(policy, {**find_recorded_params(policy.name, session.facts), **values}, _OPTION_NAMES),
+        build_recorded_params(policy, values, session.facts, _OPTION_NAMES),
         at=options.at,
         idle_seconds=options.idle,
         force=options.ignore_trigger,

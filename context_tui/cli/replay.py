@@ -50,7 +50,7 @@ from context_tui.lab.replay.result import (
 )
 from context_tui.lab.study import Lab, Study, StudySettings
 from context_tui.policies.parameter_space import build_params
-from context_tui.policies.versions import find_recorded_params, format_recorded_params
+from context_tui.policies.versions import build_recorded_params, format_recorded_params
 from context_tui.text.numbers import format_cost, format_count, format_saving
 from context_tui.text.sanitize import make_visible
 
@@ -80,10 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     if not requests:
         parser.error("no policy is named; give one with -P")
     lab = Lab(open_named_session(options.session, options.window))
-    policies = [
-        (policy, build_params(policy, {**find_recorded_params(policy.name, lab.session.facts), **values}))
-        for policy, values in requests
-    ]
+    policies = [(policy, build_recorded_params(policy, values, lab.session.facts)) for policy, values in requests]
     settings = StudySettings(
         options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache
     )

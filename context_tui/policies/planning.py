@@ -8,10 +8,9 @@ from typing import Any
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import find_policy
 from context_tui.policies.runtime_state import build_runtime_state
-from context_tui.policies.versions import find_recorded_params
+from context_tui.policies.versions import build_recorded_params
 from context_tui.session.session import Session
 
 
@@ -40,7 +39,7 @@ def plan(
     found_policy = find_policy(policy)
     if window is not None:
         session = session.with_window(window)
-    policy_params = build_params(found_policy, {**find_recorded_params(policy, session.facts), **params})
+    policy_params = build_recorded_params(found_policy, params, session.facts)
     return build_plan(
         session, found_policy, policy_params, at=at, idle_seconds=idle_seconds, force=force, firing_only=firing_only
     )

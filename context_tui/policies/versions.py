@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parameters import format_assignments
 from context_tui.session.facts import Facts
 
@@ -45,6 +47,20 @@ def find_recorded_params(name: str, facts: Facts) -> Mapping[str, Any]:
     """Return the non-default parameters of a policy in the agent version that recorded a session."""
     policy, params = find_policy_of_version(name, facts.agent_version)
     return params if policy == name else {}
+
+
+def build_recorded_params(
+    policy: Policy, values: Mapping[str, Any], facts: Facts, option_names: Mapping[str, str] | None = None
+) -> Params:
+    """Build the parameters of a policy for a session; what *values* leave open is as in the version that recorded it.
+
+    Args:
+        option_names: as for :func:`context_tui.policies.parameter_space.build_params`.
+
+    Raises:
+        PlanError: a name is unknown, or a value is out of its range.
+    """
+    return build_params(policy, {**find_recorded_params(policy.name, facts), **values}, option_names)
 
 
 def format_recorded_params(policy: str, params: BaseModel, facts: Facts) -> str:

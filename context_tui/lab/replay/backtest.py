@@ -18,7 +18,6 @@ from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state, format_comparison
 from context_tui.policies.trigger_points import iterate_runtime_states
-from context_tui.policies.versions import FORMER_POLICIES as FORMER_POLICIES
 from context_tui.policies.versions import find_policy_of_version
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, epoch_at, find_last_rewrite

@@ -38,10 +38,9 @@ from context_tui.lab.replay.result import (
     Replay,
 )
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import find_policy
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.policies.versions import find_recorded_params
+from context_tui.policies.versions import build_recorded_params
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import Checkpoint
@@ -75,7 +74,7 @@ def replay(
     found_policy = find_policy(policy)
     if isinstance(session, Session):
         session = Recording(session.with_window(window) if window is not None else session)
-    policy_params = build_params(found_policy, {**find_recorded_params(policy, session.facts), **params})
+    policy_params = build_recorded_params(found_policy, params, session.facts)
     return replay_recording(
         session, found_policy, policy_params, recorded=recorded, summary_tokens=summary_tokens, delay=delay
     )

@@ -79,23 +79,22 @@ def find_standing_blocks(facts: Facts) -> list[int]:
     return blocks
 
 
-def find_reinserted_blocks(facts: Facts) -> list[int]:
-    """Return the rows of the blocks that the agent inserted again after compactions.
+def find_fixed_blocks(facts: Facts) -> list[int]:
+    """Return the rows of the standing blocks, and of the blocks that the agent inserted again after compactions.
 
-    These are recorded with each new context and have the size of a standing block (:func:`find_standing_blocks`).
+    The latter are recorded with each new context and have the size of a standing block (:func:`find_standing_blocks`).
     """
     standing = find_standing_blocks(facts)
     sizes = {facts.size[row] for row in standing}
-    if not sizes:
-        return []
-    return [
+    compactions = (epoch for epoch in facts.epochs if epoch.cause == "compaction") if standing else ()
+    inserted = (
         row
-        for epoch in facts.epochs
-        if epoch.cause == "compaction"
+        for epoch in compactions
         for message in range(epoch.message, min(epoch.start, len(facts)))
         for row in facts.blocks_of(message)
-        if facts.block_flags[row] & BlockFlag.INJECTED and facts.size[row] in sizes and row not in standing
-    ]
+    )
+    again = (row for row in inserted if facts.block_flags[row] & BlockFlag.INJECTED and facts.size[row] in sizes)
+    return list(dict.fromkeys((*standing, *again)))
 
 
 class BelievedSize(NamedTuple):

@@ -17,7 +17,7 @@ from context_tui.session.facts import Facts
 from context_tui.tokens.accounting import (
     BelievedSize,
     estimate_prompt_parts,
-    find_reinserted_blocks,
+    find_fixed_blocks,
     find_request_before,
     find_standing_blocks,
 )
@@ -159,23 +159,21 @@ def measure_context(context: Context, token_table: TokenTable | None = None) -> 
 
 def _measure_context(context: Context, table: TokenTable | None) -> ContextAccount:
     facts, basis = context.facts, context.facts.size_basis
-    standing, fixed = find_standing_tokens(context, table), _measure_fixed(context, table)
-    content = _sum_content(context, table)
+    content, standing = _split_tokens(context, table)
+    prompt = sum(table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at))
+    has_first_request = bool(facts.requests) and facts.request_message[0] < context.at  # later ones are not known yet
+    fixed = _measure_fixed(context, table, prompt, has_first_request)
     requests = count_requests_before(context)[-1]
-    recorded, appended = _find_recorded_size(context, table)
     unaccounted = 0
     if basis is not None:
-        unaccounted = basis.tokens - fixed - _sum_content(context_at(facts, len(facts)), table)
+        unaccounted = basis.tokens - fixed - _split_tokens(context_at(facts, len(facts)), table)[0]
         if basis.replies:
             unaccounted = round(unaccounted * requests / len(basis.replies))
-    measure = name_measure(context, table)
-    is_exact = table is not None and table.measure is TokenMeasure.EXACT
-    source = "exact" if is_exact else "calibrated" if measure == "calibrated" else "estimated"
-    not_in_file, prompt = None, sum(table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at))
-    if _has_first_request(context) or basis is not None:
-        positions = index_context(context).position_of
-        in_file = prompt + sum(tokens for message, tokens in standing.items() if message in positions)
-        not_in_file = 0 if facts.holds_requests else max(fixed - in_file, 0)
+    not_in_file = None
+    if has_first_request or basis is not None:
+        not_in_file = 0 if facts.holds_requests else max(fixed - prompt - standing, 0)
+    recorded, appended = _find_recorded_size(context, table)
+    error, size_error, measure, source = _describe_measure(context, table)
     return ContextAccount(
         recorded,
         appended,
@@ -183,7 +181,8 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
         content,
         requests,
         unaccounted,
-        *get_errors(context, table),
+        error,
+        size_error,
         measure,
         source,
         facts.holds_requests,
@@ -192,29 +191,28 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
     )
 
 
-def _has_first_request(context: Context) -> bool:
-    """Return whether a request was recorded before the point of a context; later requests are not known there."""
-    return bool(context.facts.requests) and context.facts.request_message[0] < context.at
+def _measure_fixed(context: Context, table: TokenTable | None, prompt: int, has_first_request: bool) -> int:
+    """Measure the content of every context, by the first recorded request unless the file holds whole requests.
 
-
-def _measure_fixed(context: Context, table: TokenTable | None) -> int:
-    """Measure the content of every context, by the first recorded request unless the file holds whole requests."""
+    Args:
+        prompt: tokens of the system prompt and tools in the file.
+    """
     facts = context.facts
     if facts.size_basis is not None:
         return facts.size_basis.fixed
-    if _has_first_request(context) and not facts.holds_requests:
+    if has_first_request and not facts.holds_requests:
         first = context_at(facts, facts.request_message[0])
-        return max(facts.requests[0].context - _sum_content(first, table), 0)
-    prompt = table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at)
+        return max(facts.requests[0].context - _split_tokens(first, table)[0], 0)
     standing = find_standing_blocks(facts)
-    return sum(prompt) + sum(table.blocks[row] if table else count_block_tokens(context, row) for row in standing)
+    return prompt + sum(table.blocks[row] if table else count_block_tokens(context, row) for row in standing)
 
 
-def _sum_content(context: Context, table: TokenTable | None) -> int:
-    """Sum the measured tokens of a context, without content that the agent inserts into every context."""
+def _split_tokens(context: Context, table: TokenTable | None) -> tuple[int, int]:
+    """Return the measured tokens of a context, and apart those of what the agent inserts into every context."""
     positions = index_context(context).position_of
-    standing = find_standing_tokens(context, table)
-    return _sum_tokens(context, table)[-1] - sum(tokens for message, tokens in standing.items() if message in positions)
+    tokens_by_message = find_standing_tokens(context, table)
+    standing = sum(tokens for message, tokens in tokens_by_message.items() if message in positions)
+    return _sum_tokens(context, table)[-1] - standing, standing
 
 
 def _sum_tokens(context: Context, table: TokenTable | None) -> Sequence[int]:
@@ -243,7 +241,7 @@ def _find_recorded_size(context: Context, table: TokenTable | None) -> tuple[int
 def find_standing_tokens(context: Context, table: TokenTable | None) -> dict[int, int]:
     """Return, by message, the tokens of the content that the agent inserts again into every context."""
     tokens: dict[int, int] = {}
-    for row in (*find_standing_blocks(context.facts), *find_reinserted_blocks(context.facts)):
+    for row in find_fixed_blocks(context.facts):
         message = context.facts.block_message[row]
         count = table.block_tokens(context, row) if table else count_block_tokens(context, row)
         tokens[message] = tokens.get(message, 0) + count
@@ -262,19 +260,17 @@ def count_requests_before(context: Context) -> list[int]:
     return [*accumulate((message in replies for message in context.order), initial=0)]
 
 
-def name_measure(context: Context, table: TokenTable | None) -> str:
-    """Return the name of the measure of a context: ``calibrated``, or the name of the factors used instead."""
-    if table is None or table.measure is TokenMeasure.EXACT:
-        return table.name if table else "bytes/4"
-    calibration = table.calibration_at(context)
-    if context.facts.size_basis is not None or context.facts.holds_requests:
-        return "calibrated"
-    return "typical factors" if calibration is None else "calibrated" if calibration.usable else calibration.fallback
-
-
-def get_errors(context: Context, table: TokenTable | None) -> tuple[float, float]:
-    """Return the error of measured tokens in a context, as a share of them, and that of a predicted request."""
+def _describe_measure(context: Context, table: TokenTable | None) -> tuple[float, float, str, str]:
+    """Return the error of measured tokens, the error of a predicted request, the measure's name, and its source."""
     calibration = table.calibration_at(context) if table else None
     if calibration is None or not calibration.usable or calibration.error is None:
-        return TYPICAL_ERROR, TYPICAL_SIZE_ERROR
-    return max(calibration.error.p95, MIN_ERROR), max(calibration.error.median, MIN_SIZE_ERROR)
+        errors = TYPICAL_ERROR, TYPICAL_SIZE_ERROR
+    else:
+        errors = max(calibration.error.p95, MIN_ERROR), max(calibration.error.median, MIN_SIZE_ERROR)
+    if table is None:
+        return *errors, "bytes/4", "estimated"
+    if table.measure is TokenMeasure.EXACT:
+        return *errors, table.name, "exact"
+    if context.facts.size_basis is not None or context.facts.holds_requests or (calibration and calibration.usable):
+        return *errors, "calibrated", "calibrated"
+    return *errors, calibration.fallback if calibration else "typical factors", "estimated"

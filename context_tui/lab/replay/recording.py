@@ -35,7 +35,7 @@ from context_tui.session.facts import Facts, order_at
 from context_tui.session.session import Content, ContentOverlay, Session
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.window import Window
-from context_tui.tokens.accounting import estimate_prompt, find_reinserted_blocks, find_standing_blocks
+from context_tui.tokens.accounting import estimate_prompt, find_fixed_blocks, find_standing_blocks
 from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.estimators import bytes4, count_message_tokens
 
@@ -132,9 +132,9 @@ class Recording:
         self.content = _SummaryContent(session.content)
         self._replies = frozenset(facts.request_message)
         self._amounts: dict[int, Amount] = {}
-        standing_blocks = [*find_standing_blocks(facts), *find_reinserted_blocks(facts)]
-        self._standing_bodies = dict.fromkeys(standing_blocks, REMOVED_BODY)
-        self._standing_messages = frozenset(facts.block_message[row] for row in standing_blocks)
+        fixed_blocks = find_fixed_blocks(facts)
+        self._standing_bodies = dict.fromkeys(fixed_blocks, REMOVED_BODY)
+        self._standing_messages = frozenset(facts.block_message[row] for row in fixed_blocks)
         self._appended: dict[CompactionHandling, AppendedContent] = {}
         self._inserted: dict[tuple[Insert, int], list[int]] = {}
         usages = (facts.requests[call.request] if call.request >= 0 else None for call in self.calls)

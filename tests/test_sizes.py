@@ -58,7 +58,7 @@ def check_replay(session: Session, name: str) -> int:
         call = measure_context(session.context_at(recording.calls[firing.call].message), table)
         if abs(account.tokens + call.content - account.content - firing.before) > 0.05 * firing.before:
             continue  # the recorded request is not what its content foretold
-        summary = table.count_text("x" * 4 * recording.summary_tokens) if plan.needs_summary else 0
+        summary = table.convert_estimate(recording.summary_tokens) if plan.needs_summary else 0
         size = compute_next_request(plan, None, table).after
         shift = call.content - account.content + summary
         slack = 0.06 * firing.before

@@ -14,7 +14,6 @@ from itertools import takewhile
 from typing import Literal
 
 from context_tui.compaction.restored_files import estimate_restored_tokens
-from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import CLEARED_BODIES, Context, context_at
 from context_tui.session.facts import Compaction, Drop, Facts, epoch_at, find_last_rewrite
 from context_tui.session.session import Session
@@ -117,11 +116,11 @@ def predict_size_after(
         return None
     summary = compaction.summary_message
     is_hidden = summary is not None and not table.messages[summary]
-    hidden_tokens = table.count_text("x" * BYTES_PER_TOKEN * summary_tokens) if is_hidden else 0
-    facts, context = compaction.session.facts, compaction.context_before
+    hidden_tokens = table.convert_estimate(summary_tokens) if is_hidden else 0
+    facts = compaction.session.facts
     inserted_rows = (row for message in compaction.added_messages for row in facts.blocks_of(message))
     if not any(facts.block_flags[row] & BlockFlag.INJECTED for row in inserted_rows):
-        hidden_tokens += estimate_restored_tokens(context, list(context.order), table)
+        hidden_tokens += estimate_restored_tokens(compaction.context_before, table)
     removed_requests = max(before.requests - after.requests, 0)
     return before.resize(before.content - after.content - hidden_tokens, removed_requests)
 

@@ -7,10 +7,9 @@ with files of 400 to 60,000 characters (docs/agents.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import PurePath
 
-from context_tui.session.blocks import BYTES_PER_TOKEN
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context
 from context_tui.session.session import FileStates
 from context_tui.tokens.measures import TokenTable
@@ -27,27 +26,21 @@ LINE_NUMBER_BYTES = 6
 _MEMORY_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md")
 
 
-def estimate_restored_tokens(context: Context, messages: Sequence[int], table: TokenTable) -> int:
+def estimate_restored_tokens(context: Context, table: TokenTable) -> int:
     """Estimate the tokens of the files that are put back after a compaction of *context*.
 
     Return 0 if the session's format does not record reads and writes of files.
-
-    Args:
-        messages: the messages since the last compaction.
     """
     if not isinstance(context.content, FileStates):
         return 0
-    states = context.content.read_file_states(messages)
+    states = context.content.read_file_states(context.order)
     candidates = [(path, state) for path, state in states.items() if PurePath(path).name not in _MEMORY_FILES]
     candidates.sort(key=lambda item: (item[1].is_written, item[1].message), reverse=True)
     total = 0
     for _, state in candidates[:MAX_FILES]:
-        if _count_bytes(state.size, table) > MAX_FILE_TOKENS:
+        if table.convert_estimate(bytes_to_tokens(state.size)) > MAX_FILE_TOKENS:
             total += REFERENCE_TOKENS
         else:
-            total += _count_bytes(state.size + LINE_NUMBER_BYTES * state.lines, table) + CALL_TOKENS
+            size = state.size + LINE_NUMBER_BYTES * state.lines
+            total += table.convert_estimate(bytes_to_tokens(size)) + CALL_TOKENS
     return total
-
-
-def _count_bytes(size: int, table: TokenTable) -> int:
-    return table.count_text("x" * (size // BYTES_PER_TOKEN * BYTES_PER_TOKEN))

@@ -171,11 +171,9 @@ def _fit_factors_before(facts: Facts, row: int) -> Factors | None:
 
 def _was_cached(facts: Facts, row: int, block: int) -> bool:
     """Return whether request *row* read *block* from the cache: it read more than the tokens before the block."""
-    message = facts.block_message[block]
-    request = bisect_right(facts.request_message, message) - 1
+    request, appended_tokens = _find_request_without(facts, block)
     if request < 0:
         return False
-    appended_tokens = sum(estimate_content(facts, range(facts.request_message[request], message)).tokens)
     return facts.requests[row].cache_read > facts.requests[request].context + 2 * appended_tokens + TIE_TOLERANCE
 
 
@@ -257,15 +255,22 @@ def _find_proven_results(
 
 def _find_position(facts: Facts, row: int, block: int) -> float:
     """Estimate the tokens of request *row* before *block*, by the last request without the block."""
-    message = facts.block_message[block]
-    request = bisect_right(facts.request_message, message) - 1
+    request, appended_tokens = _find_request_without(facts, block)
     if request < 0:
         return 0
     first, end = facts.request_message[request], facts.request_message[row]
     drops = facts.drops[bisect_right(facts.drops, first, key=lambda drop: drop.message) :]
     removed_tokens = sum(drop.removed_tokens for drop in drops if drop.message < end)
-    appended_tokens = sum(estimate_content(facts, range(first, message)).tokens)
     return facts.requests[request].context + appended_tokens - removed_tokens
+
+
+def _find_request_without(facts: Facts, block: int) -> tuple[int, int]:
+    """Return the row of the last request without a block (-1: none), and the estimated tokens between the two."""
+    message = facts.block_message[block]
+    request = bisect_right(facts.request_message, message) - 1
+    if request < 0:
+        return -1, 0
+    return request, sum(estimate_content(facts, range(facts.request_message[request], message)).tokens)
 
 
 def _find_clearable_results(

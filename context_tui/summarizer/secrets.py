@@ -80,9 +80,8 @@ _TOKEN_RUN = re.compile(r"[^\s\"'`,;<>(){}\[\]]{15,}")
 
 def _find_matches(text: str) -> Iterator[_SecretMatch]:
     lower = _lowercase(text)
-    runs = "\n".join(
-        dict.fromkeys(_TOKEN_RUN.findall(text))
-    )  # usually a small part of the text; most shapes occur only there
+    # Usually a small part of the text; most shapes occur only there.
+    runs = "\n".join(dict.fromkeys(_TOKEN_RUN.findall(text)))
     for part, shapes in ((runs, _RUN_SHAPES), (text, _TEXT_SHAPES)):
         for kind, fixed, pattern in shapes:
             if fixed in part:

@@ -11,7 +11,7 @@ from itertools import accumulate
 from statistics import median
 from typing import Any
 
-from context_tui.session.blocks import body_to_text, bytes_to_tokens
+from context_tui.session.blocks import BYTES_PER_TOKEN, body_to_text, bytes_to_tokens
 from context_tui.session.context import Body, Context
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Facts, PromptPart, epoch_at, prompt_row_at
@@ -112,6 +112,10 @@ class TokenTable:
             context.memo[key] = list(accumulate(tokens, initial=0))
         sums: list[int] = context.memo[key]
         return sums
+
+    def convert_estimate(self, tokens: int) -> int:
+        """Return the tokens of a text of so many estimated tokens (``bytes/4``)."""
+        return self.count_text("x" * BYTES_PER_TOKEN * tokens)
 
     def calibration_at(self, context: Context) -> Calibration | None:
         """Return the calibration of the model in use at a context's point."""

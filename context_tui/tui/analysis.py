@@ -22,7 +22,8 @@ from context_tui.text.numbers import format_percent
 from context_tui.tokens.breakdown import Breakdown, PromptShares, compute_breakdown, measure_prompt
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimate_check import EstimateCheck, SuggestedSizes, check_estimate, suggest_sizes
-from context_tui.tokens.measures import TokenMeasure, TokenTable
+from context_tui.tokens.exact import measure_exactly
+from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table
 from context_tui.tui.timeline.rows import TimelineRows
 from context_tui.tui.view import View
 
@@ -177,9 +178,20 @@ class AnalysisCache:
         key = _get_measure_key(view)
         return next((rows for stored_key, rows in self._measured_rows if stored_key == key), None)
 
-    def store_measured_rows(self, view: View, measured_rows: MeasuredRows) -> None:
-        """Store a measured session; beyond ``MAX_MEASURED_ROWS``, drop the oldest one."""
-        self._measured_rows = [*self._measured_rows, (_get_measure_key(view), measured_rows)][-MAX_MEASURED_ROWS:]
+    def measure_session(self, view: View, rows: TimelineRows, checkpoint: Checkpoint = lambda: None) -> MeasuredRows:
+        """Measure a view's session, whose rows are *rows*, by its token measure, and store the result.
+
+        Raises:
+            MeasureError: the token measure needs a tokenizer that is not installed.
+        """
+        if view.measure is TokenMeasure.EXACT:
+            token_table = measure_exactly(view.session, checkpoint)
+        else:
+            token_table = build_calibrated_table(view.session.facts, checkpoint)
+        measured = MeasuredRows(token_table, rows.with_table(token_table, checkpoint))
+        # The oldest session is dropped.
+        self._measured_rows = [*self._measured_rows, (_get_measure_key(view), measured)][-MAX_MEASURED_ROWS:]
+        return measured
 
     def get_context_sizes(self, view: View) -> ContextSizes | None:
         """Return the sizes of a view's context."""

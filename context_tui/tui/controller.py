@@ -14,8 +14,8 @@ from context_tui.policies.registry import DEFAULT_POLICY
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.numbers import format_count, format_percent
-from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table
-from context_tui.tui.analysis import AnalysisCache, MeasuredRows
+from context_tui.tokens.measures import TokenMeasure, TokenTable
+from context_tui.tui.analysis import AnalysisCache
 from context_tui.tui.command_line import format_plan_command
 from context_tui.tui.jump_points import JumpPoint, find_jump_points, find_next_changed, find_next_jump
 from context_tui.tui.loading import SessionLoader, SessionSnapshot
@@ -214,9 +214,10 @@ class Controller:
         if not self.search.covers(view.session):
             self.search.start(view.session, self.search.text)
         marks = view.applied.marks if view.applied else None
-        if view.measure is TokenMeasure.CALIBRATED and len(view.session.facts.kind) <= MAX_BLOCKS_MEASURED_AT_ONCE:
-            self._measure_session(view)
         measured = self.analysis.get_measured_rows(view)
+        is_small = len(view.session.facts.kind) <= MAX_BLOCKS_MEASURED_AT_ONCE
+        if measured is None and is_small and view.measure is TokenMeasure.CALIBRATED:
+            measured = self.analysis.measure_session(view, self.estimated_rows)
         self.marker = RowMarker(view.context, view.plan, marks, measured.token_table if measured else None)
         has_moved, self.view = view.cursor != self.view.cursor, view
         self._update_listing()
@@ -224,12 +225,6 @@ class Controller:
         cursor = self._find_nearest_listed(target)
         self._unlisted_cursor = target if cursor != target else None
         self.view = replace(view, cursor=cursor)
-
-    def _measure_session(self, view: View) -> None:
-        """Calibrate the session of a view, unless it is already calibrated."""
-        if self.analysis.get_measured_rows(view) is None:
-            table = build_calibrated_table(view.session.facts)
-            self.analysis.store_measured_rows(view, MeasuredRows(table, self.estimated_rows.with_table(table)))
 
     def _update_listing(self) -> None:
         view = self.view

@@ -130,9 +130,9 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
     def on_mount(self) -> None:
         def work(job: ThreadJob) -> None:
             compactions = find_recorded_compactions(self.session)
+            self.call_later(self._show_compactions, compactions)
             table = build_calibrated_table(self.session.facts, job.checkpoint)
-            sizes = [predict_size_after(compaction, table) for compaction in compactions]
-            self.call_later(self._show_compactions, compactions, sizes)
+            self.call_later(self._show_sizes, [predict_size_after(compaction, table) for compaction in compactions])
             uses = build_use_index(self.session, job.checkpoint)
             self.call_later(self._show_reused, [find_reused_blocks(compaction, uses) for compaction in compactions])
 
@@ -143,15 +143,18 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         self._shown_position = None
         self.call_after_refresh(self.draw)
 
-    def _show_compactions(self, compactions: Sequence[RecordedCompaction], sizes: Sequence[ContextSize | None]) -> None:
-        count, pairs = len(compactions), zip(compactions, sizes, strict=True)
-        self.comparisons = [
-            CompactionComparison(each, number, count, size) for number, (each, size) in enumerate(pairs)
-        ]
+    def _show_compactions(self, compactions: Sequence[RecordedCompaction]) -> None:
+        count = len(compactions)
+        self.comparisons = [CompactionComparison(each, number, count) for number, each in enumerate(compactions)]
         selected = self.controller.view.cursor.message
         earlier = (number for number, compaction in enumerate(compactions) if compaction.message <= selected)
         self.current_number = max(earlier, default=0)
         self.run_waiting_actions()
+        self.draw()
+
+    def _show_sizes(self, sizes: Sequence[ContextSize | None]) -> None:
+        for comparison, size in zip(self.comparisons, sizes, strict=True):
+            comparison.predicted_size = size
         self.draw()
 
     def _show_reused(self, blocks_by_compaction: Sequence[Sequence[ReusedBlock]]) -> None:

@@ -191,7 +191,7 @@ _OTHER_BINDINGS = [
         "run('cycle_measure')",
         "Token measure",
         "ruler",
-        "Change the token measure: the policies' own, calibrated, exact",
+        "Change the token measure: calibrated, exact, the policies' own",
     ),
     bind("w", "dialog('set_window')", "Window", "window", "Set the size of the context window"),
     bind("t", "dialog('go_to_message')", "Go to message", "go-to", "Go to a message by its number"),

@@ -20,11 +20,9 @@ from context_tui.errors import MeasureError
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.trigger_points import find_firing_runs
 from context_tui.session.session import Session
-from context_tui.tokens.exact import measure_exactly
-from context_tui.tokens.measures import TokenMeasure, build_calibrated_table
+from context_tui.tokens.measures import TokenMeasure
 from context_tui.tui.analysis import (
     AnalysisCache,
-    MeasuredRows,
     TriggerFirings,
     compute_context_sizes,
     compute_runtime_sizes,
@@ -126,15 +124,10 @@ class InspectorWorkers:
             nonlocal measured
             if copy is not None:
                 try:
-                    if view.measure is TokenMeasure.EXACT:
-                        token_table = measure_exactly(view.session, job.checkpoint)
-                    else:
-                        token_table = build_calibrated_table(view.session.facts, job.checkpoint)
+                    measured = self._analysis.measure_session(view, copy, job.checkpoint)
                 except MeasureError as error:
                     self._screen.post_message(MeasureComputed(view, str(error)))
                     return
-                measured = MeasuredRows(token_table, copy.with_table(token_table, job.checkpoint))
-                self._analysis.store_measured_rows(view, measured)
                 self._screen.post_message(MeasureComputed(view))
             sizes = compute_context_sizes(view, job.checkpoint, measured.token_table if measured else None)
             if not job.is_cancelled:  # a late result must not replace a newer one

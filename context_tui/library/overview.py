@@ -19,6 +19,7 @@ from context_tui.library.discovery import IN_THIS_FILE, SessionEntry, build_sess
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Checkpoint, Kind
 from context_tui.session.window import model_at
+from context_tui.text.numbers import format_count
 from context_tui.tokens.accounting import find_last_usage
 
 SUB_AGENT, BRANCH, SAME_FILE = "sub-agent", "branch", "session"
@@ -229,9 +230,10 @@ def find_subagent_sessions(session: Session, message: int) -> list[SessionInfo]:
 def _find_branches(main: SessionInfo, branches: Iterable[tuple[str, int, bool]]) -> Iterator[SessionEntry]:
     for branch, messages, is_at_summary in branches:
         if info := FORMATS[main.format].find_unlisted(main, branch):
-            noun = "message" if messages == 1 else "messages"
             origin = "at a request for a summary" if is_at_summary else "left by a rewind"
-            yield SessionEntry(info, IN_THIS_FILE, BRANCH, main.format, f"{origin}: {messages:,} {noun}")
+            yield SessionEntry(
+                info, IN_THIS_FILE, BRANCH, main.format, f"{origin}: {format_count(messages, 'message')}"
+            )
 
 
 def _find_parent(info: SessionInfo | None) -> str:

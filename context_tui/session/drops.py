@@ -132,7 +132,11 @@ def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
         return Drop(after, fall, round(removed_tokens), Explanation.MICROCOMPACTION)
     if facts.request_model[row] != facts.request_model[row - 1]:
         return Drop(after, fall, round(removed_tokens), Explanation.MODEL)
-    if factors is None or factors.intervals < MIN_FIT_INTERVALS or len(facts.drops) >= MAX_EXPLAINED:
+    if (
+        factors is None
+        or factors.intervals < MIN_FIT_INTERVALS
+        or bisect_left(facts.drops, after, key=lambda drop: drop.message) >= MAX_EXPLAINED
+    ):
         return Drop(after, fall, round(removed_tokens))
     order = order_at(facts, after)[1]
     if appended.turns and _is_thinking_drop(facts, row, order, factors, removed_tokens):
@@ -226,11 +230,13 @@ def _find_proven_results(
     Either the results precede those that a recorded microcompaction clears, or their size matches and most of their
     files are read again.
     """
-    rows, sizes = _find_clearable_results(facts, row, order, factors, CLEARABLE_TOOLS)
     cached = facts.requests[row].cache_read
+    if not cached:
+        return ()
+    rows, sizes = _find_clearable_results(facts, row, order, factors, CLEARABLE_TOOLS)
     behind = (at for at, block in enumerate(rows) if _find_position(facts, row, block) >= PREFIX_SHARE * cached)
     first = next(behind, len(rows))
-    if first == len(rows) or not cached:
+    if first == len(rows):
         return ()
     rows, sizes = rows[first:], [size - (sizes[first - 1] if first else 0) for size in sizes[first:]]
     at = facts.request_message[row]

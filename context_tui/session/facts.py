@@ -99,6 +99,7 @@ class Compaction:
         prefix: messages that a full compaction left in the context, in prompt order.
         cleared_blocks: rows of the results (or texts) that a microcompaction cleared.
         missing_messages: number of kept messages that are not in the file.
+        version: version of the agent, if recorded.
     """
 
     message: int
@@ -136,12 +137,12 @@ class Epoch:
 
 @dataclass(slots=True, frozen=True)
 class Drop:
-    """Fall of the recorded size between two requests of one epoch that no recorded compaction explains.
+    """Fall of the recorded size between two requests of one epoch, other than at its beginning.
 
     Attributes:
         message: reply to the second request.
         tokens, removed_tokens: recorded tokens of the fall, and the same plus the tokens appended meanwhile.
-        explained_by: None if no explanation matches.
+        explained_by: the cause, possibly a recorded compaction that took effect there; None if no explanation matches.
         cleared_blocks: rows of the results inferred to be cleared.
     """
 
@@ -304,7 +305,7 @@ class Facts:
         self.tools_bytes = 0
         self.prompts: list[Prompt] = []  # one for each change; the newest has these bytes
         self.has_side_requests = False  # whether requests of other conversations may stand among those of this one
-        self.agent_version: tuple[int, ...] = ()  # of the newest record that states one
+        self.agent_version: tuple[int, ...] = ()  # of one of the last records
         self.holds_requests = False  # whether the file contains whole requests
         self.system_records = 0  # number of records among the messages that hold the system prompt
         self.size_basis: SizeBasis | None = None  # copies only

@@ -12,11 +12,16 @@ MAX_SETTINGS_BYTES = 4 << 20
 """Size limit of a file written by hand: a configuration, a policy, or a gate."""
 
 
+class NotRegularFile(OSError):
+    """The path is a folder, a pipe or a device."""
+
+
 def open_regular_file(path: str | Path) -> BinaryIO:
     """Open a regular file for reading, without blocking: opening a pipe would wait for its writer.
 
     Raises:
-        OSError: the file is missing, may not be read, or is a folder, a pipe or a device.
+        NotRegularFile: the path is a folder, a pipe or a device.
+        OSError: the file is missing or may not be read.
     """
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "the name contains NUL", str(path))
@@ -26,8 +31,8 @@ def open_regular_file(path: str | Path) -> BinaryIO:
         return open(handle, "rb")
     os.close(handle)
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    raise OSError(errno.EINVAL, "not a regular file", str(path))
+        raise NotRegularFile(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise NotRegularFile(errno.EINVAL, "not a regular file", str(path))
 
 
 def read_settings_file(path: Path) -> bytes:

@@ -176,7 +176,7 @@ def build_calibrated_table(facts: Facts, checkpoint: Checkpoint = lambda: None) 
     table = TokenTable(
         TokenMeasure.CALIBRATED,
         "calibrated",
-        "by the growth of whole requests" if fitted else "as its recording" if facts.size_basis else note,
+        "by the growth of whole requests" if fitted else "as the original" if facts.size_basis else note,
         blocks,
         count_body,
         lambda text: round(bytes_to_tokens(utf8_len(text)) * newest.text),

@@ -100,9 +100,7 @@ def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
 
 def mark_injected(record: MessageRecord) -> MessageRecord:
     """Mark a user message that Codex wrote, either as injected text or as the summary of a compaction."""
-    if record.role != Role.USER or record.has_results:
-        return record
-    if not record.blocks:
+    if record.role != Role.USER or record.has_results or not record.blocks:
         return record
     are_texts = [block.get("type") == "text" for block in record.blocks]
     if are_texts[0] and _get_text(record.blocks[0]).startswith(SUMMARY_PREFIX):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Protocol
@@ -91,7 +92,8 @@ class BranchFacts:
         facts, last = self._all_facts, max(branch)
         if not facts.holds_requests:
             return False
-        next_reply = next((reply for reply in facts.request_message if reply > last), len(facts))
+        row = bisect_right(facts.request_message, last)
+        next_reply = facts.request_message[row] if row < len(facts.request_message) else len(facts)
         return any(last < each.message <= next_reply + 1 for each in facts.compactions)
 
     def find_first_changed(self, message: int | None) -> int | None:

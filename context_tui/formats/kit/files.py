@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from typing import Any, BinaryIO
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES
 from context_tui.session.jsontext import BOM, loads, loads_all
-from context_tui.text.regular_files import open_regular_file
+from context_tui.text.regular_files import NotRegularFile, open_regular_file
 
 
 class FileChanged(UnreadableSession):
@@ -31,9 +30,9 @@ def open_regular(path: str | Path) -> BinaryIO:
         return open_regular_file(path)
     except FileNotFoundError:
         raise UnreadableSession(f"{path}: no such file") from None
+    except NotRegularFile:
+        raise UnreadableSession(f"{path}: is not a regular file; copy its content to one") from None
     except (OSError, ValueError) as error:
-        if getattr(error, "errno", None) in (errno.EINVAL, errno.EISDIR):  # as raised by open_regular_file
-            raise UnreadableSession(f"{path}: is not a regular file; copy its content to one") from None
         raise make_unreadable_error(path, error) from None
 
 

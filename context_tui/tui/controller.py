@@ -59,6 +59,7 @@ class Controller:
         revision: number of changes of the view, except changes that only move the cursor.
         estimated_rows: all rows of the timeline, with tokens by ``bytes/4``.
         loader: loader of the file; None for a session in memory.
+        is_measure_requested: whether the user chose a token measure that is still to be computed.
         is_fresh: whether the view has not changed since the session was opened.
         comparison, sweep_results: last content of the replay screen and of the sweep screen.
     """
@@ -82,6 +83,7 @@ class Controller:
         self.loader = None if isinstance(target, Session) else SessionLoader(target)
         self.progress = 1.0 if isinstance(target, Session) else 0.0
         self.is_reading = self.has_moved_cursor = self.is_fresh = self.is_following = False
+        self.is_measure_requested = False
         self._pending_snapshot: SessionSnapshot | None = None  # received while a plan was applied
         self._end_cursor: Location | None = None  # cursor at the end of the session when it began to grow
         self._seen_state: SeenState | None = None
@@ -112,6 +114,12 @@ class Controller:
         return measured.token_table if measured else None
 
     @property
+    def calibrated_table(self) -> TokenTable | None:
+        """Calibrated tokens of the recorded session; None if another measure or a copy is shown, and until measured."""
+        table = self.token_table if self.recorded_session.facts is self.view.session.facts else None
+        return table if table and table.measure is TokenMeasure.CALIBRATED else None
+
+    @property
     def rows(self) -> TimelineRows:
         """All rows of the timeline, by the view's token measure once measured."""
         measured = self.analysis.get_measured_rows(self.view)
@@ -123,10 +131,13 @@ class Controller:
         measures = list(TokenMeasure)
         next_measure = measures[(measures.index(self.view.measure) + 1) % len(measures)]
         self.change_view(replace(self.view, measure=next_measure))
+        self.is_measure_requested = self.token_table is None and next_measure is not TokenMeasure.OWN
 
     def finish_measuring(self, error: str = "") -> str:
         """Show the measured sizes, or after an *error* those by ``bytes/4``; return a message for the user."""
+        is_fresh, self.is_measure_requested = self.is_fresh and not error, False
         self.change_view(replace(self.view, measure=TokenMeasure.OWN) if error else self.view)
+        self.is_fresh = is_fresh
         return error or (f"Token measure: {self.token_table.description}" if self.token_table else "")
 
     # Reading

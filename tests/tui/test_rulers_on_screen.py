@@ -27,6 +27,7 @@ from context_tui.tui.timeline.turns import TurnSummaries
 from context_tui.tui.view import View
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from tests.formats.providers import RATES, Provider
+from tests.tui.fakes import until
 from tests.tui.inspecting import app, eventful, inspector, session, settled
 
 
@@ -181,6 +182,19 @@ async def test_r_takes_the_next_ruler(tmp_path: Path) -> None:
             assert {"calibrated": "cal. ±", "o200k": "by o200k (not this model's", "": "requests"}[by] in told
             assert screen.query_one(Timeline)._rows is screen.controller.rows
         assert screen.view.measure is TokenMeasure.OWN
+
+
+async def test_only_a_measure_that_was_chosen_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large session is calibrated in a thread as it is opened, which is no news and leaves the hint of keys."""
+    monkeypatch.setattr("context_tui.tui.controller.MAX_BLOCKS_MEASURED_AT_ONCE", 0)
+    running = app(recording(tmp_path))
+    async with running.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        controller = inspector(running).controller
+        await until(pilot, lambda: controller.token_table is not None)
+        assert controller.is_fresh and not running._notifications
+        await pilot.press("R")
+        await until(pilot, lambda: bool(running._notifications))
 
 
 async def test_without_the_extra_r_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

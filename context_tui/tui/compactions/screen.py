@@ -47,7 +47,8 @@ HELP_NOTES = (
     "Before is the context of the last request before the compaction, after is that of the first request after it; one "
     "list shows both, in the order of the session.",
     "Needed later: the first message that fetches again, edits or names what was lost. It is muted if the context "
-    "still held the content, for example in the summary. Sizes are estimates (bytes / 4) unless marked as recorded.",
+    "still held the content, for example in the summary. Sizes are estimates (bytes / 4) unless marked as recorded; "
+    "the predicted size is calculated from recorded and calibrated ones.",
 )
 
 
@@ -128,10 +129,12 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         return texts.format_categories(self.comparison, width) if self.comparisons else []
 
     def on_mount(self) -> None:
+        known_table = self.controller.calibrated_table
+
         def work(job: ThreadJob) -> None:
             compactions = find_recorded_compactions(self.session)
             self.call_later(self._show_compactions, compactions)
-            table = build_calibrated_table(self.session.facts, job.checkpoint)
+            table = known_table or build_calibrated_table(self.session.facts, job.checkpoint)
             self.call_later(self._show_sizes, [predict_size_after(compaction, table) for compaction in compactions])
             uses = build_use_index(self.session, job.checkpoint)
             self.call_later(self._show_reused, [find_reused_blocks(compaction, uses) for compaction in compactions])

@@ -11,7 +11,7 @@ from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
 from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import make_visible
-from context_tui.tokens.measures import TYPICAL_IMAGE_TOKENS, TokenMeasure, TokenTable, build_calibrated_table
+from context_tui.tokens.measures import TYPICAL_IMAGE_TOKENS, TokenTable, build_calibrated_table
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
@@ -118,5 +118,4 @@ def build_screen(controller: Controller) -> CalibrationScreen:
     session = controller.recorded_session
     if not len(session):
         raise CommandRefused("No messages in this session")
-    table = controller.token_table if session.facts is controller.view.session.facts else None
-    return CalibrationScreen(session, table if table and table.measure is TokenMeasure.CALIBRATED else None)
+    return CalibrationScreen(session, controller.calibrated_table)

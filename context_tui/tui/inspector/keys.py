@@ -67,8 +67,8 @@ HELP_NOTES = (
     "Turns: ▾ an open turn, ▸ a folded one; its line shows what the plan does to its results and messages, and its "
     "share of the next request.",
     "Line of recorded sizes: │ a new context begins, ▾ the recorded context shrank, ◆ the planned point.",
-    "Parts of the context: system+tools is the part of the first request that is not in the file, unknown is what was "
-    "recorded beyond all estimates, overestimated is the excess of the estimates.",
+    "Parts of the context: system+tools is the system prompt and the tools, in the file or not; not in file is what "
+    "was recorded beyond all parts; smaller differences are spread over the messages.",
     "Sizes are estimates unless marked as recorded. R changes the token measure: calibrated by recorded sizes (cal.), "
     "bytes / 4 (est.), or counted by a tokenizer (o200k).",
     "Drag over a message to select text, ctrl+c copies it; with shift held, the terminal selects.",

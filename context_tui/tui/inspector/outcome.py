@@ -17,7 +17,7 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import format_number
 from context_tui.session.values import Kind
-from context_tui.text.numbers import format_count, format_percent, format_tokens
+from context_tui.text.numbers import format_count, format_saved_share, format_tokens
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.rendering.formatting import format_difference, format_estimate_sign
@@ -144,10 +144,8 @@ def format_result_variants(outcome: PlanOutcome, *, by_hand: bool = False) -> li
 
 def format_size_change(request: NextRequest) -> str:
     """Format the share by which the request shrinks or grows: ``−40 %``."""
-    added_tokens = request.tokens_after - request.tokens_before
-    if added_tokens > 0 and request.tokens_before:
-        return f"+{format_percent(added_tokens / request.tokens_before)}"
-    return f"−{format_percent(request.saved_share)}" if request.saved_share else "0 %"
+    saved_tokens = request.tokens_before - request.tokens_after
+    return format_saved_share(saved_tokens, request.tokens_before, brief=True) if request.tokens_before else "0 %"
 
 
 def format_limit(trigger: Trigger) -> str:

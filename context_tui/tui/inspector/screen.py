@@ -270,8 +270,9 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     @on(workers.MeasureComputed)
     def _show_measure(self, event: workers.MeasureComputed) -> None:
         if (event.view.session, event.view.measure) == (self.view.session, self.view.measure):
+            is_requested = self.controller.is_measure_requested
             message = self.run_command(self.controller.finish_measuring, event.error)
-            if message:
+            if message and (is_requested or event.error):
                 self.show_notification(message, warn=bool(event.error))
 
     # Timeline, map and detail

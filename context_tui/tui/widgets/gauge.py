@@ -44,7 +44,7 @@ MISSED_PATTERN, FREE_PATTERN, REST_PATTERN = "?", "·", "…"
 
 @dataclass(frozen=True)
 class ContextPart:
-    """Part of a context; ``tokens`` is negative for an overestimate."""
+    """Part of a context."""
 
     name: str
     tokens: int
@@ -54,7 +54,7 @@ class ContextPart:
     @property
     def label(self) -> str:
         """Name and tokens of the part."""
-        return f"{self.name} {'−' if self.tokens < 0 else ''}{format_tokens(abs(self.tokens))}"
+        return f"{self.name} {format_tokens(self.tokens)}"
 
 
 def build_context_parts(by_category: Mapping[str, int], size: int) -> list[ContextPart]:
@@ -73,7 +73,8 @@ def build_context_parts(by_category: Mapping[str, int], size: int) -> list[Conte
     amounts = [part.tokens for part in measured]
     spread = distribute_cells(amounts, sum(amounts) + difference)
     by_name = {part.name: tokens for part, tokens in zip(measured, spread, strict=True)}
-    return [replace(part, tokens=by_name.get(part.name, part.tokens)) for part in parts]
+    fitted = (replace(part, tokens=by_name.get(part.name, part.tokens)) for part in parts)
+    return [part for part in fitted if part.tokens]
 
 
 def format_parts_line(
@@ -96,7 +97,7 @@ def _format_parts_variants(parts: Sequence[ContextPart], free: int, labels: Sequ
         yield _format_parts(head, [*parts, free_part], 2)
     yield _format_parts(short_label, [*parts, free_part])
     yield _format_parts(short_label, parts)
-    small = sorted((part for part in parts if part.tokens > 0), key=lambda part: part.tokens)
+    small = sorted(parts, key=lambda part: part.tokens)
     for count in range(2, len(small) + 1):
         small_parts = ContextPart("rest", sum(part.tokens for part in small[:count]), REST_PATTERN, MUTED)
         yield _format_parts(short_label, [*(part for part in parts if part not in small[:count]), small_parts])
@@ -155,10 +156,9 @@ def draw_gauge(level: WindowLevel, parts: Sequence[ContextPart] | None, width: i
     canvas.write(width - len(free_text), 0, free_text, MUTED)
     if not parts:
         canvas.write(0, 0, "█" * used_cells, PRIMARY)
-    visible_parts = [part for part in parts or () if part.tokens > 0]
-    sizes = distribute_cells([part.tokens for part in visible_parts], used_cells)
+    sizes = distribute_cells([part.tokens for part in parts or ()], used_cells)
     x = 0
-    for part, size in zip(visible_parts, sizes, strict=True):
+    for part, size in zip(parts or (), sizes, strict=True):
         canvas.write(x, 0, part.pattern * size, part.style)
         _draw_label(canvas, x, size, part.name, BOLD)
         x += size

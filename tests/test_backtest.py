@@ -303,9 +303,23 @@ def test_a_preset_takes_the_version_that_recorded(
     view = View(session, policy="claude-code-auto")
     assert view.policy_params.model_dump()["trigger_reserve"] == reserve
     assert view.with_param("claude-code-auto", "trigger_reserve", 33_000).policy_params.trigger_reserve == 33_000  # type: ignore[attr-defined]
-    assert main(["sweep", path, "-P", "claude-code-auto", "-p", "summary_max_tokens=10000,20000", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert {row["firings"] for row in rows} == {len(run.firings)}, "a sweep replays by the same settings"
+
+
+@pytest.mark.parametrize(("version", "firings"), [("2.1.20", 1), ("2.1.160", 0)])
+def test_a_sweep_takes_the_version_that_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, firings: int
+) -> None:
+    """Also in its worker processes; a parameter that is given counts for every session."""
+    made = recordings.Recording()
+    for size in (100_000, 160_000, 161_000):
+        made.user("go on")
+        made.assistant(text("ok"), use=usage(size, output=0))
+    made.lines = [line.replace(b"2.1.100", version.encode()) for line in made.lines]
+    path = str(made.write(tmp_path))
+    assert len(ct.replay.replay(ct.open_session(path), "claude-code-auto").firings) == firings
+    for given, expected in (("summary_max_tokens=10000,20000", firings), ("trigger_reserve=33000,34000", 0)):
+        assert main(["sweep", path, "-P", "claude-code-auto", "-p", given, "--json"]) == 0
+        assert {row["firings"] for row in json.loads(capsys.readouterr().out)["rows"]} == {expected}
 
 
 def long_run(files: dict[str, str]) -> recordings.Recording:

@@ -76,9 +76,14 @@ class SweepWork:
     def from_settings(
         cls, settings: Iterable[SweepSetting], options: SweepOptions, files: Sequence[Path] = ()
     ) -> SweepWork:
-        """Build the work for these settings. *files* are the TOML files of policies."""
+        """Build the work for these settings. *files* are the TOML files of policies.
+
+        Parameters that a setting leaves open stay open: a session decides them by the version that recorded it.
+        """
         texts = [(str(path), path.read_text("utf-8-sig")) for path in files]
-        return cls([(each.policy.name, each.params.model_dump()) for each in settings], options, texts)
+        return cls(
+            [(each.policy.name, each.params.model_dump(exclude_unset=True)) for each in settings], options, texts
+        )
 
     def build_settings(self) -> list[SweepSetting]:
         """Rebuild the settings in the receiving process."""

@@ -21,7 +21,7 @@ import context_tui as ct  # noqa: E402
 from context_tui.lab.regret.cases import RemainingContext  # noqa: E402
 from context_tui.lab.regret.index import build_use_index  # noqa: E402
 from context_tui.lab.replay.recording import Recording  # noqa: E402
-from context_tui.lab.replay.result import find_changed_rows  # noqa: E402
+from context_tui.lab.replay.result import Replay, find_changed_rows  # noqa: E402
 from context_tui.lab.replay.walk import replay  # noqa: E402
 from scripts.pages import build_page_parser, print_or_write_page  # noqa: E402
 
@@ -85,9 +85,13 @@ def judge_labels(labels: Sequence[Label], folder: Path) -> Iterator[Verdict]:
     for (name, window), group in groupby(labels, _get_recording_key):
         recording = Recording(ct.open_session(f"{folder}/{name}", window=window or None))
         session, uses = recording.session, build_use_index(recording)
+        runs: dict[tuple[str, str], Replay] = {}
         for label in group:
             row = list(session.facts.blocks_of(label.message))[label.block]
-            run = replay(recording, label.policy, **label.params)
+            key = label.policy, json.dumps(label.params, sort_keys=True)
+            if key not in runs:
+                runs[key] = replay(recording, label.policy, **label.params)
+            run = runs[key]
             if run.removed_by_policy.get(row) != label.fired_before_message:  # the replay fires elsewhere
                 plan = ct.plan(session, label.policy, at=label.fired_before_message, **label.params)
                 drops = dict.fromkeys(find_changed_rows(plan), label.fired_before_message)

@@ -106,15 +106,14 @@ def run(arguments: Sequence[str]) -> int:
         check_output_path(session, options.out, options.force)
         offer_leftover_removal(options.out.parent)
     plan = plan_from_options(session, options)
-    table = build_calibrated_table(session.facts)
     if not plan.has_changes:
         print_notice(f"{plan.reason}; nothing was written")
         if options.json:
-            request = compute_next_request(plan, token_table=table)
+            request = compute_next_request(plan, token_table=build_calibrated_table(session.facts))
             write_json(build_report(session, plan, request, plan.tokens_after, None, None))
         return ExitCode.DONE
     summary = _write_summary(plan, options) if plan.needs_summary else None
-    text = summary.text if summary else None
+    text, table = summary.text if summary else None, build_calibrated_table(session.facts)
     compacted, request = apply(session, plan, text, table), compute_next_request(plan, text, table)
     tokens_after = estimate(compacted) or 0  # everything that can fail comes before OUT is created
     if options.dry_run:

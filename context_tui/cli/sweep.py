@@ -362,23 +362,22 @@ def print_report(sweep: Sweep) -> None:
     unread = f"{format_count(len(sweep.unread), 'session')} could not be read" if sweep.unread else ""
     print_line(f"{counts[0]} over {counts[1]}; {unread or 'all sessions were read'}")
     order, points = sweep.dominance.frontier, sweep.dominance.points
-    dominated = sorted((name for name in points if name not in order), key=lambda name: -points[name].saved)
+    dominated = sorted((name for name in points if name not in sweep.best), key=lambda name: -points[name].saved)
     leading_names = [sweep.current, *([sweep.dominance.best] if sweep.dominance.best else [])]
     names = [name for name in dict.fromkeys([*leading_names, *order, *dominated]) if name in points]
     numbers = {name: number for number, name in enumerate(names, 1)}
-    has_price = all(each.cost is not None for each in sweep.totals.values())
     priced_count = max(each.priced_sessions for each in sweep.totals.values())
-    cost_heads = [f"change in cost ({sweep.cost_unit})"] if has_price else []
-    regret_head = f"tokens {_name_regret(sweep)}"
+    cost_heads = [f"change in cost ({sweep.cost_unit})"] if sweep.has_prices else []
+    regret_head = f"tokens {sweep.regret_name}"
     heads = ["", "#", "setting", "change in tokens", regret_head, "firings", "peak", "calls over window"]
     print_table(
         "settings over all sessions, compared with no policy (* on the Pareto front, > current; sizes in tokens)",
         [*heads, *cost_heads, "dominated by"],
-        [_build_setting_row(sweep, sweep.totals[name], numbers, has_price) for name in names[:MAX_ROWS_SHOWN]],
+        [_build_setting_row(sweep, sweep.totals[name], numbers) for name in names[:MAX_ROWS_SHOWN]],
     )
     if len(names) > MAX_ROWS_SHOWN:
         print_line(f"  {len(names) - MAX_ROWS_SHOWN:,} more; --json lists all")
-    if has_price:
+    if sweep.has_prices:
         unpriced_count = len(sweep.rows_by_session) - priced_count
         unpriced = (
             f"; {unpriced_count:,} without a price in {sweep.cost_unit} are not counted" if unpriced_count else ""
@@ -388,7 +387,7 @@ def print_report(sweep: Sweep) -> None:
         print_line(line)
     if sum(each.best is not None for each in sweep.dominance_by_project.values()) > 1:
         print_table(
-            f"best in each project: saves most, with no more {_name_regret(sweep)} than with the current setting",
+            f"best in each project: saves most, with no more {sweep.regret_name} than with the current setting",
             ("project", "setting", "compared with no policy"),
             [
                 (project, format_setting(sweep, name), _format_saved(sweep, each.points[name].saved))
@@ -414,25 +413,15 @@ def format_setting(sweep: Sweep, name: str) -> str:
 
 
 def _format_saved(sweep: Sweep, saved: float) -> str:
-    unit = "tokens" if sweep.saving_unit == "tokens" else sweep.cost_unit
-    return format_saving(saved, unit, with_unit=True)
+    return format_saving(saved, sweep.point_unit, with_unit=True)
 
 
-def _name_regret(sweep: Sweep) -> str:
-    """Return the heading of regret; with ``--quick``, later uses are unknown, and all dropped tokens are counted."""
-    has_uses = all(each.drops.tokens_used_later is not None for each in sweep.totals.values())
-    return "needed later" if has_uses else "dropped"
-
-
-def _build_setting_row(sweep: Sweep, totals: Totals, numbers: Mapping[str, int], has_price: bool) -> list[object]:
-    name, standing = totals.setting, sweep.dominance
-    signs = (">" if name == sweep.current else "") + ("*" if name in standing.frontier else "")
-    uses = totals.drops.tokens_used_later
-    regret = totals.drops.tokens_dropped if uses is None else uses
+def _build_setting_row(sweep: Sweep, totals: Totals, numbers: Mapping[str, int]) -> list[object]:
+    name = totals.setting
+    signs = (">" if name == sweep.current else "") + ("*" if name in sweep.best else "")
     tokens = format_saving(totals.saved, "tokens", total=totals.without)
-    saved_cost = totals.cost.without - totals.cost.cost if totals.cost else 0.0
-    cost = [format_saving(saved_cost, sweep.cost_unit)] if has_price else []
-    sizes = [tokens, regret, totals.firings, totals.peak, totals.overflows]
+    cost = [format_saving(-totals.extra_cost, sweep.cost_unit)] if sweep.has_prices else []
+    sizes = [tokens, totals.regret_tokens, totals.firings, totals.peak, totals.overflows]
     return [signs, numbers[name], format_setting(sweep, name), *sizes, *cost, _format_rank(sweep, name, numbers)]
 
 
@@ -441,7 +430,7 @@ def _format_rank(sweep: Sweep, name: str, numbers: Mapping[str, int]) -> str:
     standing, points = sweep.dominance, sweep.dominance.points
     if dominator := standing.dominated_by.get(name):
         return f"#{numbers[dominator]}"
-    if name in standing.frontier:
+    if name in sweep.best:
         return ""
     equal = next((each for each in standing.frontier if points[each] == points[name]), None)
     return f"same as #{numbers[equal]}" if equal else ""
@@ -456,5 +445,5 @@ def _format_standing(sweep: Sweep) -> list[str]:
     if standing.best and standing.best != current:
         added = _format_saved(sweep, standing.points[standing.best].saved - standing.points[current].saved)
         best = format_setting(sweep, standing.best)
-        lines.append(f"best setting ({best}): {added} more, with no more {_name_regret(sweep)}")
+        lines.append(f"best setting ({best}): {added} more, with no more {sweep.regret_name}")
     return [sanitize_line(line) for line in lines]

@@ -72,7 +72,7 @@ class Firing:
         before: tokens of the last request before, as returned.
         results: whether the results that the preset leaves are those that were sent next.
         after_recorded: tokens of the next request, as returned.
-        after_predicted: tokens that a replay predicts for it; None where it predicts none.
+        after_predicted: tokens predicted for it from the context before and the messages after; None if unknown.
     """
 
     scenario: str
@@ -269,14 +269,13 @@ def _judge_request(judgement: Judgement, session: Session, sent: Prompt, message
     held, is_equal = parse_prompt("anthropic", {"messages": session.to_messages(message)}), True
     kinds: tuple[tuple[PartKind, Share], ...] = (("call", judgement.calls), ("result", judgement.results))
     for kind, share in kinds:
-        sent_parts = {identify_part(part): part for part in sent.get(kind)}
-        sent_ids = Counter(identify_part(part) for part in sent.get(kind))
+        identities = [identify_part(part) for part in sent.get(kind)]
+        sent_parts, sent_ids = dict(zip(identities, sent.get(kind), strict=True)), Counter(identities)
         held_ids = Counter(identify_part(part) for part in held.get(kind))
-        common = sent_ids & held_ids
-        share.add(common.total(), sent_ids.total())
+        share.add((sent_ids & held_ids).total(), sent_ids.total())
         judgement.surplus += (held_ids - sent_ids).total()
         is_equal &= sent_ids == held_ids
-        for identity in (sent_ids - common).elements():
+        for identity in (sent_ids - held_ids).elements():
             part = sent_parts[identity]
             judgement.miss(reply, f"shortened {kind}" if _SHORTENED.search(part.text) else kind, part.tokens)
     judgement.requests.add(is_equal)

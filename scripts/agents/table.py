@@ -27,8 +27,8 @@ Figures only: nothing that an agent sends or writes is part of this project.
 FIRINGS_HEAD = """\
 The triggers were fitted to no run, and what a preset keeps follows the program's code; only the JSON around a message
 (35 tokens of opencode, 85 of Cline) was measured in the scenario `compact`. Last and next request: the tokens of the
-requests before and after the compaction, as the server counted them; predicted: those that a replay with the preset
-predicts for the next one.
+requests before and after the compaction, as the server counted them; predicted: the size computed from the context
+before the compaction and the messages in the file after it.
 """
 
 

@@ -72,6 +72,9 @@ class BacktestCase(NamedTuple):
     params: Params
 
 
+_SizesAfter = dict[int, tuple[int | None, int | None]]
+
+
 def backtest_policy(
     recording: Recording,
     policy: Policy,
@@ -91,9 +94,12 @@ def backtest_policy(
     results = list[BacktestResult]()
     for compaction, params in cases:
         checkpoint()
-        results.append(
-            _backtest_compaction(recording, _BacktestTrigger(policy, params, threshold), compaction, states, calls)
-        )
+        trigger = _BacktestTrigger(policy, params, threshold)
+        result = _backtest_compaction(recording, trigger, compaction, states, calls)
+        if compaction.kind == "full":
+            size_after, predicted = _predict_sizes_after(recording, checkpoint).get(compaction.message, (None, None))
+            result = replace(result, after_recorded=size_after, after_predicted=predicted)
+        results.append(result)
     return results
 
 
@@ -131,8 +137,7 @@ def _backtest_compaction(
     def build_result(
         why: str, *, testable: bool = False, off_by: int | None = None, above: int | None = None
     ) -> BacktestResult:
-        after = _predict_sizes_after(recording).get(at, (None, None)) if compaction.kind == "full" else (None, None)
-        return BacktestResult(at, compaction.kind, compaction.trigger, recorded, testable, off_by, why, above, *after)
+        return BacktestResult(at, compaction.kind, compaction.trigger, recorded, testable, off_by, why, above)
 
     start, micro = epoch_at(facts, at).start, compaction.kind == "micro"
     if micro:
@@ -168,17 +173,18 @@ def _backtest_compaction(
     return build_result(f"it does not fire there: {file_text}{trigger_now.reason}", testable=True, above=above)
 
 
-def _predict_sizes_after(recording: Recording) -> dict[int, tuple[int | None, int | None]]:
+def _predict_sizes_after(recording: Recording, checkpoint: Checkpoint) -> _SizesAfter:
     """Return, by message of a full compaction, the recorded and the predicted size of the first request after it."""
     if _predict_sizes_after not in recording.memo:
-        session, table = recording.session, build_calibrated_table(recording.session.facts)
-        sizes: dict[int, tuple[int | None, int | None]] = {}
+        session, table = recording.session, build_calibrated_table(recording.session.facts, checkpoint)
+        sizes: _SizesAfter = {}
         for compaction in find_recorded_compactions(session):
             if compaction.kind == "full":
+                checkpoint()
                 predicted = predict_size_after(compaction, table, recording.summary_tokens)
                 sizes[compaction.message] = compaction.recorded_tokens_after, predicted.tokens if predicted else None
         recording.memo[_predict_sizes_after] = sizes
-    result: dict[int, tuple[int | None, int | None]] = recording.memo[_predict_sizes_after]
+    result: _SizesAfter = recording.memo[_predict_sizes_after]
     return result
 
 

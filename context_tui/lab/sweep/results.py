@@ -87,6 +87,11 @@ class Sweep:
         units = Counter(row.cost.unit for row in self.rows if row.cost is not None)
         return max(units, key=lambda unit: units[unit], default="")
 
+    @property
+    def point_unit(self) -> str:
+        """Unit of the savings by which settings are compared: tokens, or that of the costs."""
+        return "tokens" if self.saving_unit == "tokens" else self.cost_unit
+
     @cached_property
     def dominance(self) -> Dominance:
         """Dominance among the settings over all sessions."""

@@ -42,16 +42,12 @@ SAVING_UNIT_NAMES = {"tokens": "in tokens", "money": "in money"}
 
 def format_amount_saved(board: SweepBoard, amount: float, *, brief: bool = False) -> str:
     """Format an amount in the unit of savings, tokens or money, with a minus sign if negative."""
-    return format_cost(amount, _get_unit(board), brief=brief)
+    return format_cost(amount, board.sweep.point_unit, brief=brief)
 
 
 def format_board_saving(board: SweepBoard, saved: float, *, brief: bool = False) -> str:
     """Format savings in the unit of the board: ``saves 1,234 tokens``, ``costs $2.67 more``."""
-    return format_saving(saved, _get_unit(board), brief=brief, with_unit=not brief)
-
-
-def _get_unit(board: SweepBoard) -> str:
-    return "tokens" if board.saving_unit == "tokens" else board.sweep.cost_unit
+    return format_saving(saved, board.sweep.point_unit, brief=brief, with_unit=not brief)
 
 
 def format_header(board: SweepBoard, width: int) -> list[Run]:

@@ -1,4 +1,4 @@
-"""Facts of a session without its abandoned branches, or of one abandoned branch."""
+"""Select the facts of a session without its abandoned branches, or the facts of one abandoned branch."""
 
 from __future__ import annotations
 
@@ -20,40 +20,41 @@ Branches are known only once the session is read, so the scanner checks ids and 
 
 
 def find_branch(main: SessionInfo, session_id: str) -> SessionInfo | None:
-    """Return the branch of the session *main* that an id names; None for other ids."""
+    """Return the abandoned branch of *main* that has the id *session_id*, or None if this is not a branch's id."""
     is_branch = session_id.startswith(BRANCH_PREFIX)
     return replace(main, id=session_id, title=session_id, parent=main.path) if is_branch else None
 
 
 class MessageTree(Protocol):
-    """Tree of the messages in a file, and its abandoned branches."""
+    """The tree that the messages of a file form when a user rewinds a session and continues from an earlier message."""
 
     @property
     def revision(self) -> int:
-        """Number that changes whenever earlier messages may have been abandoned or replaced."""
+        """A number that changes whenever earlier messages may have been abandoned or replaced."""
 
     @property
     def replaced(self) -> Collection[int] | None:
-        """Replaced messages.
+        """The messages that were replaced by others.
 
-        If None, the messages before the root of a branch are earlier contexts, which the branch's facts include.
+        None means that the messages before the first message of a branch belong to earlier contexts. The branch's facts
+        then include them.
         """
 
     @property
     def event_positions(self) -> Mapping[tuple[str, int], int]:
-        """Message before each microcompaction or clear, by the event's key in :class:`Selection`."""
+        """The message before each microcompaction or clear, by the event's key in :class:`Selection`."""
 
     def find_abandoned_branches(self) -> list[set[int]]:
-        """Return the messages of each abandoned branch, in file order."""
+        """Return one set of message numbers for each abandoned branch, in file order."""
 
     def find_parent(self, message: int) -> int:
-        """Return the parent of a message, -1 for none."""
+        """Return the message that *message* follows, or -1 if it is the first."""
 
 
 class BranchFacts:
-    """Facts of a session without its abandoned branches, or of the branch that *info* names.
+    """The facts of a session without its abandoned branches, or the facts of the one branch that *info* names.
 
-    The selection grows with the facts of the file, and is built again when the abandoned branches change.
+    The selection grows as the file is read, and is rebuilt when a branch is abandoned.
     """
 
     def __init__(self, facts: Facts, tree: MessageTree, info: SessionInfo) -> None:
@@ -67,7 +68,7 @@ class BranchFacts:
         self._counted_requests = 0
 
     def select_facts(self) -> Facts:
-        """Return the present facts; raises UnreadableSession if there is no such branch."""
+        """Return the facts read so far, or raise UnreadableSession if the file has no such branch."""
         if self._info.id.startswith(BRANCH_PREFIX):
             return self._select_branch()
         if self._update_abandoned() or (self._selection is not None and not self._selection.is_current()):
@@ -97,9 +98,9 @@ class BranchFacts:
         return any(last < each.message <= next_reply + 1 for each in facts.compactions)
 
     def find_first_changed(self, message: int | None) -> int | None:
-        """Return the number that *message*, the first changed one, has in the facts that were selected last.
+        """Convert *message*, the first changed message in the file, to its number in the facts that were selected last.
 
-        The result is 0 if abandoned branches may have changed, and None if nothing has changed.
+        Returns 0 if the abandoned branches may have changed, and None if nothing has changed.
         """
         if self._revision != self._tree.revision or self._info.id.startswith(BRANCH_PREFIX):
             return 0

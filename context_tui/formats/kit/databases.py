@@ -35,19 +35,22 @@ SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 class ValueTooLarge(UnreadableSession):
-    """A value is longer than the limit of a query."""
+    """Raised when a value in a query's result is longer than the query allows."""
 
 
 class DatabaseLocked(UnreadableSession):
-    """Another program has locked a database."""
+    """Raised when another program has locked the database."""
 
 
 class UnfinishedChange(UnreadableSession):
-    """A program ended while it changed a database, and the change has not been undone yet."""
+    """Raised when a program ended while it changed the database, and the change has not been undone yet."""
 
 
 class Database:
-    """Database file, opened by the first query and reopened when its files change. Texts are returned as bytes."""
+    """An SQLite database that is opened for reading by the first query, and reopened when its files change.
+
+    Queries return text as bytes.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -61,13 +64,13 @@ class Database:
     def query(
         self, sql: str, values: Sequence[Any] = (), *, max_value_bytes: int = MAX_VALUE_BYTES
     ) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement.
+        """Run an SQL statement and return all rows of its result, with text as bytes.
 
         Raises:
             ValueTooLarge: a value is longer than *max_value_bytes*.
             DatabaseLocked: another program has locked the database.
-            UnfinishedChange: the database holds half of a change.
-            UnreadableSession: the database cannot be read.
+            UnfinishedChange: a program ended while it changed the database.
+            UnreadableSession: the database cannot be read, or the query takes longer than ``QUERY_TIMEOUT_S``.
         """
         with self._lock:
             self._deadline = time.monotonic() + QUERY_TIMEOUT_S
@@ -97,13 +100,13 @@ class Database:
         )
 
     def list_columns(self, table: str) -> frozenset[str]:
-        """Return the columns of a table (not of a view); none if there is no such table."""
+        """Return the column names of a table. They are empty if it does not exist or is a view."""
         if not self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)):
             return frozenset()
         return frozenset(decode_text(row[0]) for row in self.query("SELECT name FROM pragma_table_info(?)", (table,)))
 
     def measure_text(self, table: str, column: str, row_id: int) -> int:
-        """Return the size of a text in bytes without reading it; 0 if there is none."""
+        """Return the size of one stored text in bytes without loading it, or 0 if the row or its value is missing."""
         with self._lock:
             try:
                 with self._get_connection().blobopen(table, column, row_id, readonly=True) as value:
@@ -112,11 +115,11 @@ class Database:
                 return 0
 
     def read_stamp(self) -> tuple[Any, ...]:
-        """Return a value that changes whenever the database is written to."""
+        """Return a value that differs after each write to the database, for comparison with an earlier stamp."""
         return read_file_stamp(self._file), read_file_stamp(self._file + "-wal"), os.path.exists(self._file + "-shm")
 
     def close(self) -> None:
-        """Close the file; the next query opens it again."""
+        """Close the connection, if there is one. The next query opens a new one."""
         with self._lock:
             _close_connections(self._open)
 
@@ -153,10 +156,10 @@ class Database:
 
 
 class LockedDatabase(Database):
-    """Database that is locked exclusively until it is closed, so that it can be changed.
+    """A database that is locked exclusively until it is closed, so that it can be changed safely.
 
-    Another program that has the database open, even idly, prevents the lock. While the lock is held, nothing else in
-    this process may open the file: closing any descriptor of a file releases the process's locks on it.
+    The lock fails if another program has the database open, even idly. While the lock is held, nothing else in this
+    process may open the file: closing any of its descriptors would release the lock.
     """
 
     def __init__(self, path: Path) -> None:
@@ -187,7 +190,7 @@ class LockedDatabase(Database):
             raise UnreadableSession(f"{path}: cannot be opened for writing: {error}; nothing was changed") from None
 
     def back_up(self, path: Path) -> None:
-        """Copy the database, including its write-ahead log, to the empty file *path*; raises OSError if that fails."""
+        """Copy the database and its write-ahead log to the empty file *path*, or raise OSError if that fails."""
         try:
             with closing(sqlite3.connect(path)) as copy:
                 self._deadline = float("inf")
@@ -197,7 +200,7 @@ class LockedDatabase(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a transaction: committed at the end, rolled back by any exception. Errors of SQLite become OSError."""
+        """Run a block in a transaction, which any exception rolls back. SQLite's own errors are raised as OSError."""
         self._deadline = float("inf")
         try:
             self._connection.execute("BEGIN EXCLUSIVE")
@@ -216,7 +219,7 @@ class LockedDatabase(Database):
 
 
 def is_database(path: Path) -> bool:
-    """Return whether a file is an SQLite database, by its first bytes."""
+    """Return whether a file begins with the signature of an SQLite database."""
     try:
         with open_regular(path) as file:
             return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
@@ -225,7 +228,7 @@ def is_database(path: Path) -> bool:
 
 
 def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:
-    """Return the columns of some tables of a database; none for a missing table or a file that is no database.
+    """Return the column names of each table. They are empty for a missing table or an unreadable database.
 
     Raises:
         DatabaseLocked: another program has locked the database.
@@ -241,7 +244,7 @@ def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:
 
 
 def compute_checksum(row: Iterable[Any], previous: int = 0) -> int:
-    """Return the checksum of *row* and all rows before it, whose checksum is *previous*."""
+    """Return a running checksum: that of all rows up to *row*, given the checksum of the rows before it."""
     for value in row:
         data = value if isinstance(value, bytes) else repr(value).encode()
         previous = zlib.crc32(data, zlib.crc32(b"%s %d " % (type(value).__name__.encode(), len(data)), previous))
@@ -249,22 +252,22 @@ def compute_checksum(row: Iterable[Any], previous: int = 0) -> int:
 
 
 def decode_value(value: Any) -> Any:
-    """Return a column's value, with bytes decoded to text."""
+    """Return a value from a query, with bytes decoded to text and any other type unchanged."""
     return decode_text(value) if isinstance(value, bytes) else value
 
 
 def decode_text(value: Any) -> str:
-    """Return a column's value as text."""
+    """Return a value from a query as text, with "" for NULL and invalid UTF-8 replaced."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
 
 
 def encode_value(value: Any) -> bytes:
-    """Return a column's value as text in UTF-8."""
+    """Return a value from a query as UTF-8 text, with bytes unchanged and b"" for NULL."""
     return value if isinstance(value, bytes) else decode_text(value).encode()
 
 
 def _list_connection_options(file: str) -> list[tuple[str, str]]:
-    """Return the URI options and the pragma of each way to open a database for reading, best first."""
+    """Return the URI options and the pragma for each way to open a database for reading, with the best way first."""
     with open_regular(file) as stream:
         in_wal_mode = stream.read(20)[18:20] == b"\2\2"
     if not in_wal_mode:

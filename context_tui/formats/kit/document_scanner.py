@@ -1,4 +1,4 @@
-"""Scan message lists of JSON documents, element by element, and read their text again."""
+"""Scan the message lists in JSON documents, element by element, and read their full text again."""
 
 from __future__ import annotations
 
@@ -45,33 +45,34 @@ from context_tui.session.values import RecordKind, Role
 
 
 class DocumentShape(Protocol):
-    """Parser of the elements of one format. It keeps state between elements, so every scan makes a new one.
+    """Interface of the parser for one format's elements.
 
-    Optional members: ``lists``, the :class:`MessageLists` by which runs are found; ``note``, a function that returns a
-    note for users about a run; and ``title``, a function that returns a title for the text of the first prompt.
+    It keeps state between elements, so every scan creates a new one. A shape may also have ``lists``, the
+    :class:`MessageLists` that locates runs; ``note``, a function that returns a note for users about a run; and
+    ``title``, a function that turns the text of the first prompt into a title.
     """
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read the metadata beside the message list: model, window, system prompt, tools."""
+        """Pass the metadata beside the message list to *builder*: model, context window, system prompt and tools."""
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        """Return the run's tool schemas, Anthropic-shaped; none in most files."""
+        """Return the tool schemas recorded with a run, in Anthropic's form, or an empty list if there are none."""
         return []
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """Return the response that was logged beside the list, as one more element with its ``usage``."""
+        """Return the response logged beside the list, as one more element with ``usage``, or None if there is none."""
         return None
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse the element at *place*.
+        """Parse one element of the list; *place* is its index.
 
         Raises:
-            ValueError: the element is no message.
+            ValueError: the element is not a message.
         """
 
 
 class DocumentContent:
-    """Full text of a run, whose bytes are kept in memory."""
+    """The full text of a run. The bytes of its elements stay in memory."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class DocumentContent:
         return self._block_reader.read_blocks(message, lambda row: self._parse(self.decode_element(row), places[row]))
 
     def decode_element(self, row: int) -> Any:
-        """Decode the element of a record that is not a problem."""
+        """Return the JSON value of the element in record *row*, or raise ValueError if it cannot be decoded."""
         return decode_element(self._elements[self.facts.record_place[row]])
 
     def raw(self, record: int) -> str:
@@ -112,10 +113,10 @@ RunReader = Callable[[Path], list[Run]]
 
 
 class DocumentScanner:
-    """Resumable scan of one run of a file. If only elements were appended, only these are read.
+    """A resumable scan of one run in a file. If elements were only appended, it reads just those.
 
-    Any other change means scanning from the start. So does every change if ``related_files`` (files and folders) also
-    describe the session, or if parsing an element depends on later ones (``needs_lookahead``).
+    It starts again after any other change. It also starts again after every change if ``related_files`` (files and
+    folders) help to describe the session, or if parsing an element depends on later ones (``needs_lookahead``).
     """
 
     def __init__(
@@ -242,19 +243,22 @@ def _append_response(run: Run, shape: DocumentShape) -> list[Element]:
 
 
 def get_message_lists(shape: Callable[[], DocumentShape]) -> MessageLists:
-    """Return the message lists by which the runs of a format are found."""
+    """Return the rules by which a format's message lists are found: its ``lists``, or the default ones."""
     return cast(MessageLists, getattr(shape, "lists", DEFAULT_MESSAGE_LISTS))
 
 
 def make_run_reader(shape: Callable[[], DocumentShape]) -> RunReader:
-    """Return the default reader of a format's message lists."""
+    """Return a function that reads all runs in a file, located by the message lists that *shape* declares."""
     return lambda path: read_runs(path, partial(find_runs, lists=get_message_lists(shape)))
 
 
 def list_document_sessions(
     path: Path, name: str, shape: Callable[[], DocumentShape], *, read_runs: RunReader | None = None
 ) -> list[SessionInfo]:
-    """Return the sessions of a document: one for each run, with its number as id and its first prompt as title."""
+    """Return one session for each run in a document, with the run's first prompt as title.
+
+    A session's id is the number of its run, or "" if the document has only one run.
+    """
     runs = (read_runs or make_run_reader(shape))(path)
     status, format_note = files.read_status(path), getattr(shape, "note", lambda run: "")
     return [
@@ -272,17 +276,17 @@ def list_document_sessions(
 
 
 class DocumentFormat(Format):
-    """Base of formats whose sessions are message lists in JSON documents, with elements that ``shape`` parses."""
+    """Base class for formats that store message lists in JSON documents and parse their elements with ``shape``."""
 
     shape: ClassVar[type[DocumentShape]]
     needs_lookahead: ClassVar[bool] = False
 
     def find_runs(self, values: list[Element]) -> list[Run]:
-        """Find the message lists in the values of a file."""
+        """Return the runs, each a message list with its metadata, among the JSON values of a file."""
         return find_runs(values, get_message_lists(self.shape))
 
     def read_runs(self, path: Path) -> list[Run]:
-        """Read the message lists in a file."""
+        """Read a file and return its runs, or raise UnreadableSession if it has none."""
         return read_runs(path, self.find_runs)
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
@@ -293,13 +297,16 @@ class DocumentFormat(Format):
 
 
 def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder = find_runs) -> str:
-    """Return a title of the first session of a document, from the head of the file; empty if there is none."""
+    """Return a title for the first session in a document, or "" if the head of the file contains no typed prompt."""
     runs = find_runs(files.read_first_values(path))
     return find_run_title(runs[0], shape) if runs else ""
 
 
 def copy_document(session: Session, path: Path) -> list[str] | None:
-    """Copy the file of *session*, or write one of several runs as a document (see ``Format.copy``)."""
+    """Copy a session to *path*: its whole file, or one run as a separate document if the file holds several.
+
+    Returns the losses, or None if the session was not read from a document (see ``Format.copy``).
+    """
     content = session.content
     if not isinstance(content, DocumentContent):
         return None
@@ -313,7 +320,7 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
 
 
 def find_run_title(run: Run, shape: DocumentShape) -> str:
-    """Return the first typed text among the first elements of a run; empty if they hold none."""
+    """Return a title made from the first typed prompt in a run, or "" if its first ten elements contain none."""
     prepare_shape(shape, MessageBuilder())
     parse, format_text = validated(shape.parse), getattr(shape, "title", format_title)
     for place, element in enumerate(run.elements[:10]):

@@ -1,7 +1,7 @@
-"""JSON documents with message lists: one request, a bare list, many runs, JSON lines, logs with responses.
+"""Find message lists in JSON documents: a request, a bare list, several runs, JSON lines, or a log with responses.
 
-Members and elements stay bytes of the file until they are decoded (``msgspec.Raw`` points into them), so memory use is
-close to the size of the file. Only values that are not strict JSON are decoded at once.
+Values stay slices of the file's bytes until they are decoded (``msgspec.Raw`` points into them), so memory use is close
+to the size of the file. Only values that are not strict JSON are decoded at once.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ A log may hold a converted list beside the runtime's own. The one that fits the 
 
 @dataclass(frozen=True)
 class MessageLists:
-    """Names of the message lists of a format (``keys``), and a test of their elements.
+    """The rules by which a format's message lists are recognised: the members that may hold one, and how elements look.
 
-    An element has one of ``required_keys`` and none of ``excluded_keys``. With ``accepts_text``, a text is read as a
-    list of one user message.
+    Attributes:
+        keys: members that may hold a message list, in order of preference.
+        required_keys, excluded_keys: an element has at least one of the former and none of the latter.
+        accepts_text: whether a plain string counts as a list with one user message.
     """
 
     keys: tuple[str, ...] = MESSAGE_KEYS
@@ -46,14 +48,14 @@ class MessageLists:
     accepts_text: bool = False
 
     def is_element(self, element: Element) -> bool:
-        """Return whether a value may be a message and is not a run."""
+        """Return whether a value looks like a message, and not like a run that contains messages."""
         members = decode_members(element)
         if members is None or any(key in members for key in self.excluded_keys):
             return False
         return any(key in members for key in self.required_keys)
 
     def find_lists(self, members: dict[str, Element]) -> dict[str, list[Element]]:
-        """Return the message lists among some members, by name; they may be empty."""
+        """Return the members of an object that are message lists, by name. An empty list counts as one."""
         return {key: elements for key in self.keys if (elements := self._parse_list(members.get(key))) is not None}
 
     def _parse_list(self, element: Element) -> list[Element] | None:
@@ -76,7 +78,7 @@ _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 @dataclass(frozen=True)
 class BrokenElement:
-    """Part of a file that is not a message, with the reason."""
+    """A part of a file that is not a message: its text, and the reason why it cannot be read."""
 
     reason: str
     text: str
@@ -84,9 +86,12 @@ class BrokenElement:
 
 @dataclass
 class Run:
-    """Message list, and the members beside it; ``key`` is the name of the list's own member, if it has one.
+    """A message list and the members recorded beside it. Each run becomes one session.
 
-    ``note`` states why this list was chosen from several.
+    Attributes:
+        members: the other members of the object, such as the model and the tools.
+        note: why this list was chosen, if the object holds several.
+        key: the member that holds the list, or "" for a bare list.
     """
 
     members: dict[str, Element] = field(default_factory=dict)
@@ -95,7 +100,7 @@ class Run:
     key: str = ""
 
     def get(self, name: str) -> Any:
-        """Return the value of a member; None if it is missing or cannot be decoded."""
+        """Return the decoded value of a member, or None if it is missing or cannot be decoded."""
         try:
             return decode_element(self.members.get(name))
         except ValueError:
@@ -103,12 +108,12 @@ class Run:
 
 
 def make_run(members: dict[str, Element], key: str, elements: list[Element], note: str = "") -> Run:
-    """Return the run of the message list that is the member *key* of an object."""
+    """Return a run made from an object: the message list in its member *key*, and all its other members."""
     return Run({name: value for name, value in members.items() if name != key}, elements, note, key)
 
 
 def get_response(run: Run) -> dict[str, Any]:
-    """Return the response that was logged beside a request, or the ``body`` of that; empty if there is none."""
+    """Return the response logged beside a request, or its ``body`` if it has one. Without a response, return {}."""
     response = run.get("response")
     body = response.get("body") if isinstance(response, dict) else None
     return body if isinstance(body, dict) else response if isinstance(response, dict) else {}
@@ -119,7 +124,7 @@ RunFinder = Callable[[list[Element]], list[Run]]
 
 
 def decode_element(element: Element) -> Any:
-    """Return the value of an element; raises ValueError if it is not JSON, or nested too deeply."""
+    """Return the decoded value of an element, or raise ValueError if it is not JSON or is nested too deeply."""
     if isinstance(element, BrokenElement):
         raise ValueError(element.reason)
     value = loads(memoryview(element)) if isinstance(element, msgspec.Raw) else element
@@ -129,7 +134,7 @@ def decode_element(element: Element) -> Any:
 
 
 def get_element_text(element: Element) -> str:
-    """Return the JSON text of an element."""
+    """Return an element as JSON text."""
     if isinstance(element, BrokenElement):
         return element.text
     data = bytes(memoryview(element)) if isinstance(element, msgspec.Raw) else compact_json(element)
@@ -137,7 +142,7 @@ def get_element_text(element: Element) -> str:
 
 
 def format_element(element: Element) -> str:
-    """Return the text of an element, or the beginning of a long one."""
+    """Return an element's text for display, cut after ``MAX_RAW_BYTES``."""
     if isinstance(element, msgspec.Raw):
         data = memoryview(element)
         return files.format_beginning(data, len(data))
@@ -145,12 +150,12 @@ def format_element(element: Element) -> str:
 
 
 def count_element_bytes(element: Element) -> int:
-    """Return the length of an element's text in bytes."""
+    """Return the size of an element's JSON text in bytes."""
     return len(memoryview(element)) if isinstance(element, msgspec.Raw) else len(get_element_text(element).encode())
 
 
 def decode_members(element: Element) -> dict[str, Element] | None:
-    """Return the members of an object, undecoded; None for any other value."""
+    """Return the members of a JSON object with their values still undecoded, or None for any other value."""
     if isinstance(element, msgspec.Raw):
         try:
             return _decode_members(memoryview(element))
@@ -160,7 +165,7 @@ def decode_members(element: Element) -> dict[str, Element] | None:
 
 
 def decode_items(element: Element) -> list[Element] | None:
-    """Return the elements of an array, undecoded; None for any other value."""
+    """Return the items of a JSON array, still undecoded, or None for any other value."""
     if isinstance(element, msgspec.Raw):
         try:
             return _decode_items(memoryview(element))
@@ -170,7 +175,7 @@ def decode_items(element: Element) -> list[Element] | None:
 
 
 def encode_run(run: Run) -> bytes:
-    """Return a run as a separate JSON document, with unchanged elements; broken ones are left out."""
+    """Return a run as a JSON document of its own. Its elements keep their exact text, and broken ones are left out."""
     elements = b",".join(_encode_element(each) for each in run.elements if not isinstance(each, BrokenElement))
     if not run.key:
         return b"[%s]\n" % elements
@@ -191,7 +196,10 @@ def _encode_element(element: Element) -> bytes:
 
 
 def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
-    """Return the message lists in a file, in order, found by *finder* in its values (default: :func:`find_runs`).
+    """Read a file and return its runs in file order.
+
+    Args:
+        finder: finds the runs among the values in the file (default: :func:`find_runs`).
 
     Raises:
         UnreadableSession: the file cannot be read, or holds no message list.
@@ -213,12 +221,12 @@ def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
 
 
 def read_head_run(head: bytes, lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> Run | None:
-    """Return the first message list in the head of a file, which may be cut off."""
+    """Return the first run in the head of a file, which may end in the middle of a value, or None if there is none."""
     return next(iter(find_runs(files.parse_first_values(head), lists)), None)
 
 
 def parse_document(data: bytes) -> tuple[Element, str | None]:
-    """Parse a JSON document, which may be cut off.
+    """Parse a JSON document, even if it was cut off.
 
     Returns:
         The value, and the text after its last complete part (None if the document is complete).
@@ -265,7 +273,7 @@ def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
 
 
 def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> list[Run]:
-    """Return the message lists in some JSON values."""
+    """Return the runs among the JSON values of a file: the values themselves, or the message lists inside them."""
     if len(values) == 1 and (elements := decode_items(values[0])) is not None:
         values = elements
     if any(map(lists.is_element, values[:MAX_CHECKED_ELEMENTS])):
@@ -274,7 +282,10 @@ def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS
 
 
 def collect_runs(values: list[Element], parse: Callable[[Element], Run | None], problem: str) -> list[Run]:
-    """Return the runs that *parse* finds; any other value becomes a broken element of the run before it."""
+    """Return the runs that *parse* finds in *values*.
+
+    Any other value becomes a broken element, with the reason *problem*, at the end of the run before it.
+    """
     runs: list[Run] = []
     strays: list[Element] = []
     for value in values:

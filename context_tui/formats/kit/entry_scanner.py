@@ -1,4 +1,4 @@
-"""Scan sessions made of entries that have ids and may change: files and database rows."""
+"""Scan sessions whose messages are separate entries with ids that may change later: files and database rows."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ MISSING_REASON = "it is listed, and not there"
 
 
 class Entry(NamedTuple):
-    """Message in its recorded form, with its id.
+    """A message as the agent recorded it, and its id.
 
-    ``texts`` begin with the message's own text, and are None if they are too large to read. ``problem`` is set if the
-    entry is known not to be a message.
+    Attributes:
+        texts: the message's own text, then further texts such as those of its parts; None if they are too large to read.
+        problem: why the entry cannot be a message, or "".
     """
 
     id: str
@@ -38,7 +39,7 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Size of the texts in bytes."""
+        """Total size of the texts, in bytes."""
         return sum(map(len, self.texts or ()))
 
     @property
@@ -47,47 +48,56 @@ class Entry(NamedTuple):
 
 
 class EntrySource(Protocol):
-    """Source of the entries of one session. Its methods raise UnreadableSession if the session cannot be read."""
+    """Interface for reading one session's entries.
+
+    Its methods raise UnreadableSession if the session cannot be read.
+    """
 
     @property
     def path(self) -> Path:
-        """File that errors name."""
+        """The file that error messages name."""
 
     def read_stamp(self) -> Hashable:
-        """Return a value that changes whenever the session is written to."""
+        """Return a value that differs after each write to the session, for comparison with an earlier stamp."""
 
     def list_ids(self) -> list[str]:
-        """Return the ids of the entries in the order of the session; an id may occur more than once."""
+        """Return the ids of the session's entries in order. An id may occur more than once."""
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Return the entries with these ids, in the same order; deleted ones are left out."""
+        """Return the entries with the given ids, in the same order but without deleted ones."""
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """Return the metadata of the session."""
+        """Return the members that describe the session as a whole, such as its model."""
 
 
 class EntryShape(Protocol):
-    """Parser of the entries of one format. It keeps state between entries, so every scan makes a new one."""
+    """Interface of the parser for one format's entries.
+
+    It keeps state between entries, so every scan creates a new one.
+    """
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """Parse an entry; the result must depend on the entry alone.
+        """Parse an entry. The result must depend on nothing but the entry.
 
         Raises:
             ValueError: the entry is not a message.
         """
 
     def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Add further facts of an entry. *messages* are its new messages, if any."""
+        """Add facts other than the messages.
+
+        *messages* are the messages that the entry added, an empty range if none.
+        """
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Complete the facts after the last entry; return the messages of each abandoned branch.
+        """Complete the facts after the last entry, and return the messages in each abandoned branch.
 
-        It is called again after further entries.
+        It is called again whenever more entries have been read.
         """
 
 
 class EntryContent:
-    """Full text of a session, read from its entries on demand."""
+    """The full text of a session, read again from its entries on demand."""
 
     def __init__(self, entry_pass: _EntryPass, facts: Facts) -> None:
         self.entry_pass, self._facts = entry_pass, facts
@@ -97,7 +107,7 @@ class EntryContent:
         return self._block_reader.read_blocks(message, self._parse_record)
 
     def read_entry(self, record: int) -> Entry:
-        """Read the entry of a record in its present form; raises UnreadableSession if it was deleted."""
+        """Read the current entry of a record, or raise UnreadableSession if it was deleted."""
         entry = self._read_current_entry(record)
         if entry.problem == MISSING_REASON:
             raise UnreadableSession(f"{self.entry_pass.source.path}: message {entry.id} is gone; open it again")
@@ -143,7 +153,7 @@ class _EntryPass:
         self.abandoned: list[set[int]] = []
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Return the entries with these ids; a missing entry has a problem."""
+        """Return one entry for each id. An entry that is missing has ``MISSING_REASON`` as its problem."""
         entries = {entry.id: entry for entry in self.source.read_entries(ids)}
         return [entries.get(each) or Entry(each, (), MISSING_REASON) for each in ids]
 
@@ -159,7 +169,7 @@ class _EntryPass:
             self.shape.add_facts(entry, added[0], range(old_count, len(builder.facts)), builder)
 
     def is_unchanged(self, ids: Sequence[str]) -> bool:
-        """Return whether *ids*, the present ones, begin with the entries that were read, unchanged."""
+        """Return whether *ids*, as listed now, begin with the entries read so far, and these are unchanged."""
         count = len(self.checksums)
         if [*ids[:count]] != self.ids[:count]:
             return False
@@ -187,9 +197,9 @@ class _LinearTree:
 
 
 class EntryScanner:
-    """Resumable scan of one session. Appended entries are read; after any other change the scan starts again.
+    """A resumable scan of one session. It reads only appended entries, and starts again after any other change.
 
-    The id of a branch includes the id of its session, if any: ``SESSION/branch-1``.
+    If the session has an id, the ids of its branches begin with it: ``SESSION/branch-1``.
     """
 
     def __init__(self, source: EntrySource, info: SessionInfo, shape: Callable[[], EntryShape]) -> None:
@@ -200,7 +210,7 @@ class EntryScanner:
 
     @property
     def count(self) -> int:
-        """Number of entries."""
+        """Number of entries in the session."""
         return len(self._pass.ids)
 
     @property
@@ -253,14 +263,14 @@ class EntryScanner:
 
 
 def replace_compactions(facts: Facts, compactions: Iterable[Compaction]) -> None:
-    """Replace all compactions of a session, and thereby the contexts after them."""
+    """Replace a session's compactions, and derive its contexts (epochs) from the new ones."""
     facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
     for compaction in compactions:
         facts.add_compaction(compaction)
 
 
 def replace_usage(facts: Facts, usage: Usage, message: int) -> None:
-    """Replace the usage of the only known request, which *message* answers."""
+    """Record *usage* for the session's only known request, with *message* as the reply to it."""
     time = facts.end_time[message]
     if facts.requests:
         facts.revise_request(facts.requests[0], usage)
@@ -270,13 +280,13 @@ def replace_usage(facts: Facts, usage: Usage, message: int) -> None:
 
 
 def split_branch_id(session_id: str) -> tuple[str, str]:
-    """Split ``SESSION/branch-1`` into session and branch; either may be missing."""
+    """Split ``SESSION/branch-1`` into the session's id and the branch's id, with "" for a missing one."""
     parent_id, _, branch = session_id.rpartition("/")
     return (parent_id, branch) if branch.startswith(BRANCH_PREFIX) else (session_id, "")
 
 
 def find_branch_in(main: SessionInfo, session_id: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
-    """Return the branch with an id if it belongs to one of the *sessions* of a file, else None."""
+    """Return the branch that *session_id* names, or None if it is not the id of a branch of one of *sessions*."""
     parent_id, branch = split_branch_id(session_id)
     session = next((each for each in sessions if each.id == parent_id), None)
     return replace(session, id=session_id, title=branch, parent=main.path) if session and branch else None
@@ -287,7 +297,10 @@ MAX_SIZED_DATABASE_BYTES = 64 << 20
 
 
 class RowSource(ABC):
-    """Base of sources whose messages are rows of ``messages``, and whose metadata is a row of ``sessions``."""
+    """Base class for entry sources in a database with one row per message and one row per session.
+
+    Messages are in the table ``messages``, metadata in the table ``sessions``.
+    """
 
     metadata_columns: ClassVar[tuple[str, ...]] = ()
     """Columns of the session's row that are read as metadata."""
@@ -301,14 +314,18 @@ class RowSource(ABC):
 
     @abstractmethod
     def list_ids(self) -> list[str]:
-        """Return the ids of the messages, in order."""
+        """Return the session's message ids, in order."""
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
         return query_in_batches(ids, self.query_entries)
 
     @abstractmethod
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
-        """Return the rows with these ids, by id; values of more than *max_value_bytes* raise ValueTooLarge."""
+        """Return the entries with the given ids, by id.
+
+        Raises:
+            ValueTooLarge: a value has more than *max_value_bytes*.
+        """
 
     def read_metadata(self) -> Mapping[str, Any]:
         columns = self.database.list_columns("sessions")
@@ -322,7 +339,10 @@ class RowSource(ABC):
 def query_in_batches(
     ids: Sequence[str], query_entries: Callable[[Sequence[str], int], dict[str, Entry]]
 ) -> list[Entry]:
-    """Return the entries with these ids, in the same order; if a value is over the limit, query each separately."""
+    """Return the entries with the given ids, in the same order but without missing ones.
+
+    If a value is over the size limit, each entry is queried separately, and the large one has no texts.
+    """
     try:
         entries = query_entries(ids, files.MAX_RECORD_BYTES)
     except ValueTooLarge:
@@ -333,23 +353,23 @@ def query_in_batches(
 
 
 def format_placeholders(ids: Sequence[str]) -> str:
-    """Return the placeholders for these values in a statement."""
+    """Return SQL placeholders for a list of ids, such as ``?, ?, ?``."""
     return ", ".join("?" * len(ids))
 
 
 def list_table_sessions(
     database: Database, format_name: str, tables: tuple[str, str], columns: Sequence[str], sizes_sql: str, cwd: str = ""
 ) -> list[SessionInfo]:
-    """List the sessions of a database that have messages, oldest first.
+    """Return the sessions in a database that have messages, with the oldest first.
 
-    A session without a row in its table has only its id.
+    A session that has messages but no row of its own is listed with only its id.
 
     Args:
-        tables: The tables of sessions and of messages.
-        columns: The columns for id, parent, title, second title, folder, time of change and time of creation; "" if
-            there is none.
-        sizes_sql: The statement for :func:`query_session_sizes`.
-        cwd: The folder of the sessions if there is no column for it.
+        tables: names of the table of sessions and the table of messages.
+        columns: columns for the id, parent, title, alternative title, folder, time of the last change and time of creation,
+            with "" for a column that the format does not have.
+        sizes_sql: the statement for :func:`query_session_sizes`.
+        cwd: the sessions' folder if there is no column for it.
     """
     path, sizes = str(database.path), query_session_sizes(database, sizes_sql)
     existing = database.list_columns(tables[0])
@@ -383,7 +403,7 @@ def _parse_column_time(value: Any) -> int:
 
 
 def query_session_sizes(database: Database, sql: str) -> dict[bytes | str, int]:
-    """Return the bytes of each session by id, by a full scan; empty for a large database."""
+    """Return the size of each session in bytes, by id, or {} if the database is too large to be scanned for this."""
     if database.path.stat().st_size > MAX_SIZED_DATABASE_BYTES:
         return {}
     return {row[0]: row[1] for row in database.query(sql) if isinstance(row[1], int)}

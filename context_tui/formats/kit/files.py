@@ -17,11 +17,11 @@ from context_tui.text.regular_files import NotRegularFile, open_regular_file
 
 
 class FileChanged(UnreadableSession):
-    """The file no longer holds the data that was read: it is shorter, or another file."""
+    """Raised when a file no longer holds the data that was read, as it was shortened, rewritten or replaced."""
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading, without waiting for a pipe.
+    """Open a regular file for reading, and refuse a pipe instead of waiting for it.
 
     Raises:
         UnreadableSession: the file is missing, may not be read, or is a folder, a pipe or a device.
@@ -37,7 +37,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def read_whole_file(path: str | Path) -> bytes:
-    """Return all bytes of a regular file, without a byte order mark.
+    """Return the content of a regular file without its byte order mark.
 
     Raises:
         UnreadableSession: the file cannot be read.
@@ -50,7 +50,7 @@ def read_whole_file(path: str | Path) -> bytes:
 
 
 def read_json(path: Path, max_bytes: int = -1) -> Any:
-    """Return the value in a JSON file, or in its first *max_bytes*; None if it cannot be read or parsed."""
+    """Return the value in a JSON file (or in its first *max_bytes*), or None if it cannot be read or parsed."""
     try:
         with open_regular(path) as file:
             return loads(file.read(max_bytes).removeprefix(BOM))
@@ -59,12 +59,12 @@ def read_json(path: Path, max_bytes: int = -1) -> Any:
 
 
 def make_unreadable_error(path: str | Path, error: Exception) -> UnreadableSession:
-    """Return the error for a path that cannot be read, with the system's reason."""
+    """Return an UnreadableSession error that names *path* and includes the operating system's reason."""
     return UnreadableSession(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
 def read_status(path: str | Path) -> os.stat_result:
-    """Return the status of a path.
+    """Return the result of :func:`os.stat`.
 
     Raises:
         UnreadableSession: the path is missing or not accessible.
@@ -76,7 +76,7 @@ def read_status(path: str | Path) -> os.stat_result:
 
 
 def read_file_stamp(path: str | Path) -> tuple[int, int] | None:
-    """Return the time and size of a file, which change when it is written to; None if it is missing."""
+    """Return a file's modification time and size, which show whether it was written to, or None if it is missing."""
     try:
         status = os.stat(path)
     except OSError:
@@ -93,14 +93,19 @@ TOO_LARGE = "too large to read"
 
 
 def format_too_large(length: int) -> str:
-    """Return the reason why a record of this size is not read; empty if it is read."""
+    """Return the reason why a record of *length* bytes is not read, or "" if it is small enough."""
     if length <= MAX_RECORD_BYTES:
         return ""
     return f"{TOO_LARGE}: {length / 1e6:,.0f} MB (at most {MAX_RECORD_BYTES / 1e6:,.0f} MB)"
 
 
 def format_beginning(data: bytes | memoryview, length: int) -> str:
-    """Return the text of a record that begins with *data*; a record of more than ``MAX_RAW_BYTES`` is marked as cut."""
+    """Return a record's text for display. Above ``MAX_RAW_BYTES`` it is cut, and a last line says so.
+
+    Args:
+        data: the record, or at least its first ``MAX_RAW_BYTES``.
+        length: size of the complete record, in bytes.
+    """
     text = bytes(data[:MAX_RAW_BYTES]).decode("utf-8", "replace")
     return text if length <= MAX_RAW_BYTES else f"{text}\n[the first {MAX_RAW_BYTES:,} of {length:,} bytes]"
 
@@ -112,9 +117,10 @@ _CLOSING_BRACKETS = {ord("{"): ord("}"), ord("["): ord("]")}
 
 
 def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
-    """Return the end of the last complete value in a truncated JSON text, and the brackets that close it.
+    """Find where the last complete value ends in JSON text that was cut off.
 
-    None means that the text is not truncated, or is not JSON.
+    Returns:
+        The end of that value and the brackets that close the text there; None if the text is not cut off or is not JSON.
     """
     closers: list[int] = []
     end = 0
@@ -147,7 +153,7 @@ def _parse_truncated(data: bytes) -> Any:
 
 
 def read_first_values(path: Path) -> list[Any]:
-    """Return the first JSON values of a file (:func:`parse_first_values`); none if it cannot be read."""
+    """Return the first JSON values in a file (see :func:`parse_first_values`), or [] if it is unreadable."""
     try:
         with open_regular(path) as file:
             return parse_first_values(file.read(HEAD_BYTES))
@@ -156,15 +162,15 @@ def read_first_values(path: Path) -> list[Any]:
 
 
 def read_first_objects(path: Path) -> list[dict[str, Any]]:
-    """Return the first objects of a file; none if it cannot be read."""
+    """Return the JSON objects at the start of a file, or [] if it cannot be read."""
     return [value for value in read_first_values(path) if isinstance(value, dict)]
 
 
 @lru_cache(maxsize=2)
 def parse_first_values(head: bytes) -> list[Any]:
-    """Return the first JSON values in the head of a file: one document (cut off or not), or those on the first lines.
+    """Return the JSON values in the head of a file: one document (perhaps cut off), or those on its first lines.
 
-    The result is cached because every format sniffs the same head; it must not be changed.
+    The result is cached, as every format inspects the same head, so callers must not modify it.
     """
     data = head.removeprefix(BOM).decode("utf-8", "ignore").encode().lstrip()
     if data[:1] not in (b"{", b"["):
@@ -187,7 +193,10 @@ ALL_PROJECTS = "all projects"
 
 
 def find_working_folder() -> Path:
-    """Return the working folder; if it was deleted, its former path according to the shell, or else the root."""
+    """Return the working folder.
+
+    If it was deleted, return its former path according to ``PWD``, or else the root folder.
+    """
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -195,19 +204,22 @@ def find_working_folder() -> Path:
 
 
 def find_home_folder(environ: Mapping[str, str]) -> Path:
-    """Return the user's home folder, on any system."""
+    """Return the user's home folder from ``HOME`` or ``USERPROFILE``, or else as Python finds it."""
     configured = environ.get("HOME") or environ.get("USERPROFILE")
     return Path(configured) if configured else Path.home()
 
 
 def find_data_home(environ: Mapping[str, str]) -> Path:
-    """Return the data folder of programs that follow the XDG rules on every system."""
+    """Return ``XDG_DATA_HOME`` or its default, ``~/.local/share``, on every operating system."""
     configured = environ.get("XDG_DATA_HOME")
     return Path(configured) if configured else find_home_folder(environ) / ".local" / "share"
 
 
 def find_program_folder(environ: Mapping[str, str], name: str, *default: str) -> Path:
-    """Return the folder that the variable *name* names (``~`` is expanded), else *default* below the home folder."""
+    """Return the folder in the environment variable *name*, or *default* below the home folder if it is not set.
+
+    A leading ``~`` in the variable is expanded.
+    """
     home, value = find_home_folder(environ), environ.get(name)
     if not value:
         return home.joinpath(*default)
@@ -215,7 +227,7 @@ def find_program_folder(environ: Mapping[str, str], name: str, *default: str) ->
 
 
 def list_entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
-    """List the entries of a folder by name; none if it is missing or cannot be read."""
+    """Return a folder's entries, sorted by name, or [] if it is missing or cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
@@ -224,5 +236,5 @@ def list_entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
 
 
 def list_files(folder: str | os.PathLike[str], *suffixes: str) -> list[Path]:
-    """List the files in a folder with these suffixes, by name, without opening them."""
+    """Return the paths in a folder that end with one of *suffixes*, sorted by name. No file is opened."""
     return [Path(entry.path) for entry in list_entries(folder) if entry.name.endswith(suffixes)]

@@ -1,4 +1,4 @@
-"""Scan files of JSON lines, record by record, and read their text again."""
+"""Scan files of JSON lines, record by record, and read their full text again."""
 
 from __future__ import annotations
 
@@ -25,18 +25,23 @@ OTHER_FILE_OFFSET = (1 << 64) - 1
 
 
 class LineShape(Protocol):
-    """Parser of the records of one format. It keeps state between records, so every scan makes a new one."""
+    """Interface of the parser for one format's records.
+
+    It keeps state between records, so every scan creates a new one.
+    """
 
     def parse(self, record: Record) -> ParsedRecord:
-        """Parse a record. It is called again when the text is shown, and must give the same result for the same record.
+        """Parse the JSON object on one line.
+
+        It is called again when the text is displayed, and must return the same result for the same record.
 
         Raises:
-            ValueError: the record is not understood; the message says why.
+            ValueError: the record is not understood. The message says why.
         """
 
 
 class LineContent:
-    """Full text of a session, read from the lines of its file on demand."""
+    """The full text of a session, read again from its file's lines on demand."""
 
     def __init__(
         self,
@@ -69,17 +74,18 @@ class LineContent:
         return self.file.is_unchanged()
 
     def read_record(self, row: int) -> Record:
-        """Read the record of a row that is not a problem."""
+        """Read the record in a row again. The row must not be a problem."""
         if self.first is not None and self.facts.record_place[row] == OTHER_FILE_OFFSET:
             return self.first
         return parse_object(self.file.read_range(self.facts.record_place[row], self.facts.record_length[row]))
 
 
 class LineScanner:
-    """Resumable scan of the only session in a file, which may grow.
+    """A resumable scan of a file that holds one session and may grow.
 
-    ``input_includes_cache`` states whether recorded input tokens include cached ones. ``first`` is a record of another
-    file that precedes the first line.
+    Args:
+        input_includes_cache: whether recorded input tokens include cached ones.
+        first: a record from another file that precedes the first line.
     """
 
     def __init__(
@@ -123,7 +129,7 @@ class LineScanner:
 
 
 def parse_object(line: bytes) -> Record:
-    """Return the object on a line; raises ValueError for any other value, or if it is nested too deeply."""
+    """Return the JSON object on a line, or raise ValueError if it is another value or is nested too deeply."""
     value = loads(line)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
@@ -133,13 +139,16 @@ def parse_object(line: bytes) -> Record:
 
 
 def is_whole_file(session: Session) -> bool:
-    """Return whether a session consists of all lines of one file."""
+    """Return whether a session consists of all lines of a single file."""
     content = session.content
     return isinstance(content, LineContent) and not session.info.id and content.first is None
 
 
 def copy_lines(session: Session, path: Path) -> list[str] | None:
-    """Copy the lines of *session* that were read (see ``Format.copy``)."""
+    """Copy the lines of a session that were read to *path*, and return notes on what is missing in the copy.
+
+    Returns None if the session is not exactly one file (see ``Format.copy``).
+    """
     content = session.content
     if not isinstance(content, LineContent) or not is_whole_file(session):
         return None
@@ -147,7 +156,7 @@ def copy_lines(session: Session, path: Path) -> list[str] | None:
 
 
 def copy_read_lines(file: LineFile, facts: Facts, path: Path) -> list[str]:
-    """Copy the lines that were read to the new file *path*; return a note if the file has unread bytes."""
+    """Copy the lines read so far to the new file *path*, and return a note if the file has more bytes, else []."""
     with path.open("xb") as out:
         ends = map(sum, zip(facts.record_place, facts.record_length, strict=True))
         file.copy_to(max(ends, default=0), out)
@@ -157,6 +166,6 @@ def copy_read_lines(file: LineFile, facts: Facts, path: Path) -> list[str]:
 
 
 def list_only_session(path: Path, format_name: str, title: str = "") -> list[SessionInfo]:
-    """Return the one session of a file (see ``Format.list_sessions``)."""
+    """Return a list with the only session in a file (see ``Format.list_sessions``). The default title is its name."""
     status = read_status(path)
     return [SessionInfo(str(path), format_name, "", title or path.stem, time=status.st_mtime, bytes=status.st_size)]

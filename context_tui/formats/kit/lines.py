@@ -1,6 +1,6 @@
-"""Files of JSON lines: read-only, memory-mapped, and read once, in short steps that can be resumed.
+"""Read files of JSON lines once, memory-mapped, in short steps that can be resumed later.
 
-Torn last lines, several values on a line, and lines that are too long are handled.
+Torn last lines, several values on one line, and lines that are too long are handled.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ FAST_PATH_LINES = 16
 
 
 class LineFile:
-    """Bytes of a file, whose lines end with ``\\n`` only. The file is closed when nothing refers to this object.
+    """A file of lines that end with ``\\n``. It is closed when nothing refers to this object any more.
 
-    Reading raises FileChanged once the file was shortened, rewritten, or replaced by another one.
+    Reading raises FileChanged after the file was shortened, rewritten, or replaced by another one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,11 +62,15 @@ class LineFile:
 
     @property
     def descriptor(self) -> int:
-        """Descriptor of the open file, which another process can inherit."""
+        """The descriptor of the open file, which another process can inherit."""
         return self._file.fileno()
 
     def refresh(self) -> None:
-        """Map the file again if it has grown."""
+        """Map the file again if it has grown.
+
+        Raises:
+            FileChanged: the file was changed other than by appending.
+        """
         status = os.fstat(self._file.fileno())
         size = status.st_size
         if size < self.size:
@@ -86,27 +90,27 @@ class LineFile:
             return False
 
     def format_line(self, start: int, length: int) -> str:
-        """Return the text of a line, or the beginning of a long one."""
+        """Return a line's text for display, cut after ``MAX_RAW_BYTES``."""
         return files.format_beginning(self.read_range(start, min(length, files.MAX_RAW_BYTES)), length)
 
     def read_range(self, start: int, length: int) -> bytes:
-        """Read bytes by a system call: touching the map of a truncated file would kill the process."""
+        """Read bytes with a system call, as touching the memory map of a truncated file would kill the process."""
         data = os.pread(self._file.fileno(), length, start)
         if len(data) < length:
             raise self._make_shrunk_error()
         return data
 
     def copy_to(self, end: int, out: BinaryIO) -> None:
-        """Append the bytes up to *end*, and the whitespace after them, to another file."""
+        """Write the bytes up to *end*, and any whitespace that was read after them, to *out*."""
         for start in range(0, end, STEP_BYTES):
             out.write(self.read_range(start, min(STEP_BYTES, end - start)))
         tail = self.read_range(end, min(max(self._read - end, 0), STEP_BYTES))
         out.write(tail[: len(tail) - len(tail.lstrip())])
 
     def save_fingerprint(self, end: int) -> None:
-        """Update the checksum with the bytes up to *end*, which were just read.
+        """Extend the checksum to *end*, the end of the bytes that were just read.
 
-        Later the map could not be compared with the file, since a change in place changes both.
+        This cannot wait: a later change in place would alter the map too, so the map would equal the changed file.
         """
         if end > self._read:
             with memoryview(self.data) as data:
@@ -115,7 +119,7 @@ class LineFile:
             self._read = end
 
     def is_unchanged(self) -> bool:
-        """Return whether the file at the path still begins with the bytes that were read."""
+        """Read the file at the path again, and return whether it still begins with the bytes read so far."""
         remaining, checksum = self._read, 0
         try:
             with open_regular(self.path) as file:
@@ -130,7 +134,7 @@ class LineFile:
         return FileChanged(f"{self.path}: is shorter than when it was read; open it again")
 
     def close(self) -> None:
-        """Close the file, which cannot be read afterwards."""
+        """Close the file. It cannot be read afterwards."""
         if isinstance(self.data, mmap.mmap):
             self.data.close()
         self._close()
@@ -139,10 +143,10 @@ class LineFile:
 def find_matching_lines(
     file: LineFile, pattern: re.Pattern[bytes], already_found: Container[bytes] = ()
 ) -> Iterator[bytes]:
-    """Yield the lines in the first ``MAX_SEARCHED_BYTES`` of a file that match a pattern, each once.
+    """Yield each line that matches *pattern* in the first ``MAX_SEARCHED_BYTES`` of a file.
 
-    Lines of more than ``STEP_BYTES`` are skipped. So are matches whose first group is in *already_found*, to which the
-    caller may add while iterating.
+    Lines of more than ``STEP_BYTES`` are skipped. A match is also skipped if its first group is in *already_found*; the
+    caller may add to that collection while iterating.
     """
     data, position = file.data, 0
     while match := pattern.search(data, position, MAX_SEARCHED_BYTES):
@@ -163,9 +167,10 @@ def find_matching_lines(
 
 
 class LineReader(Generic[R]):
-    """Resumable pass over a file, which decodes each line and hands it to a handler.
+    """A resumable pass over a file that decodes each line and passes the record to a handler.
 
-    A last line without a newline that cannot be decoded is torn: a problem that is read again when the file grows.
+    A last line that has no newline and cannot be decoded is *torn*: it becomes a problem, and is read again when the
+    file grows.
     """
 
     def __init__(self, file: LineFile, facts: Facts, parse: Callable[[bytes], R]) -> None:
@@ -186,7 +191,7 @@ class LineReader(Generic[R]):
 
     @property
     def line_label(self) -> str:
-        """Name of the current line in messages."""
+        """The current line's name in messages, such as ``line 12``."""
         return f"line {self._line}"
 
     def advance(
@@ -196,10 +201,14 @@ class LineReader(Generic[R]):
         fast_path: FastPath | None = None,
         handle_large_record: LargeRecordHandler | None = None,
     ) -> bool:
-        """Read at least one step, until the *deadline* of ``time.perf_counter``; return whether the end is reached.
+        """Read steps until the *deadline* (of ``time.perf_counter``), but at least one.
+
+        Return whether the end was reached.
 
         Args:
-            handle_large_record: Handles lines of more than ``STEP_BYTES`` if there is a deadline.
+            handle_record: handles each decoded record.
+            fast_path: reads usual lines more quickly, where possible.
+            handle_large_record: handles lines of more than ``STEP_BYTES`` if there is a deadline.
 
         Raises:
             FileChanged: the file was changed other than by appending.
@@ -226,11 +235,11 @@ class LineReader(Generic[R]):
         return self._offset >= self._file.size
 
     def add_problem(self, place: int, length: int, reason: str) -> None:
-        """Add a record that cannot be read or understood."""
+        """Add a record that cannot be read or understood, with the *reason* shown to users."""
         self.add_note(self._facts.add_record(place, length, RecordKind.PROBLEM), reason)
 
     def add_note(self, record: int, note: str) -> None:
-        """Add a problem to a record that was added before."""
+        """Report a problem in a part of a record that was added before."""
         self._facts.problems.append(Problem(self.line_label, note, record))
 
     def _read_steps(
@@ -278,7 +287,7 @@ class LineReader(Generic[R]):
     def _read_irregular_line(
         self, line: bytes, start: int, is_complete: bool, handle_record: RecordHandler[R], problem: str
     ) -> Iterator[bool]:
-        """Process a line that is not one record: blank, several values, torn, or broken."""
+        """Process a line that is not a single record: blank, several values, torn, or broken."""
         if not line.strip():
             return
         records: list[tuple[R, int, int]] = []

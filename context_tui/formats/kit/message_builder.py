@@ -1,4 +1,4 @@
-"""Build messages from parsed records: merging, branches, compactions and problems; read their blocks again."""
+"""Build messages, branches, compactions and problems from parsed records, and read the messages' blocks again."""
 
 from __future__ import annotations
 
@@ -35,9 +35,13 @@ class _Record:
 
 @dataclass(frozen=True)
 class MetadataRecord(_Record):
-    """Settings from here on: model, context window (tokens), system prompt, tool schemas; all may be missing.
+    """Settings that apply from here on. Each one may be missing.
 
-    ``model_window`` is the model's own window if the agent uses only part of it, ``tools`` are Anthropic-shaped.
+    Attributes:
+        window: size of the context window, in tokens.
+        model_window: the model's own window if the agent uses only part of it.
+        system: the system prompt.
+        tools: tool schemas in Anthropic's form.
     """
 
     model: str = ""
@@ -49,9 +53,11 @@ class MetadataRecord(_Record):
 
 @dataclass(frozen=True)
 class UsageRecord(_Record):
-    """Usage of the request that the newest assistant message answers, recorded apart from it.
+    """Usage recorded separately from the newest assistant message, for the request that this message answers.
 
-    ``reasoning`` is the runtime's estimate of hidden reasoning in tokens, ``time`` is in ms (-1: unknown).
+    Attributes:
+        time: epoch milliseconds, or -1 if unknown.
+        reasoning: the runtime's estimate of hidden reasoning, in tokens.
     """
 
     usage: Usage | None
@@ -61,14 +67,17 @@ class UsageRecord(_Record):
 
 @dataclass(frozen=True)
 class FullCompactionRecord(_Record):
-    """Full compaction: a model's summary in place of earlier messages.
+    """A full compaction, in which a model's summary replaces earlier messages.
 
-    It is the ``compaction`` of its summary's message, or a record of its own if there is no summary. ``kept_messages``
-    is the number of messages right before the summary that stay in the context, after the summary. ``context`` or
-    ``kept_since`` describes any other new context. ``context`` lists it in prompt order: keys of earlier records, and
-    numbers of messages in the same record. ``kept_since`` is the first earlier record that stays, by its key or by its
-    number in the file from 0; earlier summaries do not stay. ``has_summary`` is False if the message is an ordinary
-    one. ``tokens_before`` is the recorded size of the context, in tokens.
+    It is the ``compaction`` of the message that holds the summary, or a separate record if there is no summary.
+
+    Attributes:
+        tokens_before: recorded size of the context before it, in tokens.
+        kept_messages: number of messages just before the summary that stay in the context and now follow the summary.
+        context: any other new context, in prompt order: keys of earlier records, and numbers of messages in this record.
+        kept_since: the first earlier record that stays, by its key or by its number in the file from 0, if everything
+            since then stays except earlier summaries.
+        has_summary: False if the message is an ordinary one.
     """
 
     trigger: str | None = None
@@ -81,17 +90,19 @@ class FullCompactionRecord(_Record):
 
 @dataclass(frozen=True)
 class TriggerRecord(_Record):
-    """Trigger of the newest compaction, recorded after it."""
+    """The trigger of the newest compaction, if it is recorded after the compaction itself."""
 
     trigger: str
 
 
 @dataclass(frozen=True)
 class MicroCompactionRecord(_Record):
-    """Microcompaction: blocks cleared from the context.
+    """A microcompaction, which clears single blocks from the context.
 
-    ``cleared_keys`` are ids of calls (their results were cleared), keys of records (all their blocks were cleared), or
-    a key with the number of one block. ``tokens_before`` and ``saved_tokens`` are as recorded.
+    Attributes:
+        cleared_keys: ids of calls whose results were cleared, keys of records whose blocks were all cleared, or a record's
+            key with the number of one cleared block.
+        tokens_before, saved_tokens: the context's recorded size before it, and the recorded saving, in tokens.
     """
 
     trigger: str | None = None
@@ -102,14 +113,18 @@ class MicroCompactionRecord(_Record):
 
 @dataclass(frozen=True)
 class MessageRecord(_Record):
-    """Message, or further blocks of one: records with the same ``message_id`` are one message.
+    """A message, or more blocks for one: records with the same ``message_id`` form one message.
 
-    With ``has_results`` the blocks are tool results. All results since the last assistant message are one user message,
-    unless their ``result_group`` differs. ``is_injected`` marks text that the runtime inserted; if only some blocks are
-    inserted, ``injected_blocks`` are their numbers. ``flags`` are :class:`MessageFlag`, ``time`` is in ms (-1:
-    unknown), ``model`` wrote the message, ``reasoning`` is the runtime's estimate of hidden reasoning in tokens.
-    ``version`` shows whether a message with the same key in a later :class:`HistoryRecord` differs. ``compaction`` is
-    set if the message is the summary of a full compaction.
+    Attributes:
+        has_results: whether the blocks are tool results. All results since the last assistant message form one user
+            message, unless their ``result_group`` differs.
+        flags: a combination of :class:`MessageFlag`.
+        time: epoch milliseconds, or -1 if unknown.
+        reasoning: the runtime's estimate of hidden reasoning, in tokens.
+        is_injected, injected_blocks: whether the runtime inserted the text, or the numbers of the blocks that it inserted.
+        model: the model that wrote the message.
+        version: a value that differs if a later :class:`HistoryRecord` has a changed message with the same key.
+        compaction: the full compaction whose summary this message is.
     """
 
     role: Role
@@ -130,15 +145,18 @@ class MessageRecord(_Record):
 
 @dataclass(frozen=True)
 class OmittedMessage(_Record):
-    """Message of a record that is left out, such as a repetition; the messages after it keep their numbers."""
+    """A message in a record that is left out, for example because it repeats another.
+
+    Later messages keep their numbers.
+    """
 
 
 @dataclass(frozen=True)
 class HistoryRecord(_Record):
-    """Complete context as rewritten by the runtime; its messages are numbered from 1.
+    """A complete context that the runtime has rewritten, with its messages numbered from 1.
 
-    A message is not added again if the context has one with the same key and version. A message without a key belongs
-    to the one before it.
+    A message is not added again if the context already has one with the same key and version. A message without a key
+    is treated like the message before it.
     """
 
     messages: tuple[MessageRecord | OmittedMessage, ...]
@@ -147,9 +165,10 @@ class HistoryRecord(_Record):
 
 @dataclass(frozen=True)
 class RewindRecord(_Record):
-    """Rewind: the record ``target`` and all that follows it are abandoned.
+    """A rewind, which abandons the record ``target`` and everything after it.
 
-    If the target is not in the context, nothing changes, or with ``or_start`` the whole context is abandoned.
+    If the target is not in the context, nothing happens, unless ``or_start`` is set: then the whole context is
+    abandoned.
     """
 
     target: str
@@ -158,19 +177,19 @@ class RewindRecord(_Record):
 
 @dataclass(frozen=True)
 class ReplacementRecord(_Record):
-    """Replacement: the next message takes the place of the record ``target``, or follows its descendants if any."""
+    """A replacement: the next message takes the place of the record ``target``, or follows its descendants if any."""
 
     target: str
 
 
 @dataclass(frozen=True)
 class ResetRecord(_Record):
-    """Reset: the context is empty from here on."""
+    """A reset, after which the context is empty."""
 
 
 @dataclass(frozen=True)
 class RecordGroup:
-    """Several cases that one record holds, in order; its messages are numbered from 0."""
+    """Several parsed records, in order, that the file stores as one. Their messages are numbered from 0."""
 
     records: tuple[RecordCase, ...]
 
@@ -193,29 +212,29 @@ ParsedRecord = RecordCase | RecordGroup
 
 
 def list_cases(parsed: ParsedRecord) -> tuple[RecordCase, ...]:
-    """Return the cases of a record, in order."""
+    """Return the parsed records in a group, in order, or a single record as a tuple of one."""
     return parsed.records if isinstance(parsed, RecordGroup) else (parsed,)
 
 
 def list_messages(parsed: ParsedRecord) -> list[MessageRecord | OmittedMessage]:
-    """Return the messages of a record, by number."""
+    """Return the messages in a record, omitted ones included. The index of each is its number in the record."""
     return [each for each in list_cases(parsed) if isinstance(each, MessageRecord | OmittedMessage)]
 
 
 def find_message(parsed: ParsedRecord) -> MessageRecord | None:
-    """Return the first message of a record; None if it has none."""
+    """Return the first message in a record, or None if it contains no message."""
     return next((each for each in list_cases(parsed) if isinstance(each, MessageRecord)), None)
 
 
 def group_records(*records: RecordCase) -> ParsedRecord:
-    """Return one or several cases as one record."""
+    """Return a single record unchanged, or several as a group."""
     return records[0] if len(records) == 1 else RecordGroup(records)
 
 
 def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
-    """Return *parse* with validation of the blocks and usage in its result.
+    """Wrap *parse* so that the blocks and the usage in its result are validated.
 
-    Scans and later reads of the text use the same function, so they agree.
+    Scans and later reads of the text use the same wrapped function, so they agree.
     """
 
     @problems_as_value_errors
@@ -232,7 +251,10 @@ def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
 
 
 def problems_as_value_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Return *function* with any failure raised as ValueError, which callers turn into a problem of the record."""
+    """Wrap *function* so that unexpected exceptions become ValueError, which callers turn into a problem of the record.
+
+    Errors that say what is wrong (ValueError, Error, OSError) and MemoryError are raised unchanged.
+    """
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -255,10 +277,10 @@ SHAPE_RENAMES = {
 
 
 def prepare_shape(shape: object, builder: MessageBuilder) -> None:
-    """Check that a shape follows the current protocol, and register its ``read_tools`` and ``path_keys``.
+    """Check that *shape* uses the current member names, and pass its ``read_tools`` and ``path_keys`` to the facts.
 
     Raises:
-        Error: members have their old names.
+        Error: the shape uses old member names.
     """
     if renames := format_renames(shape, SHAPE_RENAMES):
         raise Error(f"{type(shape).__name__} is written for an older context-tui: {renames}")
@@ -294,10 +316,10 @@ def _validate_usage(usage: Usage | None) -> Usage | None:
 
 
 class RecordAdder:
-    """Parses records by a shape and adds them to a builder; a record that is not understood becomes a problem.
+    """Parses records with a shape and adds them to a builder. A record that is not understood becomes a problem.
 
-    A shape may have ``resolve_in_order(record, parsed)``. It is called once for each record, in order, and returns the
-    record as completed by earlier records, with the same blocks.
+    A shape may have a method ``resolve_in_order(record, parsed)``. It is called once for each record, in order, and
+    returns the parsed record completed from earlier records, with the same blocks.
     """
 
     def __init__(self, shape: Any, builder: MessageBuilder) -> None:
@@ -309,10 +331,10 @@ class RecordAdder:
     def add(
         self, record: Any, location: str, place: int, length: int, *context: Any
     ) -> tuple[ParsedRecord, int] | None:
-        """Parse and add a record; *context* is also passed to ``parse``.
+        """Parse a record and add it to the builder. *context* is passed on to ``parse``.
 
         Returns:
-            The parsed record and its (first) message, or -1 if it has none; None for a problem.
+            The parsed record and the number of its first message (-1 if it has none), or None if the record is a problem.
         """
         try:
             parsed = self.parse(record, *context)
@@ -324,7 +346,12 @@ class RecordAdder:
 
 
 class MessageBuilder:
-    """Builder of facts from parsed records. ``system`` and ``tools`` are those of the next request."""
+    """Builds the facts of a session from parsed records.
+
+    Attributes:
+        system, tools: the system prompt and the tool schemas of the next request.
+        event_positions: the message before each microcompaction or clear.
+    """
 
     def __init__(self) -> None:
         self.facts = Facts()
@@ -348,7 +375,7 @@ class MessageBuilder:
         self._revision = 0  # number of abandoned branches and replacements
 
     def add(self, parsed: ParsedRecord, place: int, length: int, location: str) -> int:
-        """Add the record at *place*; return its (first) message, -1 for none."""
+        """Add the record at *place*, and return the number of its first message, or -1 if it has none."""
         facts = self.facts
         message = row = -1
         numbers: dict[int, int] = {}  # messages of this record, by their number in it
@@ -501,7 +528,7 @@ class MessageBuilder:
         return message
 
     def _find_open_message(self, record: MessageRecord, parent: int) -> int:
-        """Return the message that a record continues; -1 if it starts a new one."""
+        """Return the message that a record continues, or -1 if the record starts a new one."""
         message, results = self._messages_by_id.get(record.message_id, -1), self._results_message
         if message >= 0 or not record.has_results or results < 0 or self._result_group != record.result_group:
             return message
@@ -518,7 +545,7 @@ class MessageBuilder:
     # -- branches
 
     def _find_parent_of_record(self, record: RecordCase) -> int:
-        """Return the (last) message of a record's parent; the newest message if no parent is recorded."""
+        """Return the last message of a record's parent, or the newest message if no parent is recorded."""
         if record.parent_key is None:
             return self._current
         parent = self._message_by_key.get(record.parent_key, -1 if not record.parent_key else self._current)
@@ -567,16 +594,16 @@ class MessageBuilder:
 
     @property
     def revision(self) -> int:
-        """Number that grows when a branch is abandoned or a record replaced."""
+        """A number that grows whenever a branch is abandoned or a record is replaced."""
         return self._revision
 
     @property
     def replaced(self) -> set[int]:
-        """Messages that were replaced by others."""
+        """The messages that were replaced by others."""
         return self._replaced
 
     def find_abandoned_branches(self) -> list[set[int]]:
-        """Return the messages of each abandoned branch, in file order. A fork within a branch starts another branch."""
+        """Return the messages in each abandoned branch, in file order. A fork inside a branch starts another branch."""
         if not self._revision:
             return []
         path = self._find_current_path()
@@ -593,7 +620,7 @@ class MessageBuilder:
         return branches
 
     def find_parent(self, message: int) -> int:
-        """Return the parent of a message, -1 for none."""
+        """Return the message that *message* follows, or -1 if it is the first."""
         return self._parents[message]
 
     # -- compactions
@@ -661,40 +688,40 @@ class MessageBuilder:
         return [message for message in reversed(ancestors) if message not in self._summary_messages]
 
     def pop_first_changed(self, count: int) -> int | None:
-        """Return the first message below *count* that was extended since the last call; None if there is none."""
+        """Return the first message below *count* that changed since the last call, or None if none did."""
         changed, self._changed = min(self._changed, default=count), []
         return changed if changed < count else None
 
     def add_problem(self, place: int, length: int, location: str, reason: str) -> None:
-        """Add a record that cannot be read or understood."""
+        """Add a record that cannot be read or understood, with the *reason* shown to users."""
         row = self.facts.add_record(place, length, RecordKind.PROBLEM)
         self.facts.problems.append(Problem(location, reason, row))
 
     def set_window(self, value: Any) -> None:
-        """Set the context window of a request."""
+        """Set the context window, in tokens, from a recorded value. An invalid value becomes a problem."""
         try:
             self.facts.window = parse_tokens(value, "context_window") or None
         except ValueError as error:
             self.facts.problems.append(Problem("request", str(error)))
 
     def append_system(self, text: str) -> None:
-        """Add to the session's system prompt."""
+        """Append a paragraph to the session's system prompt."""
         if text:
             self.set_system([*(part.text for part in get_prompt(self.facts).system), text])
 
     def set_system(self, texts: Sequence[str]) -> None:
-        """Set the parts of the system prompt with which requests begin from here on."""
+        """Set the parts of the system prompt that requests have from here on."""
         self.system = set_system(self.facts, texts)
 
     def set_tools(self, tools: Any) -> None:
-        """Set the tools that requests offer from here on, in any provider's form."""
+        """Set the tool schemas that requests have from here on, in any provider's form."""
         set_tools(self.facts, tools)
 
 
 class BlockReader:
-    """Reader of the blocks of messages, from the records that hold them.
+    """Reads the blocks of messages from the records that contain them.
 
-    The last record with several messages is cached, since its messages are usually read one after another.
+    The last record with several messages is cached, as its messages are usually read one after another.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -703,7 +730,7 @@ class BlockReader:
         self._newest: ParsedRecord = MetadataRecord()
 
     def read_blocks(self, message: int, read: Callable[[int], ParsedRecord]) -> list[dict[str, Any]]:
-        """Return the blocks of a message. *read* parses the record of a row."""
+        """Return a message's blocks. *read* parses the record in a given row."""
         facts = self._facts
         return [
             dict(block)

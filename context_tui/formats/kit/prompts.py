@@ -1,4 +1,4 @@
-"""Set the start of requests in the facts of a session: the parts of the system prompt, and the tool schemas."""
+"""Record the system prompt and the tool schemas with which requests begin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from context_tui.text.sanitize import truncate_name
 
 
 def set_system(facts: Facts, texts: Sequence[str]) -> str:
-    """Set the system prompt with which requests begin from here on, by its parts; return it as one text."""
+    """Record the parts of the system prompt that requests have from here on, and return them joined as one text."""
     system = "\n\n".join(filter(None, texts))
     facts.system_bytes = utf8_len(system)
     _set_prompt(facts, system=tuple(PromptPart(name_text(text), utf8_len(text), text) for text in texts if text))
@@ -21,13 +21,13 @@ def set_system(facts: Facts, texts: Sequence[str]) -> str:
 
 
 def set_tools(facts: Facts, tools: Any) -> None:
-    """Set the tools that requests offer from here on, in any provider's form."""
+    """Record the tool schemas that requests have from here on, in any provider's form."""
     facts.tools_bytes = len(compact_json(tools)) if tools else 0
     _set_prompt(facts, tools=tuple(map(_describe_tool, tools if isinstance(tools, list) else ())))
 
 
 def get_prompt(facts: Facts) -> Prompt:
-    """Return the newest system prompt and tools."""
+    """Return the newest system prompt and tool schemas, or an empty prompt if none are recorded."""
     return facts.prompts[-1] if facts.prompts else Prompt()
 
 

@@ -1,4 +1,4 @@
-"""Parse and write items of OpenAI's Responses API, as in requests, responses and Codex rollouts."""
+"""Parse and write the items that OpenAI's Responses API uses in requests, responses and Codex rollouts."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ TEXT_PART_TYPES = ("input_text", "output_text", "text", "summary_text", "reasoni
 
 
 def is_item(value: Any) -> bool:
-    """Return whether a value is an item in a form that only this API has."""
+    """Return whether a value is an item in a form that occurs only in the Responses API."""
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(kind, str):
         return False
@@ -81,7 +81,7 @@ def is_item(value: Any) -> bool:
 
 
 def parse_item(item: Any) -> MessageRecord | MetadataRecord:
-    """Parse an item by itself. Messages of the system and of the developer have the role system.
+    """Parse a single item. Both system and developer messages get the role system.
 
     Raises:
         ValueError: the value is not an item of a known type.
@@ -116,7 +116,7 @@ def parse_item(item: Any) -> MessageRecord | MetadataRecord:
 
 
 def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
-    """Return the known items of a response, and the problems of the other items."""
+    """Return the items in a response whose type is known, and one problem for each other item."""
     known_items, problems = list[Item](), list[str]()
     for item in as_list(items):
         try:
@@ -128,7 +128,10 @@ def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
 
 
 def parse_response_items(items: Any) -> MessageRecord | MetadataRecord:
-    """Parse the items of a response together; notes name the unknown ones."""
+    """Parse a response's items as one assistant message, with a note for each unknown item.
+
+    If none of them has content, the result is a record without a message.
+    """
     known_items, notes = filter_known_items(items)
     parsed = map(parse_item, known_items)
     blocks = [block for each in parsed if isinstance(each, MessageRecord) for block in each.blocks]
@@ -136,14 +139,17 @@ def parse_response_items(items: Any) -> MessageRecord | MetadataRecord:
 
 
 class ResponseGrouping:
-    """Assigns items to responses: consecutive items of the assistant belong to one response."""
+    """Assigns items to responses: consecutive assistant items belong to the same response."""
 
     def __init__(self) -> None:
         self._number = 0
         self._open = False
 
     def assign_response_id(self, record: ParsedRecord) -> str:
-        """Return the id of a record's response; empty for a record of the user. Records must be passed in order."""
+        """Return the id of the response that a record belongs to, or "" if it is not from the assistant.
+
+        Records must be passed in order.
+        """
         if isinstance(record, MessageRecord) and record.role == Role.ASSISTANT:
             self._number += not self._open
             self._open = True
@@ -152,7 +158,7 @@ class ResponseGrouping:
         return ""
 
     def end_response(self) -> None:
-        """End the current response."""
+        """End the current response, so that the next assistant item starts a new one."""
         self._open = False
 
 
@@ -177,7 +183,10 @@ def _parse_block(part: Any) -> Block:
 
 
 def build_thinking(item: Item) -> Block:
-    """Build thinking from the text and the summary of reasoning; the text is empty if all of it is encrypted."""
+    """Build a thinking block from the text and summary in a reasoning item.
+
+    If all of it is encrypted, its text is empty.
+    """
     texts = (block.get("text") for name in ("content", "summary") for block in _parse_blocks(item.get(name)))
     return {"type": "thinking", "thinking": "\n\n".join(text for text in texts if isinstance(text, str))}
 
@@ -216,21 +225,21 @@ SUMMARY_LOSS = "summaries left out that were not in the file"
 
 
 class WrittenItem(NamedTuple):
-    """An item, and whether it is a message typed by a person."""
+    """An item to write, and whether it is a message that a person typed."""
 
     item: Item
     is_typed: bool
 
 
 class ItemWriter:
-    """Writer of the messages of one session as items, in order."""
+    """Converts one session's messages to items, in order."""
 
     def __init__(self, session: Session, losses: Losses, read_items: ItemReader) -> None:
         self._session, self._losses, self._read_items = session, losses, read_items
         self._custom: set[str] = set()  # ids of calls whose argument is free text
 
     def write_message(self, message: int, *, as_user: bool = False) -> list[WrittenItem]:
-        """Build the items of a message; with *as_user*, as new items of the user, whatever the message's role."""
+        """Return the items for a message. With *as_user*, none of its text is attributed to the assistant."""
         origin = find_origin(self._session, message)
         items = self._read_items(origin) if isinstance(origin, Origin) else None
         facts = self._session.facts
@@ -290,7 +299,7 @@ class ItemWriter:
             yield WrittenItem(_build_message(role, content), role == "user")
 
     def _build_content_part(self, block: Block, by_assistant: bool) -> Item | None:
-        """Build a content part from a block; None if a message cannot hold it."""
+        """Build a content part from a block, or return None if a message cannot contain it."""
         kind = block.get("type")
         if kind == "text":
             return {"type": "output_text" if by_assistant else "input_text", "text": str(block.get("text") or "")}
@@ -301,7 +310,7 @@ class ItemWriter:
         return None
 
     def _build_item(self, block: Block) -> Item | None:
-        """Build a separate item from a block; None if the API has no such item."""
+        """Build a separate item from a block, or return None if the API has no such item."""
         kind = block.get("type")
         if kind == "tool_use":
             return self._build_call(block)
@@ -335,7 +344,7 @@ class ItemWriter:
 
 
 def unsupported_reason(role: str, block: Block) -> str:
-    """Return why a message of *role* cannot hold *block*; empty if it can. Thinking may be a reasoning item."""
+    """Return why *block* cannot be sent in a message of *role*, or "" if it can."""
     kind, by_assistant = block.get("type"), role == "assistant"
     match kind:
         case "text" | "tool_use" | "tool_result" | "thinking":
@@ -352,7 +361,7 @@ def unsupported_reason(role: str, block: Block) -> str:
 
 
 def build_image_part(block: Block) -> Item | None:
-    """Build a part of a message from an image; None for an image without data or a URL."""
+    """Convert an image block to a content part, or return None if the image has no data, URL or file id."""
     source = as_object(block.get("source"))
     if isinstance(data := source.get("data"), str):
         return {"type": "input_image", "image_url": f"data:{source.get('media_type') or 'image/png'};base64,{data}"}

@@ -1,4 +1,4 @@
-"""Scan sessions in rows of databases, row by row, and read their text again."""
+"""Scan sessions whose records are rows in a database, row by row, and read their full text again."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ BATCH_ROWS, BATCH_BYTES = 64, 1 << 20
 
 
 class RowLike(Protocol):
-    """Row with its id, which ascends along a session, and the size of its texts."""
+    """Interface of a row, with the total size of its texts and an id that ascends within a session."""
 
     @property
     def id(self) -> Any:
-        """Value by which the rows are ordered."""
+        """The value by which rows are ordered."""
 
     @property
     def size(self) -> int:
-        """Size of the texts in bytes."""
+        """Total size of the texts, in bytes."""
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the values."""
@@ -45,16 +45,18 @@ R = TypeVar("R", bound=RowLike)
 
 
 class OversizedRow(NamedTuple):
-    """Row with a value that is too large to read."""
+    """A row that was not read because one of its values is too large."""
 
     id: Any
     size: int
 
 
 class RowShape(Protocol[R]):
-    """Parser of the rows of one format. It keeps state between rows, so every scan makes a new one.
+    """Interface of the parser for one format's rows. It keeps state between rows, so every scan creates a new one.
 
-    ``select_sql`` is the SELECT of all columns; conditions on ``session_column`` and ``id_column`` are added.
+    Attributes:
+        select_sql: SELECT statement for all columns, without conditions.
+        session_column, id_column: columns in the conditions that are appended to it.
     """
 
     select_sql: str
@@ -62,26 +64,35 @@ class RowShape(Protocol[R]):
     id_column: str
 
     def parse_row(self, values: tuple[Any, ...]) -> R:
-        """Return the row with the selected values."""
+        """Return a row object for the column values selected by ``select_sql``."""
 
     def parse(self, row: R) -> ParsedRecord:
-        """Parse a row; the result must depend on the row alone."""
+        """Parse a row into a record. The result must depend on nothing but the row."""
 
     def query_row_size(self, row_id: int) -> int:
-        """Return the size of a row in bytes without reading it; 0 if it is unknown."""
+        """Return a row's size in bytes without loading its text, or 0 if it is unknown."""
 
     def format_row(self, row: R) -> str:
-        """Return the texts of a row, for the display of a problem."""
+        """Return the text of a row as it is shown to users, for example to explain a problem."""
 
     def add_facts(self, row: R, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
-        """Add further facts of a row that became *message* (-1: none) and recorded the usage *usage*."""
+        """Add facts other than the message. *message* is the one that the row became, or -1 if none.
+
+        Args:
+            usage: the usage recorded in the row, or None.
+        """
 
     def finish(self, builder: MessageBuilder) -> None:
         """Complete the facts after the last row."""
 
 
 class RowCursor(Generic[R]):
-    """Rows of one session, read in batches by id. ``read`` counts the rows that were read; ``last`` is the last id."""
+    """Reads the rows of one session in batches, ordered by id.
+
+    Attributes:
+        read: number of rows read so far.
+        last: id of the last of these rows, or -1 before the first.
+    """
 
     def __init__(self, database: Database, shape: RowShape[R], session_id: str) -> None:
         self.database, self._shape, self.session = database, shape, session_id
@@ -96,7 +107,7 @@ class RowCursor(Generic[R]):
         return count
 
     def read_after(self, last_id: int) -> Sequence[R | OversizedRow]:
-        """Return the next rows after *last_id*; none at the end."""
+        """Return the next rows after *last_id*, or an empty list at the end."""
         id_column = self._shape.id_column
         try:
             selected = self.database.query(
@@ -116,7 +127,7 @@ class RowCursor(Generic[R]):
         return rows
 
     def read_row(self, row_id: int) -> R:
-        """Read a row in its present form; raises UnreadableSession if it was deleted."""
+        """Return the current state of a row, or raise UnreadableSession if it was deleted."""
         selected = self.database.query(
             f"{self._shape.select_sql} WHERE {self._shape.id_column} = ?",
             (row_id,),
@@ -127,13 +138,13 @@ class RowCursor(Generic[R]):
         return self._shape.parse_row(selected[0])
 
     def record_row(self, row: R | OversizedRow) -> None:
-        """Record the next row as read; raises UnreadableSession if its id does not follow the last id."""
+        """Count the next row as read. Raises UnreadableSession if its id is not greater than the previous one."""
         if not isinstance(row.id, int) or row.id <= self.last:  # or the scan would never end
             raise UnreadableSession(f"{self.database.path}: is damaged: row ids after {self.last} do not ascend")
         self.read, self.last, self._checksum = self.read + 1, row.id, compute_checksum(row, self._checksum)
 
     def read_remaining(self) -> Iterator[R | OversizedRow]:
-        """Yield the rows after those read so far; each is recorded as read."""
+        """Read the rows after the last one read so far. Each is counted as read when it is yielded."""
         while batch := self.read_after(self.last):
             for row in batch:
                 self.record_row(row)
@@ -141,11 +152,11 @@ class RowCursor(Generic[R]):
 
     @property
     def state(self) -> tuple[int, int, int]:
-        """State of the pass: the number of rows read, the last id, and the rows' checksum."""
+        """The number of rows read so far, the last id, and a checksum of these rows."""
         return self.read, self.last, self._checksum
 
     def is_unchanged(self) -> bool:
-        """Return whether the rows that were read are unchanged, with no new rows among them."""
+        """Read the rows again, and return whether they are the same as before, without new ones in between."""
         current = RowCursor(self.database, self._shape, self.session)
         while current.last < self.last and (batch := current.read_after(current.last)):
             for row in batch:
@@ -155,7 +166,7 @@ class RowCursor(Generic[R]):
 
 
 class RowContent(Generic[R]):
-    """Full text of a session, read from the database on demand."""
+    """The full text of a session, read again from the database on demand."""
 
     def __init__(
         self, shape: RowShape[R], parse: Callable[[R], ParsedRecord], builder: MessageBuilder, rows: RowCursor[R]
@@ -187,9 +198,9 @@ class RowContent(Generic[R]):
 
 
 class RowScanner(Generic[R]):
-    """Resumable scan of one session. Appended rows are read; after any other change the scan starts again.
+    """A resumable scan of one session. It reads only appended rows, and starts again after any other change.
 
-    ``count`` is the number of rows at the start of the scan.
+    ``count`` is the number of rows when the scan began.
     """
 
     def __init__(self, database: Database, info: SessionInfo, shape: Callable[[Database], RowShape[R]]) -> None:
@@ -238,7 +249,7 @@ class RowScanner(Generic[R]):
         self._stamp = self._stamp or self._database.read_stamp()
 
     def _scan_row(self) -> bool:
-        """Scan one row; return whether there was one."""
+        """Scan the next row, and return False if there is none."""
         if not self._pending_rows:
             self._pending_rows = [*reversed(self._rows.read_after(self._rows.last))]
         if not self._pending_rows:

@@ -1,7 +1,7 @@
-"""Parsers of the recorded usage of one request, in the forms of several providers.
+"""Parse the usage recorded for one request, in the forms of several providers.
 
-Anthropic's input tokens exclude cached tokens; those of OpenAI, Google and LiteLLM (for all providers) include them.
-An invalid size raises a ValueError that names it.
+Anthropic's input tokens exclude cached tokens; those of OpenAI, Google and LiteLLM (for all providers) include them. An
+invalid size raises a ValueError that names it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from context_tui.session.facts import Usage
 
 
 def parse_openai_usage(value: Any) -> Usage | None:
-    """Parse usage of Chat Completions, of the Responses API or of Codex; None for any other value.
+    """Parse usage from Chat Completions, the Responses API or Codex, or return None if there is none.
 
-    Cached tokens are part of the prompt's tokens, unless they exceed these (older proxies).
+    Cached tokens count as part of the input tokens, except if they are more than these, as some older proxies report.
     """
     if not isinstance(value, dict):
         return None
@@ -42,7 +42,7 @@ def parse_openai_usage(value: Any) -> Usage | None:
 
 
 def parse_anthropic_usage(value: Any) -> Usage | None:
-    """Parse usage of the Messages API; None for any other value."""
+    """Parse usage from the Messages API, or return None if *value* has neither input nor output tokens."""
     if not isinstance(value, dict) or not ("input_tokens" in value or "output_tokens" in value):
         return None
     split = value.get("cache_creation")
@@ -66,11 +66,12 @@ def parse_usage(
     output: tuple[str, ...] = (),
     includes_cache: bool = False,
 ) -> Usage | None:
-    """Parse usage from the members of an object with these names; None if all are missing or 0.
+    """Parse usage whose members have the given names, or return None if they are all missing or 0.
 
     Args:
-        output: Members whose sum is the output, since reasoning is often recorded separately.
-        includes_cache: Whether input tokens include cached ones, as those of OpenAI and Google do.
+        fresh, cache_read, cache_write: names of the members with input tokens ("" for a missing one).
+        output: names of the members whose sum is the output, as reasoning is often recorded separately.
+        includes_cache: whether input tokens include cached ones, as OpenAI's and Google's do.
     """
     if not isinstance(value, dict):
         return None
@@ -88,7 +89,10 @@ def parse_usage(
 
 
 def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, output: int) -> Usage:
-    """Return usage from input tokens that include cached ones, unless there are more cached than input tokens."""
+    """Return usage for input tokens that include cached ones.
+
+    If there are more cached tokens than input tokens, the input tokens are taken as uncached.
+    """
     return Usage(
         input_tokens - cache_read - cache_write if cache_read + cache_write <= input_tokens else input_tokens,
         cache_read,
@@ -99,5 +103,5 @@ def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, outp
 
 
 def parse_token_count(members: dict[str, Any], name: str) -> int:
-    """Return the number of tokens in a member; 0 if it is missing."""
+    """Return the token count in the member *name*, or 0 if it is missing. Raises ValueError if it is invalid."""
     return parse_tokens(members.get(name), name)

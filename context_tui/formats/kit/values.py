@@ -1,4 +1,4 @@
-"""Parse recorded values (token counts, times, ids, blocks, call arguments) and tolerate malformed ones."""
+"""Parse recorded values (token counts, times, ids, blocks, tool arguments), and tolerate malformed ones."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _ID_KEYS = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",)}
 
 
 def as_object(value: Any) -> dict[str, Any]:
-    """Return an object; an empty one for any other value."""
+    """Return *value* if it is a JSON object, else {}."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return a list; an empty one for any other value."""
+    """Return *value* if it is a list, else []."""
     return value if isinstance(value, list) else []
 
 
 def list_objects(value: Any) -> list[dict[str, Any]]:
-    """Return the objects in a list; none for any other value."""
+    """Return the JSON objects in a list, or [] if *value* is not a list."""
     return [item for item in as_list(value) if isinstance(item, dict)]
 
 
 def as_text(value: Any) -> str:
-    """Return a text; an empty one for any other value."""
+    """Return *value* if it is a string, else ""."""
     return value if isinstance(value, str) else ""
 
 
 def parse_tokens(value: Any, name: str) -> int:
-    """Return a recorded number of tokens; 0 for None.
+    """Return a recorded token count, with None read as 0.
 
     Raises:
-        ValueError: the value is not a possible number of tokens; the message includes *name*.
+        ValueError: the value is not a possible token count. The message includes *name*.
     """
     if value is None:
         return 0
@@ -59,7 +59,7 @@ def parse_tokens(value: Any, name: str) -> int:
 
 
 def parse_tokens_or_note(members: Mapping[str, Any], name: str) -> tuple[int, tuple[str, ...]]:
-    """Return the number of tokens in a member; if it is invalid, 0 and a note that says why."""
+    """Return the token count in the member *name* and no notes, or 0 and a note if the count is invalid."""
     try:
         return parse_tokens(members.get(name), name), ()
     except ValueError as error:
@@ -67,7 +67,7 @@ def parse_tokens_or_note(members: Mapping[str, Any], name: str) -> tuple[int, tu
 
 
 def parse_usage_or_note(parse_usage: Callable[[Any], Usage | None], value: Any) -> tuple[Usage | None, tuple[str, ...]]:
-    """Parse recorded usage. If *parse_usage* raises ValueError, the usage is None and the note says why."""
+    """Return the result of *parse_usage* and no notes, or None and a note if a token count is invalid."""
     try:
         usage = parse_usage(value)
         if usage is not None:
@@ -89,7 +89,11 @@ def _format_unexpected(value: Any) -> str:
 
 
 def parse_time_ms(value: Any) -> int:
-    """Return epoch milliseconds, from seconds, milliseconds or ISO text (UTC unless stated); -1 if unknown."""
+    """Return a time in epoch milliseconds, or -1 if it is unknown.
+
+    Args:
+        value: seconds, milliseconds, a datetime or ISO text. A time without a time zone is in UTC.
+    """
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -104,70 +108,73 @@ def parse_time_ms(value: Any) -> int:
 
 
 def compute_epoch_ms(time: datetime) -> int:
-    """Return epoch milliseconds (UTC unless stated); -1 for an impossible time."""
+    """Return a datetime (in UTC unless it has a time zone) as epoch milliseconds, or -1 if it is out of range."""
     value = round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
     return value if 0 < value <= MAX_TIME_MS else -1
 
 
 def parse_id(value: Any) -> str:
-    """Return an id or a name: a text, or the JSON of another value; empty for None."""
+    """Return an id or a name as text: "" for None, and compact JSON for a value that is not a string."""
     if isinstance(value, str):
         return value
     return "" if value is None else compact_text(value)
 
 
 def format_title(text: str) -> str:
-    """Return a title: the first line of a text that is not blank, truncated to ``MAX_TITLE_LENGTH``."""
+    """Return a text's first line that is not blank, shortened to ``MAX_TITLE_LENGTH`` characters for use as a title."""
     line = next((line.strip() for line in text[:4_000].splitlines() if line.strip()), "")
     return truncate_name(line, MAX_TITLE_LENGTH)
 
 
 def extract_text(blocks: Sequence[Any]) -> str:
-    """Return the text of the text blocks, separated by blank lines."""
+    """Join the text blocks among *blocks*, with a blank line between them."""
     texts = (block for block in blocks if isinstance(block, dict) and block.get("type") == "text")
     return "\n\n".join(str(block.get("text") or "") for block in texts)
 
 
 def parse_blocks(content: Any) -> list[Block]:
-    """Return message content as blocks: a string becomes a text block, any other value a block of type unknown."""
+    """Return the content of a message as blocks, with a string as a text block and [] for None.
+
+    Any other value becomes a block of the type unknown.
+    """
     if content is None:
         return []
     return [parse_block(item) for item in (content if isinstance(content, list) else [content])]
 
 
 def parse_image_url(url: str) -> Block:
-    """Return the block of an image, given its URL, which may be a data URL."""
+    """Return an image block for a URL. The content of a data URL becomes base64 data."""
     if data := _DATA_URL_PATTERN.fullmatch(url):
         return build_image(data[1], data[2])
     return {"type": "image", "source": {"type": "url", "url": url}}
 
 
 def build_text(text: Any) -> Block:
-    """Return a text block."""
+    """Return a text block in Anthropic's form."""
     return {"type": "text", "text": text}
 
 
 def build_image(media_type: str, data: Any) -> Block:
-    """Return an image block with data in base64."""
+    """Return an image block with base64 *data*, in Anthropic's form."""
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 
 def build_tool_use(call_id: Any, name: Any, arguments: Any) -> Block:
-    """Return the block of a call."""
+    """Return a tool call as a ``tool_use`` block."""
     return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 
 
 def build_tool_result(call_id: Any, content: Any, *, is_error: bool = False) -> Block:
-    """Return the block of a call's result."""
+    """Return the result of the tool call *call_id* as a ``tool_result`` block."""
     block = {"type": "tool_result", "tool_use_id": call_id, "content": content}
     return {**block, "is_error": True} if is_error else block
 
 
 def parse_role(message: Any, roles: Mapping[str, Role]) -> Role:
-    """Return the role of a message.
+    """Look up the role of a recorded message in *roles*.
 
     Raises:
-        ValueError: the message is no object, or its role is unknown.
+        ValueError: the message is not an object, or its role is not in *roles*.
     """
     if not isinstance(message, dict):
         raise ValueError("not a message: not a JSON object")
@@ -178,7 +185,7 @@ def parse_role(message: Any, roles: Mapping[str, Role]) -> Role:
 
 
 def parse_block(value: Any) -> Block:
-    """Return a block whose type, texts, ids and source have valid types; if that is impossible, one of type unknown."""
+    """Return a block whose members have the right types. A block that cannot be corrected gets the type unknown."""
     if isinstance(value, str):
         return build_text(value)
     kind = value.get("type") if isinstance(value, dict) else None
@@ -205,7 +212,10 @@ RAW_ARGUMENTS_KEY = "_raw"
 
 
 def parse_arguments(arguments: Any) -> dict[str, Any]:
-    """Return the arguments of a call as an object; other values become the member :data:`RAW_ARGUMENTS_KEY`."""
+    """Return the arguments of a tool call as an object.
+
+    Arguments that are not a JSON object are stored as text in the member :data:`RAW_ARGUMENTS_KEY`.
+    """
     if arguments is None or arguments == "":
         return {}
     if isinstance(arguments, dict):
@@ -221,19 +231,19 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
 
 
 def format_arguments(value: Any) -> str:
-    """Return the input of a call as text: the inverse of :func:`parse_arguments`."""
+    """Return the input of a tool call as text. This is the inverse of :func:`parse_arguments`."""
     text = get_raw_arguments(value)
     return compact_text({} if value is None else value) if text is None else text
 
 
 def get_raw_arguments(value: Any) -> str | None:
-    """Return the arguments of a call whose input is free text; None for any other input."""
+    """Return the free text that a tool was called with, or None if its arguments are an object."""
     text = value[RAW_ARGUMENTS_KEY] if isinstance(value, dict) and list(value) == [RAW_ARGUMENTS_KEY] else None
     return text if isinstance(text, str) else None
 
 
 @lru_cache(maxsize=64)
 def parse_version(version: str | None) -> tuple[int, ...]:
-    """Parse a client's version into numbers; empty for any other text."""
+    """Return a version such as ``1.12.3`` as a tuple of integers, or () if it has any other form."""
     parts = (version or "").split(".")
     return tuple(map(int, parts)) if all(part.isdecimal() and len(part) < 10 for part in parts) else ()

@@ -1,4 +1,4 @@
-"""Helpers of writers: JSON, tool schemas, injected blocks, texts of results, and the losses that they count."""
+"""Helpers for writers: JSON, tool schemas, injected blocks, tool results as text, and counting what gets lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def format_json_line(value: Any) -> bytes:
-    """Return a value as a line of compact JSON in UTF-8; lone surrogates are escaped."""
+    """Return a value as one line of compact UTF-8 JSON that ends with a newline. Lone surrogates are escaped."""
     try:
         data = msgspec.json.encode(value)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
@@ -32,18 +32,18 @@ def format_json_line(value: Any) -> bytes:
 
 
 def write_json(value: Any, path: Path) -> None:
-    """Write *value* to *path* by :func:`format_json_line`."""
+    """Write a value to *path* as one line of JSON."""
     path.write_bytes(format_json_line(value))
 
 
 def write_lines(records: Iterable[Any], path: Path) -> None:
-    """Write values to the new file *path*, one per line."""
+    """Write records to *path*, which must not exist yet, as JSON lines."""
     with path.open("xb") as file:
         file.writelines(map(format_json_line, records))
 
 
 def parse_tool_schemas(value: Any) -> list[dict[str, Any]]:
-    """Return the objects in a list of tool schemas; their names are text."""
+    """Return the tool schemas in a recorded list, with each name as text. Items that are not objects are left out."""
     return [
         tool if isinstance(tool.get("name", ""), str) else {**tool, "name": parse_id(tool["name"])}
         for tool in list_objects(value)
@@ -51,18 +51,22 @@ def parse_tool_schemas(value: Any) -> list[dict[str, Any]]:
 
 
 def format_iso_time(time: int) -> str:
-    """Format epoch milliseconds as JavaScript does; an impossible time such as -1 (unknown) is the present time."""
+    """Return a time in the form of JavaScript's ``toISOString``.
+
+    Args:
+        time: epoch milliseconds. An unknown (-1) or impossible time is replaced by the current time.
+    """
     moment = datetime.fromtimestamp(time / 1000, UTC) if 0 <= time <= MAX_TIME_MS else datetime.now(UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
 
 
 def list_injected(facts: Facts, rows: Iterable[int]) -> list[bool]:
-    """Return for each of these block rows whether the block was injected."""
+    """Return, for each block row, whether the runtime injected the block."""
     return [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in rows]
 
 
 def note_omitted_request_parts(session: Session, losses: Losses, program: str) -> None:
-    """Note that the system prompt and the tool schemas are left out, since *program* adds its own."""
+    """Add notes that the system prompt and the tool schemas are left out, as *program* adds its own."""
     if session.content.system():
         losses.add_note(f"the system prompt is left out; {program} adds its own")
     if session.content.tools():
@@ -70,18 +74,18 @@ def note_omitted_request_parts(session: Session, losses: Losses, program: str) -
 
 
 def split_results(blocks: list[Block]) -> tuple[list[Block], list[Block]]:
-    """Split the blocks of a message into results and other blocks."""
+    """Split a message's blocks into tool results and all other blocks."""
     results = [block for block in blocks if block.get("type") == "tool_result"]
     return results, [block for block in blocks if block.get("type") != "tool_result"]
 
 
 def build_change_folder(cwd: object) -> str:
-    """Return ``cd FOLDER && ``, the start of a shell command; empty without a folder."""
+    """Return ``cd FOLDER && `` for the start of a shell command, or "" if *cwd* is not a path."""
     return f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd else ""
 
 
 def count_injected_losses(session: Session, losses: Losses) -> None:
-    """Count the injected blocks that look like typed ones after an export."""
+    """Count the injected blocks in the context that will look as if they had been typed after an export."""
     facts = session.facts
     losses.add(
         INJECTED_LOSS,
@@ -97,7 +101,11 @@ INJECTED_LOSS = "injected blocks that look typed now"
 
 
 def convert_body_blocks(result: Block, convert: Callable[[Block], T | None], losses: Losses, loss: str) -> list[T]:
-    """Convert the blocks in the body of a tool_result; each for which *convert* returns None is counted as *loss*."""
+    """Convert the blocks in a tool result's body. A block for which *convert* returns None is left out and counted.
+
+    Args:
+        loss: description under which the blocks left out are counted.
+    """
     body = result["content"]
     pairs = [(block, new) for block in body if (new := convert(block))]
     if len(pairs) < len(body):
@@ -106,7 +114,7 @@ def convert_body_blocks(result: Block, convert: Callable[[Block], T | None], los
 
 
 def convert_body_to_text(result: dict[str, Any], losses: Losses) -> str:
-    """Return the body of a tool_result as text (:func:`body_to_text`), and count the losses."""
+    """Return a tool result's body as text, and count the images and structures that get lost."""
     body = result.get("content")
     text = body_to_text(body)
     if is_block_list(body):

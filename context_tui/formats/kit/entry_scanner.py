@@ -29,7 +29,8 @@ class Entry(NamedTuple):
     """A message as the agent recorded it, and its id.
 
     Attributes:
-        texts: the message's own text, then further texts such as those of its parts; None if they are too large to read.
+        texts: the message's own text, then further texts such as those of its parts; None if they are too large to
+            read.
         problem: why the entry cannot be a message, or "".
     """
 
@@ -366,8 +367,8 @@ def list_table_sessions(
 
     Args:
         tables: names of the table of sessions and the table of messages.
-        columns: columns for the id, parent, title, alternative title, folder, time of the last change and time of creation,
-            with "" for a column that the format does not have.
+        columns: columns for the id, parent, title, alternative title, folder, time of the last change and time of
+            creation, with "" for a column that the format does not have.
         sizes_sql: the statement for :func:`query_session_sizes`.
         cwd: the sessions' folder if there is no column for it.
     """

@@ -120,7 +120,8 @@ def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
     """Find where the last complete value ends in JSON text that was cut off.
 
     Returns:
-        The end of that value and the brackets that close the text there; None if the text is not cut off or is not JSON.
+        The end of that value and the brackets that close the text there; None if the text is not cut off or is not
+        JSON.
     """
     closers: list[int] = []
     end = 0

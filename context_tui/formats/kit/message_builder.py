@@ -74,7 +74,8 @@ class FullCompactionRecord(_Record):
     Attributes:
         tokens_before: recorded size of the context before it, in tokens.
         kept_messages: number of messages just before the summary that stay in the context and now follow the summary.
-        context: any other new context, in prompt order: keys of earlier records, and numbers of messages in this record.
+        context: any other new context, in prompt order: keys of earlier records, and numbers of messages in this
+            record.
         kept_since: the first earlier record that stays, by its key or by its number in the file from 0, if everything
             since then stays except earlier summaries.
         has_summary: False if the message is an ordinary one.
@@ -100,8 +101,8 @@ class MicroCompactionRecord(_Record):
     """A microcompaction, which clears single blocks from the context.
 
     Attributes:
-        cleared_keys: ids of calls whose results were cleared, keys of records whose blocks were all cleared, or a record's
-            key with the number of one cleared block.
+        cleared_keys: ids of calls whose results were cleared, keys of records whose blocks were all cleared, or a
+            record's key with the number of one cleared block.
         tokens_before, saved_tokens: the context's recorded size before it, and the recorded saving, in tokens.
     """
 
@@ -121,7 +122,8 @@ class MessageRecord(_Record):
         flags: a combination of :class:`MessageFlag`.
         time: epoch milliseconds, or -1 if unknown.
         reasoning: the runtime's estimate of hidden reasoning, in tokens.
-        is_injected, injected_blocks: whether the runtime inserted the text, or the numbers of the blocks that it inserted.
+        is_injected, injected_blocks: whether the runtime inserted the text, or the numbers of the blocks that it
+            inserted.
         model: the model that wrote the message.
         version: a value that differs if a later :class:`HistoryRecord` has a changed message with the same key.
         compaction: the full compaction whose summary this message is.
@@ -334,7 +336,8 @@ class RecordAdder:
         """Parse a record and add it to the builder. *context* is passed on to ``parse``.
 
         Returns:
-            The parsed record and the number of its first message (-1 if it has none), or None if the record is a problem.
+            The parsed record and the number of its first message (-1 if it has none), or None if the record is a
+            problem.
         """
         try:
             parsed = self.parse(record, *context)

@@ -24,6 +24,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, Role
+from tests.formats.growth import check_growth
 from tests.formats.histories import columns
 from tests.formats.rollouts import (
     AGENTS,
@@ -405,6 +406,85 @@ def test_a_fork_repeats_the_messages_of_its_parent_but_used_nothing_for_them(tmp
     assert requests(session) == [(3, 590, 0, 10)] and session.content.system() == "You are Codex."
     [info] = FORM.list_sessions(tmp_path / "rollout.jsonl")
     assert PARENT in info.note and (info.title, info.cwd) == ("Of the parent.", "/src")
+
+
+def continued(tmp_path: Path, rollout_id: str, base_id: str, base_bytes: Any, *prompts: str, thread: str = OWN) -> Path:
+    """A rollout that continues the beginning of another."""
+    rollout = Rollout()
+    rollout.meta(thread, history_base={"thread_id": base_id, "end_ordinal_exclusive": 1, "end_byte_offset": base_bytes})
+    for prompt in prompts:
+        rollout.typed(prompt)
+        rollout.items(said("assistant", f"{prompt} Yes."))
+        rollout.count(10 * len(prompt))
+    name = thread if rollout_id == thread else f"{thread}_{rollout_id}"
+    return rollout.write(tmp_path / f"rollout-2026-06-30T09-00-00-{name}.jsonl")
+
+
+def line_start(data: bytes, text: bytes) -> int:
+    return data.rindex(b"\n", 0, data.index(text)) + 1
+
+
+REWOUND, FORKED = PARENT.replace("0001", "0002"), PARENT.replace("0001", "0003")
+
+
+def test_a_thread_that_is_taken_back_or_forked_begins_in_another_file(tmp_path: Path) -> None:
+    first = begun()
+    for prompt in ("One.", "Two.", "Three."):
+        first.typed(prompt)
+        first.items(thought(), asked(prompt), answered(prompt, f"{prompt} {prompt}"), said("assistant", "Done."))
+        first.count(100)
+    path = first.write(tmp_path / f"rollout-2026-06-30T08-29-05-{OWN}.jsonl")
+    data = path.read_bytes()
+    second = continued(tmp_path, REWOUND, OWN, line_start(data, b'"Two."'), "Again.", "More.")
+    cut = line_start(second.read_bytes(), b'"More."')
+    third = continued(tmp_path, FORKED, REWOUND, cut, "Else.", thread=FORKED)
+    session = ct.open_session(third)
+    kept = [RULES, f"{AGENTS} {SURROUNDINGS}", "One.", "thinking shell", "tool_result", "Done."]
+    assert texts(session) == [*kept, "Again.", "Again. Yes.", "Else.", "Else. Yes."]
+    assert [row[1] for row in requests(session)] == [100, 60, 50] and session.content.system() == "You are Codex."
+    assert second.name in session.info.note and not session.facts.problems and session.content.is_unchanged()
+    [record] = session.facts.records_of(8)
+    assert '"Else."' in session.content.raw(record) and '"session_meta"' in session.content.raw(0)
+    export(session, tmp_path / "out.jsonl", "codex")
+    assert texts(ct.open_session(tmp_path / "out.jsonl")) == texts(session)
+    *records, last = map(json.loads, third.read_text().splitlines())
+    check_growth(third, records[0], *records[1:], last)
+    path.write_bytes(data[:400] + data[400:].replace(b"One.", b"One!"))
+    assert not session.content.is_unchanged()
+
+
+@pytest.mark.parametrize(
+    ("base", "size", "reason"),
+    [
+        (PARENT, 10, "not in this file"),
+        ("../x", 10, "not in this file"),
+        (REWOUND, 10, "continues itself"),
+        *((OWN, size, "ends at byte") for size in (-1, 0, 3, 1 << 40, 1 << 80, "9", None)),
+        (FORKED, 10, "ends at byte"),
+    ],
+)
+def test_a_beginning_that_is_not_here_or_does_not_fit_is_left_out(
+    tmp_path: Path, base: str, size: Any, reason: str
+) -> None:
+    begun().write(tmp_path / f"rollout-2026-06-30T08-29-05-{OWN}.jsonl")
+    os.mkfifo(tmp_path / f"rollout-2026-06-30T08-29-05-{FORKED}.jsonl")
+    session = ct.open_session(continued(tmp_path, REWOUND, base, size, "Again."))
+    assert texts(session) == ["Again.", "Again. Yes."] and reason in session.info.note
+
+
+def test_a_beginning_with_broken_lines_is_read_around_them(tmp_path: Path) -> None:
+    path = tmp_path / f"rollout-2026-06-30T08-29-05-{OWN}.jsonl"
+    begun().write(path)
+    path.write_bytes(path.read_bytes() + b'{"broken"\n[1]\n')
+    second = continued(tmp_path, REWOUND, OWN, path.stat().st_size, "Again.")
+    session = ct.open_session(second)
+    assert texts(session)[2:] == ["Again.", "Again. Yes."]
+    assert [each.where for each in session.facts.problems] == [f"{path.name}, line 5", f"{path.name}, line 6"]
+    assert session.content.raw(session.facts.problems[1].raw) == "[1]"
+    circle = continued(tmp_path, OWN, REWOUND, second.stat().st_size)
+    circle.rename(path)
+    session = ct.open_session(second)
+    assert texts(session) == ["Again.", "Again. Yes."]
 
 
 def test_the_same_session_told_again_is_no_fork(tmp_path: Path) -> None:

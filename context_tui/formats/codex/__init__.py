@@ -18,6 +18,7 @@ from context_tui.formats.kit import response_items
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.files import parse_first_values
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file
+from context_tui.formats.kit.lines import LineFile
 from context_tui.formats.kit.values import as_object, as_text, list_objects
 from context_tui.session.session import SessionInfo
 
@@ -57,4 +58,7 @@ class CodexFormat(Format):
         return [read_session_info(path)]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        return LineScanner(path, info, CodexShape, input_includes_cache=True)
+        base = None
+        for file, size in paths.find_bases(path, paths.read_session_meta(path))[0]:
+            base = LineFile(file, size, base)
+        return LineScanner(path, info, CodexShape, input_includes_cache=True, base=base)

@@ -27,6 +27,8 @@ from context_tui.session.values import Role
 ROLLOUT_FOLDERS = ("sessions", "archived_sessions")
 TITLE_HEAD_BYTES = 512 << 10
 """Bytes of a file that are searched for the first prompt. A session begins with some 100 KB of instructions."""
+MAX_BASES = 200
+"""Rollouts that one rollout may continue, directly and indirectly."""
 _ROLLOUT = re.compile(r"rollout-(\d{4})-(\d\d)-(\d\d)T.*\.jsonl")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -51,7 +53,7 @@ def read_session_meta(path: Path) -> SessionMeta:
     lines = [parse_rollout_line(value) for value in read_first_values(path)[:2] if isinstance(value, dict)]
     metas = [parse_session_meta(line.payload) for line in lines if line.kind == META]
     if not metas:
-        return SessionMeta("", "", "", "", "")
+        return parse_session_meta({})
     copied = next((other.id for other in metas[1:] if other.id != metas[0].id), "")
     return metas[0]._replace(forked_from=metas[0].forked_from or copied)
 
@@ -81,21 +83,65 @@ def find_title(path: Path) -> str:
     return ""
 
 
-def find_rollout(path: Path, session_id: str) -> Path | None:
-    """Return the rollout of another session in the same tree, from the day of its id or an adjacent one."""
-    if not _UUID.fullmatch(session_id):
+def find_bases(path: Path, meta: SessionMeta) -> tuple[list[tuple[Path, int]], str]:
+    """Return the rollouts that a rollout continues, the oldest first, each with the bytes that belong to the session.
+
+    A thread that is forked, or of which turns are taken back, goes on in a new file. The note for users says where the
+    history is. A rollout that is not here or does not fit is left out, and so are those that it continues.
+    """
+    bases, paths, reason = list[tuple[Path, int]](), {path}, ""
+    while meta.continued_from and not reason:
+        base = find_rollout(path, meta.continued_from)
+        if base is None:
+            reason = "not in this file"
+        elif base in paths:
+            reason = f"left out: {base.name} continues itself"
+        elif len(bases) == MAX_BASES:
+            reason = f"left out: it continues more than {MAX_BASES} files"
+        elif not _is_line_end(base, meta.base_bytes):
+            reason = f"left out: no line of {base.name} ends at byte {meta.base_bytes:,}"
+        else:
+            bases.append((base, meta.base_bytes))
+            paths.add(base)
+            meta = read_session_meta(base)
+    if reason:
+        note = f"continues session {meta.continued_from}, whose messages are {reason}"
+    elif bases:
+        note = f"continues {bases[0][0].name}, whose beginning is read too"
+    elif meta.forked_from:
+        note = f"forked from session {meta.forked_from}, whose messages are repeated here without their usage"
+    else:
+        note = ""
+    return bases[::-1], note
+
+
+def _is_line_end(path: Path, place: int) -> bool:
+    """Return whether a line of a file ends at a place; False if the file cannot be read."""
+    try:
+        with open_regular(path) as file:
+            return place > 0 and os.pread(file.fileno(), 1, place - 1) == b"\n"
+    except (OSError, OverflowError, UnreadableSession):
+        return False
+
+
+def find_rollout(path: Path, rollout_id: str) -> Path | None:
+    """Return another rollout in the same tree, from the day of its id or an adjacent one.
+
+    The first rollout of a session has the id of the session; a later one has an id of its own.
+    """
+    if not _UUID.fullmatch(rollout_id):
         return None
     root = path.parents[3] if len(path.parents) > 3 and path.parent.name.isdecimal() else path.parent
-    days = {path.parent, *(root / f"{day:%Y/%m/%d}" for day in _list_days(session_id))}
-    files = (file for day in sorted(days) for file in day.glob(f"rollout-*-{session_id}.jsonl"))
+    days = {path.parent, *(root / f"{day:%Y/%m/%d}" for day in _list_days(rollout_id))}
+    files = (file for day in sorted(days) for file in day.glob(f"rollout-*[-_]{rollout_id}.jsonl"))
     return next(files, None)
 
 
-def _list_days(session_id: str) -> list[datetime]:
+def _list_days(rollout_id: str) -> list[datetime]:
     """List the day of the time in an id (UUID version 7), and the days before and after it."""
-    if session_id[14] != "7":
+    if rollout_id[14] != "7":
         return []
-    created = int(session_id[:8] + session_id[9:13], 16) // 1000
+    created = int(rollout_id[:8] + rollout_id[9:13], 16) // 1000
     return [datetime.fromtimestamp(created + offset * 86_400, UTC) for offset in (-1, 0, 1)]
 
 
@@ -134,7 +180,8 @@ def read_session_info(path: Path) -> SessionInfo:
     [info] = list_only_session(path, FORMAT_NAME)
     meta = read_session_meta(path)
     parent = str(find_rollout(path, meta.parent) or meta.parent) if meta.parent else ""
-    return replace(info, title=find_title(path) or info.title, cwd=meta.cwd, parent=parent, note=meta.note)
+    title, (_, note) = find_title(path) or info.title, find_bases(path, meta)
+    return replace(info, title=title, cwd=meta.cwd, parent=parent, note=note)
 
 
 def find_subagent_session(session: Session, call: int) -> SessionInfo | None:

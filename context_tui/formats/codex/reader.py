@@ -123,8 +123,9 @@ class CodexShape:
             self._start_time = line.time
         match line.kind:
             case "session_meta":  # a repeated one, or that of the forked session, is ignored
-                is_first = not self._session_ids
-                self._session_ids.add(parse_session_meta(payload).id)
+                is_first, meta = not self._session_ids, parse_session_meta(payload)
+                if is_first or not meta.continued_from:
+                    self._session_ids.add(meta.id)
                 if is_first and (version := parse_version(parse_id(payload.get("cli_version")))):
                     self._counts_reasoning = version >= REASONING_COUNTED_SINCE
                 return parsed if is_first else MetadataRecord()

@@ -56,22 +56,18 @@ def parse_rollout_line(record: Record) -> RolloutLine:
 
 
 class SessionMeta(NamedTuple):
-    """Metadata of a session, with the ids of its fork source, its parent, and the session that it continues."""
+    """Metadata of a session, with the ids of its fork source, its parent, and the rollout that it continues.
+
+    ``base_bytes``, the first member, is the size of the beginning of that rollout that belongs to this session.
+    """
+
+    base_bytes: int
 
     id: str
     cwd: str
     forked_from: str
     parent: str
     continued_from: str
-
-    @property
-    def note(self) -> str:
-        """Note for users about the origin of the history; empty if there is nothing to report."""
-        if self.continued_from:
-            return f"continues session {self.continued_from}, whose messages are not in this file"
-        if self.forked_from:
-            return f"forked from session {self.forked_from}, whose messages are repeated here without their usage"
-        return ""
 
 
 def parse_session_meta(payload: Any) -> SessionMeta:
@@ -82,7 +78,8 @@ def parse_session_meta(payload: Any) -> SessionMeta:
     parent = meta.get("parent_thread_id") or spawned.get("parent_thread_id")
     base = as_object(meta.get("history_base"))
     members = (meta.get("id"), meta.get("cwd"), meta.get("forked_from_id"), parent, base.get("thread_id"))
-    return SessionMeta(*map(parse_id, members))
+    base_bytes = base.get("end_byte_offset")
+    return SessionMeta(base_bytes if type(base_bytes) is int else 0, *map(parse_id, members))
 
 
 NO_SUMMARY = "(no summary available)"

@@ -86,6 +86,7 @@ class LineScanner:
     Args:
         input_includes_cache: whether recorded input tokens include cached ones.
         first: a record from another file that precedes the first line.
+        base: the file that this one continues.
     """
 
     def __init__(
@@ -96,24 +97,32 @@ class LineScanner:
         *,
         input_includes_cache: bool = False,
         first: Record | None = None,
+        base: LineFile | None = None,
     ) -> None:
-        self._file, self._info, self._first = LineFile(path), info, first
+        self._file, self._info, self._first = LineFile(path, base=base), info, first
         self._builder = MessageBuilder()
         self._adder = RecordAdder(shape(), self._builder)
         self._builder.facts.input_includes_cache = input_includes_cache
-        self._reader = LineReader(self._file, self._builder.facts, parse_object)
+        self._readers = [LineReader(self._file, self._builder.facts, parse_object)]
+        while base is not None:
+            self._readers.insert(0, LineReader(base, self._builder.facts, parse_object, f"{base.path.name}, "))
+            base = base.base
         self._live = BranchFacts(self._builder.facts, self._builder, info)
         if first is not None:
             self._append_record(first, OTHER_FILE_OFFSET, 0)
 
     @property
     def progress(self) -> float:
-        return self._reader.progress
+        size = self._file.start + self._file.size
+        return self._readers[0].place / size if size else 1.0
 
     def advance(self, budget_s: float | None = None) -> Advance:
         deadline = None if budget_s is None else time.perf_counter() + budget_s
         facts, old_count = self._builder.facts, len(self._builder.facts)
-        is_end = self._reader.advance(self._append_record, deadline)
+        while is_end := self._readers[0].advance(self._append_record, deadline):
+            if len(self._readers) == 1:
+                break
+            self._readers.pop(0)
         if is_end and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
             raise UnreadableSession(f"{self._file.path}: holds no known record")
         changed = self._live.find_first_changed(self._builder.pop_first_changed(old_count))
@@ -125,7 +134,7 @@ class LineScanner:
         return Session(facts, content, self._info, len(facts))
 
     def _append_record(self, record: Record, place: int, length: int) -> None:
-        self._adder.add(record, self._reader.line_label, place, length)
+        self._adder.add(record, self._readers[0].line_label, place, length)
 
 
 def parse_object(line: bytes) -> Record:
@@ -141,7 +150,9 @@ def parse_object(line: bytes) -> Record:
 def is_whole_file(session: Session) -> bool:
     """Return whether a session consists of all lines of a single file."""
     content = session.content
-    return isinstance(content, LineContent) and not session.info.id and content.first is None
+    if not isinstance(content, LineContent) or session.info.id:
+        return False
+    return content.first is None and content.file.base is None
 
 
 def copy_lines(session: Session, path: Path) -> list[str] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
+import sys
 import time
 import weakref
 import zlib
@@ -44,12 +45,16 @@ FAST_PATH_LINES = 16
 class LineFile:
     """A file of lines that end with ``\\n``. It is closed when nothing refers to this object any more.
 
-    Reading raises FileChanged after the file was shortened, rewritten, or replaced by another one.
+    A file may be read only up to *end*, and may continue another one, its *base*. Places of records count from the first
+    byte of the first file; ``start`` is the place of this file's first byte. Reading raises FileChanged after the file
+    was shortened, rewritten, or replaced by another one.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.size = 0
+    def __init__(self, path: Path, end: int = sys.maxsize, base: LineFile | None = None) -> None:
+        self.path, self.base = path, base
+        self.start: int = base.start + base.size if base else 0
+        self.size: int = 0
+        self._limit = end
         self.data: mmap.mmap | bytes = b""
         self._read = self._checksum = 0  # number of bytes read so far, and their checksum
         self._end = b""  # the last of these bytes
@@ -72,7 +77,7 @@ class LineFile:
             FileChanged: the file was changed other than by appending.
         """
         status = os.fstat(self._file.fileno())
-        size = status.st_size
+        size = min(status.st_size, self._limit)
         if size < self.size:
             raise self._make_shrunk_error()
         if self._is_replaced(status):
@@ -90,14 +95,17 @@ class LineFile:
             return False
 
     def format_line(self, start: int, length: int) -> str:
-        """Return a line's text for display, cut after ``MAX_RAW_BYTES``."""
+        """Return the text of the line at a place for display, cut after ``MAX_RAW_BYTES``."""
         return files.format_beginning(self.read_range(start, min(length, files.MAX_RAW_BYTES)), length)
 
     def read_range(self, start: int, length: int) -> bytes:
-        """Read bytes with a system call, as touching the memory map of a truncated file would kill the process."""
-        data = os.pread(self._file.fileno(), length, start)
+        """Read bytes at a place with a system call, as touching the map of a truncated file would kill the process."""
+        file = self
+        while file.base and start < file.start:
+            file = file.base
+        data = os.pread(file.descriptor, length, start - file.start)
         if len(data) < length:
-            raise self._make_shrunk_error()
+            raise file._make_shrunk_error()
         return data
 
     def copy_to(self, end: int, out: BinaryIO) -> None:
@@ -119,7 +127,7 @@ class LineFile:
             self._read = end
 
     def is_unchanged(self) -> bool:
-        """Read the file at the path again, and return whether it still begins with the bytes read so far."""
+        """Read the file at the path and its base again; return whether they still begin with the bytes read so far."""
         remaining, checksum = self._read, 0
         try:
             with open_regular(self.path) as file:
@@ -128,7 +136,7 @@ class LineFile:
                     remaining -= len(data)
         except OSError as error:
             raise make_unreadable_error(self.path, error) from None
-        return not remaining and checksum == self._checksum
+        return not remaining and checksum == self._checksum and (self.base is None or self.base.is_unchanged())
 
     def _make_shrunk_error(self) -> FileChanged:
         return FileChanged(f"{self.path}: is shorter than when it was read; open it again")
@@ -173,13 +181,15 @@ class LineReader(Generic[R]):
     file grows.
     """
 
-    def __init__(self, file: LineFile, facts: Facts, parse: Callable[[bytes], R]) -> None:
+    def __init__(self, file: LineFile, facts: Facts, parse: Callable[[bytes], R], prefix: str = "") -> None:
         """Start a pass over *file*.
 
         Args:
             facts: The facts to which problems are added.
             parse: Parses the bytes of one JSON value to a record; raises ValueError with the reason if it cannot.
+            prefix: Begins the names of lines in messages.
         """
+        self._prefix = prefix
         self._file, self._facts, self._parse = file, facts, parse
         self._offset, self._line = 0, 1
         self.torn = False  # whether the last line is torn
@@ -190,9 +200,14 @@ class LineReader(Generic[R]):
         return self._offset / self._file.size if self._file.size else 1.0
 
     @property
+    def place(self) -> int:
+        """Place of the next line."""
+        return self._file.start + self._offset
+
+    @property
     def line_label(self) -> str:
         """The current line's name in messages, such as ``line 12``."""
-        return f"line {self._line}"
+        return f"{self._prefix}line {self._line}"
 
     def advance(
         self,
@@ -246,7 +261,7 @@ class LineReader(Generic[R]):
         self, start: int, handle_record: RecordHandler[R], handle_large_record: LargeRecordHandler | None
     ) -> Iterator[bool]:
         """Process the line at *start*; yield True after each short step."""
-        data, size = self._file.data, self._file.size
+        data, size, place = self._file.data, self._file.size, self._file.start + start
         searched, end = start, -1
         while end < 0 and searched < size:
             end = data.find(b"\n", searched, searched + STEP_BYTES)
@@ -258,34 +273,34 @@ class LineReader(Generic[R]):
         end = end if is_complete else size
         if reason := files.format_too_large(end - start):
             self.torn = not is_complete
-            self.add_problem(start, end - start, reason)
+            self.add_problem(place, end - start, reason)
         elif end - start <= STEP_BYTES:
-            yield from self._read_line(data[start:end], start, is_complete, handle_record)
+            yield from self._read_line(data[start:end], place, is_complete, handle_record)
         elif (data[start : start + 4_096].lstrip() or b"{")[:1] != b"{":  # avoids a copy of the line
-            self._add_unreadable_line(start, end - start, is_complete, "not a JSON object")
+            self._add_unreadable_line(place, end - start, is_complete, "not a JSON object")
         elif handle_large_record is None:
-            yield from self._read_line(data[start:end], start, is_complete, handle_record)
+            yield from self._read_line(data[start:end], place, is_complete, handle_record)
         else:
             try:
                 yield from handle_large_record(start, end - start)
             except ValueError as error:
                 if end - start > MAX_LOCAL_RETRY_BYTES:
-                    self._add_unreadable_line(start, end - start, is_complete, str(error))
+                    self._add_unreadable_line(place, end - start, is_complete, str(error))
                 else:
-                    yield from self._read_line(data[start:end], start, is_complete, handle_record)
+                    yield from self._read_line(data[start:end], place, is_complete, handle_record)
         self._line += is_complete
         self._offset = min(end + 1, size)
 
-    def _read_line(self, line: bytes, start: int, is_complete: bool, handle_record: RecordHandler[R]) -> Iterator[bool]:
+    def _read_line(self, line: bytes, place: int, is_complete: bool, handle_record: RecordHandler[R]) -> Iterator[bool]:
         try:
             record = self._parse(line)
         except ValueError as error:
-            yield from self._read_irregular_line(line, start, is_complete, handle_record, str(error))
+            yield from self._read_irregular_line(line, place, is_complete, handle_record, str(error))
         else:
-            yield from handle_record(record, start, len(line)) or ()
+            yield from handle_record(record, place, len(line)) or ()
 
     def _read_irregular_line(
-        self, line: bytes, start: int, is_complete: bool, handle_record: RecordHandler[R], problem: str
+        self, line: bytes, place: int, is_complete: bool, handle_record: RecordHandler[R], problem: str
     ) -> Iterator[bool]:
         """Process a line that is not a single record: blank, several values, torn, or broken."""
         if not line.strip():
@@ -294,22 +309,22 @@ class LineReader(Generic[R]):
         try:
             for value_start, value_end in find_value_ranges(line):
                 record = self._parse(line[value_start:value_end])
-                records.append((record, start + value_start, value_end - value_start))
+                records.append((record, place + value_start, value_end - value_start))
                 yield True
         except ValueError:
-            self._add_unreadable_line(start, len(line), is_complete, problem)
+            self._add_unreadable_line(place, len(line), is_complete, problem)
             return
         for each in records:
             yield from handle_record(*each) or ()
             yield True
 
-    def _add_unreadable_line(self, start: int, length: int, is_complete: bool, problem: str) -> None:
+    def _add_unreadable_line(self, place: int, length: int, is_complete: bool, problem: str) -> None:
         self.torn = not is_complete
         torn = "torn last line (still being written, or cut off)"
-        self.add_problem(start, length, torn if self.torn else f"unreadable line: {problem[:120]}")
+        self.add_problem(place, length, torn if self.torn else f"unreadable line: {problem[:120]}")
 
     def _drop_torn_line(self) -> None:
         problem = self._facts.problems.pop()
-        self._offset = self._facts.record_place[problem.raw]
+        self._offset = self._facts.record_place[problem.raw] - self._file.start
         self._facts.remove_last_record()
         self.torn = False

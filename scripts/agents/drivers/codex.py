@@ -42,9 +42,6 @@ class Codex(Agent):
     headless = 'exec {program} exec --skip-git-repo-check "$@" {prompt}'
     window = 40_000
     preset = "codex"
-    differences = {
-        "calls and results": "a thread with turns taken back goes on in a file that begins with a part of another",
-    }
 
     def configure(self, setup: Setup) -> dict[str, str]:
         window = setup.window or LARGE_WINDOW

@@ -46,8 +46,8 @@ class LineFile:
     """A file of lines that end with ``\\n``. It is closed when nothing refers to this object any more.
 
     A file may be read only up to *end*, and may continue another one, its *base*. Places of records count from the
-    first byte of the first file; ``start`` is the place of this file's first byte. Reading raises FileChanged after the file
-    was shortened, rewritten, or replaced by another one.
+    first byte of the first file; ``start`` is the place of this file's first byte. Reading raises FileChanged after the
+    file was shortened, rewritten, or replaced by another one.
     """
 
     def __init__(self, path: Path, end: int = sys.maxsize, base: LineFile | None = None) -> None:

@@ -12,12 +12,39 @@ import base64
 import binascii
 import math
 import re
+import tomllib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from typing import NamedTuple
 
-from context_tui.summarizer.secret_shapes import SECRET_SHAPES
+
+class SecretShape(NamedTuple):
+    """Shape of a kind of secret.
+
+    Attributes:
+        fixed: text that each such secret contains, in a run of 15 or more characters other than spaces and brackets
+            (unless ``fixed`` contains a space); the pattern is tried only on texts that contain it.
+        pattern: matches the secret with its group, or as a whole if there is no group.
+    """
+
+    kind: str
+    fixed: str
+    pattern: re.Pattern[str]
+
+
+def _read_shapes() -> Iterator[SecretShape]:
+    table = tomllib.loads(files("context_tui.summarizer").joinpath("secret_shapes.toml").read_text("utf-8"))
+    for kind, prefixes, pattern in table["prefixes"]:
+        for prefix in [prefixes] if prefixes.endswith(" ") else prefixes.split(" "):
+            literal = re.escape(prefix)  # first, for a fast search
+            yield SecretShape(kind, prefix, re.compile(rf"{literal}(?<![A-Za-z0-9_-]{literal}){pattern}"))
+    for kind, fixed, pattern in table["patterns"]:
+        yield SecretShape(kind, fixed, re.compile(pattern))
+
+
+SECRET_SHAPES = tuple(_read_shapes())
 
 
 class Secret(NamedTuple):

@@ -16,8 +16,16 @@ from hypothesis import strategies as st
 
 import context_tui as ct
 from context_tui.compaction.changes import Change, StackedChanges, build_input_body, build_removal
-from context_tui.compaction.plan import ACTION_PAST_TENSE, Insert, KeepReason, Plan, Trigger, VerdictCode, merge_ranges
-from context_tui.compaction.summary_prompt import SummaryPrompt
+from context_tui.compaction.plan import (
+    ACTION_PAST_TENSE,
+    Insert,
+    KeepReason,
+    Plan,
+    SummaryPrompt,
+    Trigger,
+    VerdictCode,
+    merge_ranges,
+)
 from context_tui.export.files import export, list_writable_formats
 from context_tui.policies.base import BasePolicy, Params
 from context_tui.policies.planning import build_plan

@@ -23,13 +23,16 @@ from context_tui.session.values import Kind
 from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import measure_context
-from context_tui.tokens.exact import INSTALL_COMMAND, find_encoding, load_tokenizer, measure_exactly
 from context_tui.tokens.measures import (
+    INSTALL_COMMAND,
     TYPICAL_IMAGE_TOKENS,
     TokenMeasure,
     TokenTable,
     build_calibrated_table,
     build_exact_table,
+    find_encoding,
+    load_tokenizer,
+    measure_exactly,
 )
 from tests.formats.histories import histories
 from tests.formats.providers import FRAME, RATES, Provider
@@ -242,7 +245,7 @@ def test_exact_sizes_are_those_of_the_texts() -> None:
 def test_without_the_extra_one_line_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from context_tui.tokens import exact as tokenizers
+    from context_tui.tokens import measures as tokenizers
 
     tokenizers._load_counter.cache_clear()
     monkeypatch.setitem(sys.modules, "quicktok", None)

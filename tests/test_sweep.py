@@ -18,14 +18,17 @@ from context_tui.lab.replay.walk import replay_recording
 from context_tui.lab.study import Lab
 from context_tui.lab.sweep.clearing_kernel import RuleOutcomes, SweepTrack, _OverflowCounter, _RangeMax
 from context_tui.lab.sweep.clearing_kernel import compute_outcomes as compute_rule_outcomes
-from context_tui.lab.sweep.frontier import ParetoPoint, find_best, find_dominated, find_frontier
 from context_tui.lab.sweep.gate import Gate, Limits, find_violations, find_worse_sessions, parse_gate
 from context_tui.lab.sweep.results import Sweep, build_sweep_report, sweep
 from context_tui.lab.sweep.rows import (
+    ParetoPoint,
     SettingCost,
     SettingDrops,
     SweepRow,
     build_row_report,
+    find_best,
+    find_dominated,
+    find_frontier,
     flatten_row,
     parse_row_report,
 )

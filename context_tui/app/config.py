@@ -67,11 +67,7 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 
 def read_config(path: Path | None = None) -> Config:
-    """Read the theme, the keys and the saved settings.
-
-    Raises:
-        ConfigError: the file cannot be read, or a setting has a wrong type.
-    """
+    """Read the theme, the keys and the saved settings; raises ConfigError if the file or a setting is not valid."""
     path = path or config_path()
     tables = read_tables(path)
     theme = tables.get("theme")
@@ -103,11 +99,7 @@ def require_table(path: Path, name: str, value: object) -> dict[str, Any]:
 
 
 def validate_name(name: str, reserved: Sequence[str]) -> str:
-    """Validate a name for saved settings, which ``-P`` accepts like a policy.
-
-    Raises:
-        ConfigError: the name is malformed, or one of the *reserved* names.
-    """
+    """Check a name for saved settings; raises ConfigError if it is malformed, or one of the *reserved* names."""
     name = name.strip()
     if not _NAME.fullmatch(name):
         raise ConfigError("a name has 1 to 40 characters; use letters, digits, dots, dashes or underscores")
@@ -117,14 +109,7 @@ def validate_name(name: str, reserved: Sequence[str]) -> str:
 
 
 def save_settings(name: str, settings: SavedSettings, path: Path | None = None) -> Path:
-    """Save settings under a name, replacing earlier ones; the rest of the file, comments included, is unchanged.
-
-    Returns:
-        The path of the file.
-
-    Raises:
-        ConfigError: the file cannot be read or written.
-    """
+    """Save settings under a name; the rest of the file stays. Return its path; raises ConfigError if that fails."""
 
     def change(document: TOMLDocument) -> None:
         import tomlkit
@@ -139,14 +124,7 @@ def save_settings(name: str, settings: SavedSettings, path: Path | None = None) 
 
 
 def save_theme(theme: str, path: Path | None = None) -> Path:
-    """Save the theme; the rest of the file, comments included, is unchanged.
-
-    Returns:
-        The path of the file.
-
-    Raises:
-        ConfigError: the file cannot be read or written.
-    """
+    """Save the theme; the rest of the file stays. Return its path; raises ConfigError if that fails."""
 
     def change(document: TOMLDocument) -> None:
         document["theme"] = theme

@@ -103,11 +103,7 @@ class Plugins(Mapping[str, T], Generic[T]):
         return "built in" if name in self.built_in else self._origins.get(name, "")
 
     def add(self, instance: T, name: str, origin: str) -> str:
-        """Register a plug-in for the lifetime of the process.
-
-        Returns:
-            The reason why the plug-in cannot be used; empty if it can.
-        """
+        """Register a plug-in for the lifetime of the process; return the reason if it cannot be used, else ""."""
         if name in self.built_in:
             return f"{name} is built in; give it another name"
         self._extensions[0][name] = instance
@@ -219,22 +215,14 @@ class Guard:
         return error(f"{where}{self._noun} {self._wrapped.name} failed: {reason}{self._advice}")
 
     def check(self, error: type[Error], answer: object, kind: type[R], reason: str, where: str = "") -> R:
-        """Return *answer* if it is a *kind*.
-
-        Raises:
-            Error: the answer has another type, whose name replaces ``{}`` in *reason*.
-        """
+        """Return *answer* if it is a *kind*, else raise Error with *reason*, whose ``{}`` becomes its type."""
         if not isinstance(answer, kind):
             raise self.fail(error, reason.format(type(answer).__name__), where)
         return answer
 
 
 def format_renames(instance: object, renames: Mapping[str, str]) -> str:
-    """Describe the members that a package defines under their old names; empty if there are none.
-
-    Args:
-        renames: new names by old ones.
-    """
+    """Describe members that a package defines under old names (*renames*: new names by old ones); empty if none."""
     classes = [each for each in type(instance).__mro__ if not each.__module__.startswith("context_tui.")]
     defined = {name for each in classes for name in vars(each)}
     old_names = [name for name in renames if name in defined and renames[name] not in defined]
@@ -247,11 +235,7 @@ def _import_instance(path: str) -> Any:
 
 
 def _call_in_thread(function: Callable[[], R]) -> R:
-    """Call code of another package in a thread, since it may never return, or raise anything.
-
-    Raises:
-        Error: the call failed, or took more than ``LOADING_SECONDS``.
-    """
+    """Call code of another package; raises Error if it fails, or takes more than ``LOADING_SECONDS``."""
     results, failures = list[R](), list[BaseException]()
 
     def run() -> None:

@@ -29,13 +29,14 @@ from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode, SummarizerError
 from context_tui.export.files import (
     ExportResult,
+    apply_in_place,
+    check_in_place,
     check_output_path,
     export,
     list_export_formats,
     list_writable_formats,
     try_export,
 )
-from context_tui.export.in_place import apply_in_place, check_in_place
 from context_tui.export.prepare import check_message_pairs
 from context_tui.session.session import Session
 from context_tui.summarizer.plan_summary import (
@@ -180,12 +181,7 @@ def build_report(
     summary: WrittenSummary | None,
     result: ExportResult | None,
 ) -> dict[str, Any]:
-    """Build the report as JSON-ready data (schema ``context-tui.apply/1``).
-
-    Args:
-        tokens_after: estimated tokens after the plan (``bytes/4``).
-        result: the export; None if the plan changes nothing.
-    """
+    """Build the report as JSON-ready data (schema ``context-tui.apply/1``); *result* is None if nothing changes."""
     check = result.check if result else check_message_pairs(session.messages_in(plan.context))
     return {
         "schema": "context-tui.apply/1",

@@ -50,12 +50,7 @@ def add_appearance_options(parser: argparse.ArgumentParser) -> None:
 
 
 def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: bool = False) -> int:
-    """Run the inspector on the sessions named by *specs*; without a terminal, print the report of one session.
-
-    Raises:
-        UnreadableSession: there is no terminal, and no session to report on.
-        SeveralSessions: there is no terminal, and there are several sessions.
-    """
+    """Run the inspector on the sessions named by *specs*; without a terminal, print the report of one session."""
     at, window, policy = (getattr(options, name, None) for name in ("at", "window", "policy"))
     settings: dict[str, dict[str, Any]] = {}
     files = load_policy_files(getattr(options, "policy_file", ()))
@@ -99,10 +94,7 @@ def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: b
 
 
 def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:
-    """Find the sessions named on the command line: all sessions of a file without a main session.
-
-    Without names, return an empty list; the picker then searches for sessions.
-    """
+    """Find the sessions named on the command line, all of a file without a main session; none without names."""
     if not specs:
         return []
     from context_tui.library.discovery import find_session_infos

@@ -52,8 +52,7 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import SizeSource, measure_context
 from context_tui.tokens.estimate_check import EstimateCheck, check_estimate, suggest_sizes
 from context_tui.tokens.estimators import bytes4, count_message_tokens
-from context_tui.tokens.exact import measure_exactly
-from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table
+from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table, measure_exactly
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -92,7 +91,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _follow_session(options: argparse.Namespace) -> int:
-    """Report the session now and after each change of its file, until interrupted."""
     keys = set[tuple[str, int]]()
     for session in follow_session(choose_session(options.session), notify=print_notice):
         session = session.with_window(options.window)
@@ -120,7 +118,6 @@ def format_status_line(session: Session, at: int | None = None) -> str:
 
 
 def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
-    """Return kind and place of each recorded compaction, to detect a new one."""
     silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
     return {*((each.kind, each.message) for each in session.facts.compactions), *silent}
 
@@ -244,9 +241,7 @@ def _build_fit_report(fit: EstimateCheck) -> dict[str, Any]:
 
 
 def build_calibration_report(calibration: Calibration) -> dict[str, Any]:
-    """Report the recorded tokens per estimated token, by kind of content.
-
-    ``each`` and ``image`` are the tokens of one request and of one image."""
+    """Report recorded tokens per estimated token by kind; ``each`` and ``image`` are per request and per image."""
     factors = asdict(calibration.factors)
     factors["each"] = factors.pop("request_overhead")
     return {
@@ -282,10 +277,7 @@ def _build_error_report(errors: ErrorStats | None) -> dict[str, float] | None:
 def _build_drop_reports(
     session: Session, at: int, compactions: Sequence[RecordedCompaction], uses: UseIndex | None
 ) -> list[dict[str, Any]]:
-    """Report the drops in recorded context size.
-
-    A drop that cleared results without a log record is among the *compactions*; the cleared results are inferred.
-    """
+    """Report the drops of the recorded size; those that silently cleared results are among the *compactions*."""
     silent = [each for each in compactions if each.kind == "silent"]
     sides = {each.message: _build_sides_report(each, uses) for each in silent} if uses else {}
     facts, drops = session.facts, [drop for drop in session.drops if drop.message < at]
@@ -320,7 +312,6 @@ def _build_compaction_report(compaction: RecordedCompaction, uses: UseIndex | No
 
 
 def _build_sides_report(compaction: RecordedCompaction, uses: UseIndex) -> dict[str, Any]:
-    """Report the contexts before and after a compaction, the lost content, and its later uses (bytes/4)."""
     facts, summary = compaction.session.facts, compaction.summary_message
     return {
         "before": _build_side_report(compaction.context_before),
@@ -487,7 +478,6 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
 
 
 def _print_sides(compactions: list[dict[str, Any]]) -> None:
-    """Print the contexts before and after each compaction, and the lost content that was needed later."""
     compactions = sorted((each for each in compactions if "lost" in each), key=itemgetter("message"))
     rows = [(each["message"], each.get("kind", "silent"), *_format_side_cells(each)) for each in compactions]
     heads = ("message", "kind", "before", "after", "kept", "inserted", "summary", "lost blocks", "lost tokens")
@@ -515,7 +505,6 @@ def _format_side_cells(compaction: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _print_calibration(calibration: list[dict[str, Any]]) -> None:
-    """Print the recorded tokens per estimated token of each model, and the errors of sizes calibrated with them."""
     usable = [each for each in calibration if each["usable"]]
     rows: list[tuple[object, ...]] = [
         (name, *(_format_factor(each["factors"][key], key) for each in usable)) for key, name in _FACTOR_NAMES.items()
@@ -580,7 +569,6 @@ def _format_believed_source(window: dict[str, Any]) -> str:
 
 
 def _format_next_request_source(window: dict[str, Any], label: str) -> str:
-    """Format the source of the next request's size; *label* names the token measure of the unrecorded part."""
     if window["next_request_source"] == SizeSource.PARTLY:
         return f"last recorded + everything after it, {label}"
     if window["next_request_source"] == SizeSource.RECORDED:

@@ -91,11 +91,7 @@ class _ParameterAction(argparse.Action):
 
 
 def list_policies(options: argparse.Namespace) -> list[tuple[str, Sequence[str]]]:
-    """List the policies of -P with their assignments, then those of --policy-file, after loading the files.
-
-    Raises:
-        PlanError: a file holds no policy, or its policy has the name of a built-in policy.
-    """
+    """List the policies of -P with their assignments, then those of --policy-file, after loading the files."""
     policies, file_names = options.policies or [], load_policy_files(options.policy_file)
     return [*policies, *((name, ()) for name in file_names if name not in dict(policies))]
 
@@ -130,11 +126,7 @@ def add_policy_file_option(parser: argparse.ArgumentParser) -> None:
 
 
 def resolve_policy_name(options: argparse.Namespace) -> str:
-    """Return the name of the requested policy, loading the policies of files first.
-
-    Raises:
-        PlanError: a file holds no policy, its policy has the name of a built-in policy, or no policy is named.
-    """
+    """Return the name of the requested policy, after loading files; raises PlanError if none is named."""
     names = load_policy_files(options.policy_file)
     name: str | None = options.policy or next(iter(names), None)
     if name is None:
@@ -143,11 +135,7 @@ def resolve_policy_name(options: argparse.Namespace) -> str:
 
 
 def load_policy_files(paths: Sequence[Path]) -> list[str]:
-    """Register the policies of these files and return their names.
-
-    Raises:
-        PlanError: a file holds no policy, or its policy has the name of a built-in policy.
-    """
+    """Register the policies of files, return their names; raises PlanError if one is invalid, or its name taken."""
     if not paths:
         return []
     from context_tui.policies.registry import POLICIES, find_policy  # pydantic: only if a file is named
@@ -163,12 +151,7 @@ def load_policy_files(paths: Sequence[Path]) -> list[str]:
 
 
 def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:
-    """Resolve the policy of ``-P`` and the texts of its parameters; *params* override saved settings.
-
-    Raises:
-        PlanError: there is neither a policy nor settings of this name, or a parameter has no value.
-        ConfigError: the configuration file is not valid.
-    """
+    """Resolve a policy or saved settings of ``-P``, overridden by *params*; raises PlanError for an unknown name."""
     from context_tui.policies.parameters import parse_assignments  # pydantic: only if a policy is named
     from context_tui.policies.registry import POLICIES, find_policy
 

@@ -9,7 +9,7 @@ from typing import Any
 from context_tui.cli.output import print_line, print_table
 from context_tui.formats.opening import describe_request_source
 from context_tui.session.context import Context
-from context_tui.session.prompt_texts import split_text
+from context_tui.session.markers import split_text
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Kind
 from context_tui.text.numbers import format_count
@@ -23,10 +23,7 @@ MCP_START = "mcp__"
 
 
 def build_prompt_report(session: Session, context: Context, table: TokenTable | None) -> dict[str, Any]:
-    """Report the parts of the system prompt and the tools, as far as the file holds them, and the injected texts.
-
-    Injected texts are only read if the file holds whole requests.
-    """
+    """Report the parts of the system prompt, the tools and, if the file holds whole requests, the injected texts."""
     shares, facts = measure_prompt(context, table), session.facts
     return {
         "exact_requests": facts.holds_requests,

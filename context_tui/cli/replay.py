@@ -190,7 +190,6 @@ _FIRING_FIELDS = (
 
 
 def _build_firing_report(firing: Firing) -> dict[str, Any]:
-    """Report one firing; ``request`` is an index into the list of requests."""
     fields = pick_fields(firing, _FIRING_FIELDS)
     return {"request": firing.call, **fields, "cache_kept": firing.cache_cut.unchanged_prefix}
 
@@ -245,7 +244,6 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
 
 
 def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
-    """Format the sources of costs: the prices, and the accuracy of the prompt cache model on the recording."""
     model, note = lab.price_model, studies[0].price.rate_table.note
     assumed = format_cache_reuse(studies[0].price.reuse)
     if model.error is None:

@@ -179,7 +179,6 @@ def _build_rows(
     *,
     brief: bool,
 ) -> Iterator[SessionRow]:
-    """Yield the rows of a session, and of its subagents that are not listed separately."""
     entry, parent = nested
     overview = overviews[entry.key]
     yield SessionRow(entry, entry.info.title if brief else reader.read_title(entry.info), overview, parent)

@@ -151,10 +151,7 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
 def _build_settings(
     policies: Sequence[tuple[str, Sequence[str]]], gate: Gate | None, current: str | None = None
 ) -> list[SweepSetting]:
-    """Build the settings of all grids, the *current* one first.
-
-    The settings of a policy start with its defaults or saved settings, followed by its grid.
-    """
+    """Build the settings of all grids, *current* first; each grid starts with a policy's defaults or saved settings."""
     grids = [[_parse_setting(current)]] if current else []
     grids += [[_parse_setting(gate.old_setting), _parse_setting(gate.new_setting)]] if gate else []
     for name, texts in policies:
@@ -187,7 +184,6 @@ def _read_gate(path: Path) -> Gate:
 
 
 def _check_outputs(options: argparse.Namespace, sources: Sequence[SweepSource]) -> None:
-    """Refuse outputs that would overwrite a session, or, without --force, any existing file."""
     input_paths = {os.path.realpath(source.info.path) for source in sources}
     for path in (options.output, options.csv, options.parquet):
         if path is None:
@@ -437,7 +433,6 @@ def _format_rank(sweep: Sweep, name: str, numbers: Mapping[str, int]) -> str:
 
 
 def _format_standing(sweep: Sweep) -> list[str]:
-    """Format the rank of the current setting, and the best settings."""
     standing, current = sweep.dominance, sweep.current
     dominating = standing.dominated_by.get(current)
     rank = f"dominated by {format_setting(sweep, dominating)}" if dominating else "on the Pareto front"

@@ -60,11 +60,7 @@ class NextRequest:
 
 
 def compute_next_request(plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> NextRequest:
-    """Return the next request of the session with *plan* applied.
-
-    Args:
-        summary: the text of the summary, if it is written already.
-    """
+    """Return the next request with *plan* applied; *summary* is the text of its summary, if that is written."""
     account = measure_context(plan.context, token_table)
     inserts = [insert for insert in plan.inserts if summary is not None or not insert.holds_summary]
     count = token_table.count_text if token_table else estimate_text

@@ -118,11 +118,7 @@ def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
 def compare_orphans(
     before: list[Message], after: list[Message], renamed: Mapping[str, str] | None = None
 ) -> tuple[list[Orphan], list[Orphan]]:
-    """Return the orphans of *after* that are also in *before* (by kind and id), and those that are not.
-
-    Args:
-        renamed: the ids in *before* by new id of calls of *after*.
-    """
+    """Return the orphans of *after* that *before* has too (*renamed*: its ids by new id), and those that it lacks."""
     unpaired_before, unpaired_after = find_unpaired(before), find_unpaired(after)
     counts_before = Counter(
         (orphan.kind, orphan.call_id) for orphan in (*unpaired_before.orphan_calls, *unpaired_before.orphan_results)
@@ -137,7 +133,6 @@ def compare_orphans(
 
 
 def _group_by_call_id(entries: Iterable[tuple[str, T]]) -> dict[str, deque[T]]:
-    """Group entries by call id, in order; ids may repeat."""
     groups: dict[str, deque[T]] = {}
     for call_id, entry in entries:
         groups.setdefault(call_id, deque()).append(entry)
@@ -217,11 +212,7 @@ def _rename_call_ids(message: Message, at: int, ids: dict[tuple[int, int], str])
 
 
 def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: dict[str, int]) -> str:
-    """Return *call_id* if no earlier call has it, else the next free id derived from it.
-
-    Args:
-        tried: by id, the last number tried; no lower number is free.
-    """
+    """Return *call_id* if it is free, else the next free id derived from it; *tried* are the last numbers by id."""
     new_id, number = call_id, tried.get(call_id, 1)
     while not new_id or new_id in assigned or (new_id != call_id and new_id in present):
         number += 1
@@ -343,7 +334,6 @@ def _list_placed_blocks(entry: _TracedMessage) -> list[_PlacedBlock]:
 
 
 def _replace_blocks(entry: _TracedMessage, placed: list[_PlacedBlock]) -> _TracedMessage:
-    """Return the message with these blocks, or the message itself if it has them already."""
     blocks = [block for block, _ in placed]
     return entry if blocks == list_nonblank_blocks(entry.message) else _with_blocks(entry, placed)
 

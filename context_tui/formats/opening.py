@@ -32,11 +32,7 @@ def split_spec(spec: str | Path) -> tuple[Path, str | None]:
 
 
 def detect_format(path: Path) -> Format:
-    """Return the format with the strongest claim to a file.
-
-    Raises:
-        UnreadableSession: the file cannot be read, is empty or binary, or has an unknown format.
-    """
+    """Return the format with the strongest claim to a file; raises UnreadableSession if there is none."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise UnreadableSession(f"{path}: is not a regular file; pipe it in: `context-tui inspect - < {path}`")
     try:
@@ -85,11 +81,7 @@ def list_session_suffixes() -> tuple[str, ...]:
 
 
 def sessions_in(spec: str | Path) -> list[SessionInfo]:
-    """Return the sessions at a path: those of a file, or of the files in a directory.
-
-    Raises:
-        UnreadableSession: there is none.
-    """
+    """Return the sessions of a file, or of the files in a directory; raises UnreadableSession if there is none."""
     path, session_id = split_spec(spec)
     sessions = _list_sessions_in_directory(path) if os.path.isdir(path) else detect_format(path).list_sessions(path)
     if session_id is not None:
@@ -133,11 +125,7 @@ def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
 
 
 def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionInfo]]) -> list[SessionInfo]:
-    """Return the sessions in a folder, or, if there are none, in its subfolders, recursively; each is searched once.
-
-    Raises:
-        UnreadableSession: there are too many subfolders.
-    """
+    """Return the sessions in a folder, or else in its subfolders; raises UnreadableSession if those are too many."""
     sessions: list[SessionInfo] = []
     searched, queue = set[str](), [path]
     while queue:
@@ -180,12 +168,7 @@ def _list_sessions_of_files(files: Iterable[Path]) -> list[SessionInfo]:
 
 
 def choose_session(spec: str | Path) -> SessionInfo:
-    """Return the only or main session of a specification.
-
-    Raises:
-        SeveralSessions: there are several, and none is the main one.
-        UnreadableSession: there is none.
-    """
+    """Return the only or main session of a specification; raises SeveralSessions or UnreadableSession without one."""
     sessions = sessions_in(spec)
     if session := find_main_session(sessions):
         return session

@@ -68,11 +68,7 @@ class StudySettings:
     def replay(
         self, recording: Recording, policy: Policy, params: Params, checkpoint: Checkpoint = lambda: None
     ) -> Replay:
-        """Replay a policy along a recording with these settings.
-
-        Raises:
-            PlanError: the policy cannot be replayed, or a value is out of range.
-        """
+        """Replay a policy along a recording with these settings; raises PlanError if that is impossible."""
         return replay_recording(
             recording,
             policy,
@@ -118,11 +114,7 @@ class Lab:
         settings: StudySettings = StudySettings(),
         checkpoint: Checkpoint = lambda: None,
     ) -> Study:
-        """Replay a policy along the session, and compute its price, its regret and the bound of regret-free dropping.
-
-        Raises:
-            PlanError: the policy cannot be replayed, or a value is out of range.
-        """
+        """Replay a policy, and compute its price, regret and bound; raises PlanError if that is impossible."""
         replay = settings.replay(self.recording, policy, params, checkpoint)
         regret, bound = compute_regret(replay, self.uses), compute_regret_bound(replay, self.uses)
         return Study(replay, self.price(replay, settings), regret, bound)

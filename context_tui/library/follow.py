@@ -123,11 +123,7 @@ class GrowingSession:
     scanner: Scanner | None = None
 
     def advance(self, budget_s: float | None = None) -> Advance:
-        """Read new data; a file that was truncated or replaced is read again from its start.
-
-        Raises:
-            UnreadableSession: the file cannot be read.
-        """
+        """Read new data, a truncated or replaced file from its start; raises UnreadableSession if that fails."""
         if self.scanner is not None:
             with suppress(FileChanged):
                 return self.scanner.advance(budget_s)

@@ -110,11 +110,7 @@ class OverviewReader:
         self._cache.flush()
 
     def read_overview(self, entry: SessionEntry, checkpoint: Checkpoint = lambda: None) -> SessionOverview:
-        """Read the overview of a session; an unreadable one gets a problem, one that is too large gets no tokens.
-
-        Args:
-            checkpoint: Called at intervals; an exception that it raises ends the reading.
-        """
+        """Read the overview of a session: with a problem if it is unreadable, without tokens if it is too large."""
         info, agent = entry.info, entry.agent
         children: list[SessionEntry] = []
         try:
@@ -205,11 +201,7 @@ def _count_bytes_to_read(info: SessionInfo) -> int:
 
 
 def find_subagent_sessions(session: Session, message: int) -> list[SessionInfo]:
-    """Find the recorded sessions of the sub-agents that the calls in a message started.
-
-    Raises:
-        UnreadableSession: sub-agents are recorded, but none of their sessions is available.
-    """
+    """Find the sub-agents that the calls in a message started; raises UnreadableSession if none is available."""
     if session.info.format not in FORMATS:
         return []
     facts, form = session.facts, FORMATS[session.info.format]

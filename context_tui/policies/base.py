@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
@@ -184,3 +184,27 @@ def build_empty_plan(policy: str, params: Params, context: Context, trigger: Tri
     """Build a plan that changes nothing, with the reason."""
     keep_reason = KeepReason(VerdictCode.NOTHING_TO_DO, reason)
     return Plan(policy, params, context, trigger, reason=reason, keep_reason=lambda position, block: keep_reason)
+
+
+class ClearingRule(NamedTuple):
+    """Setting of a policy that clears large tool results of older turns.
+
+    The policy acts before a call, once the last recorded size plus an estimate of later messages reaches
+    ``window_share`` of the context window. It replaces by ``placeholder`` every tool result that is larger than
+    ``min_clear_tokens``, precedes the last ``keep_recent_turns`` turns, and is not cleared yet. ``assumed_window`` is
+    the window in tokens that the runtime assumes if the actual window is unknown.
+    """
+
+    keep_recent_turns: int
+    min_clear_tokens: int
+    window_share: float
+    assumed_window: int
+    placeholder: str
+
+
+@runtime_checkable
+class HasClearingRule(Protocol):
+    """Policy that a clearing rule describes completely."""
+
+    def clearing_rule(self, params: Any) -> ClearingRule:
+        """Return the rule with these parameters."""

@@ -129,14 +129,7 @@ _TYPE_NAMES = {"int": "a whole number", "float": "a number", "bool": "true or fa
 
 
 def validate_params(policy: Policy, values: Mapping[str, Any], option_names: Mapping[str, str] | None = None) -> Params:
-    """Build the parameters of one policy from keywords or text.
-
-    Args:
-        option_names: command-line options to suggest in errors, for names that are not parameters.
-
-    Raises:
-        PlanError: a name is unknown, or a value is out of its range.
-    """
+    """Build the parameters of one policy; arguments and errors are those of ``parameter_space.build_params``."""
     try:
         return policy.Params(**values)
     except ValidationError as error:
@@ -164,11 +157,7 @@ def _format_error(policy: Policy, name: str, error: Any) -> str:
 
 
 def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
-    """Parse ``KEY=VALUE`` texts to a dictionary.
-
-    Raises:
-        PlanError: a text has no key or no ``=``.
-    """
+    """Parse ``KEY=VALUE`` texts to a dictionary; raises PlanError if a text has no key or no ``=``."""
     assignments = {}
     for text in texts:
         key, equals, value = text.partition("=")

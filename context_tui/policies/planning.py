@@ -55,11 +55,7 @@ def build_plan(
     force: bool = False,
     firing_only: bool = False,
 ) -> Plan:
-    """Plan with an object for the policy and for its parameters; the other arguments are those of :func:`plan`.
-
-    Raises:
-        PlanError: no such message, or the policy cannot plan with these parameters.
-    """
+    """Plan with objects for policy and parameters; other arguments and errors are those of :func:`plan`."""
     if idle_seconds is not None and not 0 <= idle_seconds < inf:
         raise PlanError(f"idle_seconds={idle_seconds}: must be a number of seconds, 0 or more")
     context = session.context_at(at)

@@ -173,11 +173,7 @@ POLICIES: Plugins[Policy] = Plugins(
 
 
 def find_policy(name: str) -> Policy:
-    """Return the policy of this name.
-
-    Raises:
-        PlanError: no policy has this name; the message suggests a similar one.
-    """
+    """Return the policy of this name; raises PlanError, which suggests a similar name, if there is none."""
     if name in POLICIES:
         return POLICIES[name]
     matches = get_close_matches(name, POLICIES, 1)

@@ -200,11 +200,7 @@ def _cache_last(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def build_rule_policy(spec: PolicySpec, find_policy: PolicyLookup) -> Policy:
-    """Build the policy of a spec; *find_policy* returns the policies that its rules name.
-
-    Raises:
-        PlanError: a rule names an unknown policy, or sets a parameter that its policy does not have.
-    """
+    """Build the policy of a spec, whose rules may name others for *find_policy*; raises PlanError if one is unknown."""
     return cast(Policy, RulePolicy(spec, find_policy))
 
 
@@ -255,11 +251,7 @@ def _name_rule(spec: PolicySpec, number: int) -> str:
 def _list_policy_parameters(
     number: int, rule: PolicyRule, policy: Policy
 ) -> list[tuple[str, int, SettingPath, Any, Any]]:
-    """List the parameters of a policy that is a rule, with the defaults that the rule gives them.
-
-    Raises:
-        PlanError: the policy does not have such a parameter, or runs other policies itself.
-    """
+    """List the parameters of a policy that is a rule, with the rule's defaults; raises PlanError for unknown ones."""
     if find_nested_field(policy) or is_session_bound(policy):
         raise PlanError(f"{policy.name} cannot be a rule; name the policies that it runs")
     values = validate_params(policy, rule.params)

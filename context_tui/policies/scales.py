@@ -114,11 +114,7 @@ def build_scale(low: Number, high: Number, default: Number | None, slider_max: N
 
 
 def parse_number(text: str, low: Number, high: Number, optional: bool = False) -> Number | None:
-    """Parse a typed number: ``1500``, ``1,500``, ``1.5k``, ``2m``, ``60%`` for a ratio.
-
-    Raises:
-        ValueError: the text is no number, or the number is out of range.
-    """
+    """Parse a typed number (``1,500``, ``1.5k``, ``2m``, ``60%``); raises ValueError if it is none or out of range."""
     clean = text.strip().lower().replace(",", "").replace("_", "").replace(" ", "")
     if optional and clean in ("", "none"):
         return None

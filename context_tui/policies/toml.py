@@ -41,11 +41,7 @@ def read_preset(name: str, find_policy: PolicyLookup) -> Policy:
 
 
 def read_policy(path: Path, find_policy: PolicyLookup) -> Policy:
-    """Read the policy in a file; *find_policy* returns the policies that its rules name.
-
-    Raises:
-        PlanError: the file cannot be read, is not TOML, or describes no policy.
-    """
+    """Read the policy in a file, whose rules may name others for *find_policy*; raises PlanError if there is none."""
     try:
         with open_regular_file(path) as file:
             data = file.read(MAX_POLICY_BYTES + 1)
@@ -62,11 +58,7 @@ def read_policy(path: Path, find_policy: PolicyLookup) -> Policy:
 
 
 def parse_policy(text: str, label: str, find_policy: PolicyLookup) -> Policy:
-    """Parse a policy from TOML; *label* names the text in errors, *find_policy* returns the policies of its rules.
-
-    Raises:
-        PlanError: the text is not TOML, or describes no policy.
-    """
+    """Parse a policy from TOML, *label* in errors; other arguments and errors are those of :func:`read_policy`."""
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -52,14 +52,7 @@ def find_recorded_params(name: str, facts: Facts) -> Mapping[str, Any]:
 def build_recorded_params(
     policy: Policy, values: Mapping[str, Any], facts: Facts, option_names: Mapping[str, str] | None = None
 ) -> Params:
-    """Build the parameters of a policy for a session; what *values* leave open is as in the version that recorded it.
-
-    Args:
-        option_names: as for :func:`context_tui.policies.parameter_space.build_params`.
-
-    Raises:
-        PlanError: a name is unknown, or a value is out of its range.
-    """
+    """Build parameters as ``build_params`` does; *values* leave open what the version of the session decides."""
     return build_params(policy, {**find_recorded_params(policy.name, facts), **values}, option_names)
 
 

@@ -80,11 +80,7 @@ class Context:
         return len(self.order)
 
     def has_exact_text(self, block: int, text: str, *, in_blocks: bool) -> bool:
-        """Return whether the body of a tool_result is exactly *text*, a short text in brackets.
-
-        Args:
-            in_blocks: also accept a list of text blocks.
-        """
+        """Return whether a result is exactly *text*, short and in brackets; *in_blocks* accepts text blocks."""
         if body := self.replacements.get(block):
             return body.text == text
         facts = self.facts

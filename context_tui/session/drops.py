@@ -100,11 +100,7 @@ def _reconsider_drops(facts: Facts) -> None:
 
 
 def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int, str]:
-    """Map the rows of results cleared before message *at* to the source of their clearing: recorded or inferred.
-
-    Args:
-        until: message up to which recorded microcompactions count (default: *at*).
-    """
+    """Map results cleared before *at* to recorded or inferred; *until* limits recorded clearings (default: *at*)."""
     sources: dict[int, str] = {}
     for compaction in facts.compactions:
         if compaction.message > (at if until is None else until):
@@ -182,7 +178,6 @@ def _was_cached(facts: Facts, row: int, block: int) -> bool:
 
 
 def _base_changed(facts: Facts, row: int) -> bool:
-    """Return whether nothing was read from a live cache, because the system prompt or tools changed."""
     previous, current = facts.requests[row - 1], facts.requests[row]
     idle = facts.request_time[row] - facts.request_time[row - 1]
     has_times = facts.request_time[row] >= 0 <= facts.request_time[row - 1]

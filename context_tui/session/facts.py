@@ -484,10 +484,7 @@ class Facts:
             self.flags[message] |= MessageFlag.SUMMARY
 
     def starts_with(self, block: int, text: str) -> bool:
-        """Return whether a text or result begins with *text*.
-
-        *text* must begin with a bracket and have at most ``START_LENGTH`` characters.
-        """
+        """Return whether a text begins with *text*, a bracket and up to ``START_LENGTH`` characters in all."""
         return self.bracket_starts.get(block, "").startswith(text)
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:

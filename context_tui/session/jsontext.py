@@ -38,11 +38,7 @@ def compact_text(value: object, *, sort_keys: bool = False) -> str:
 
 
 def loads(data: bytes | str | memoryview, decode: Callable[[Any], Any] = msgspec.json.decode) -> Any:
-    """Decode one JSON text: strictly first, then leniently (lone surrogates, NaN, a byte-order mark, broken UTF-8).
-
-    Raises:
-        ValueError: *data* is not JSON, or nested too deeply.
-    """
+    """Decode a JSON text, strictly or else leniently (surrogates, NaN, BOM, broken UTF-8); raises ValueError."""
     try:
         return decode(data)
     except (ValueError, RecursionError, UnicodeError):
@@ -85,11 +81,7 @@ def is_nested_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 
 def find_value_ranges(line: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the byte ranges of the JSON values on a line; the first one includes a byte-order mark.
-
-    Raises:
-        ValueError: the text between or after the values is not JSON.
-    """
+    """Yield the byte ranges of the JSON values on a line, the first with its BOM; raises ValueError for other text."""
     mark = len(BOM) if line.startswith(BOM) else 0
     text = line[mark:].decode("utf-8", "surrogateescape")  # keeps invalid bytes, so that offsets are exact
     end, offset = 0, mark
@@ -113,9 +105,5 @@ def _skip_space(text: str, at: int) -> int:
 
 
 def loads_all(line: bytes) -> list[Any]:
-    """Decode every JSON value on a line, for lines that hold more than one.
-
-    Raises:
-        ValueError: the text between or after the values is not JSON.
-    """
+    """Decode every JSON value on a line, for lines that hold more than one; raises ValueError for other text."""
     return [loads(line[begin:end]) for begin, end in find_value_ranges(line)]

@@ -55,11 +55,7 @@ class MemoryContent:
 
 
 def from_messages(messages: Iterable[Message]) -> Session:
-    """Create a session from messages as in the Messages API (``role`` and ``content``).
-
-    Raises:
-        UnreadableSession: a message is malformed; the error names its number.
-    """
+    """Create a session from messages as in the Messages API; raises UnreadableSession for a malformed one."""
     valid_messages = validate_messages(messages)
     return Session(
         build_facts(valid_messages), MemoryContent(valid_messages), SessionInfo("", "messages"), len(valid_messages)

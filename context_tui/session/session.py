@@ -35,11 +35,7 @@ class Content(Protocol):
         """Return the tool schemas in the file, as in the Messages API."""
 
     def is_unchanged(self) -> bool:
-        """Return whether the data read from the source is unchanged; appended data is ignored.
-
-        Raises:
-            Error: the file was deleted, or is no longer readable.
-        """
+        """Return whether the data that was read is unchanged, appended data aside; raises Error if it is gone."""
 
 
 class FileState(NamedTuple):
@@ -144,21 +140,13 @@ class Session:
         return [drop for drop in find_drops(self.facts) if drop.message < self.length]
 
     def with_window(self, tokens: int | None) -> Session:
-        """Return the session with a window given by the user; None removes it.
-
-        Raises:
-            PlanError: *tokens* is not positive.
-        """
+        """Return the session with a window given by the user, or None; raises PlanError if it is not positive."""
         if tokens is not None and tokens <= 0:
             raise PlanError(f"window={tokens}: must be a positive number of tokens")
         return replace(self, window_override=tokens)
 
     def context_at(self, at: int | None = None) -> Context:
-        """Return the context before message *at*; by default at the end of the session.
-
-        Raises:
-            PlanError: *at* is outside the session.
-        """
+        """Return the context before message *at* (default: the end); raises PlanError if that is outside."""
         point = self.length if at is None else at
         if not 0 <= point <= self.length:
             bounds = f"messages 0 to {self.length - 1:,}" if self.length else "no messages"

@@ -26,11 +26,7 @@ _SCALARS = (str, float, bool, type(None))
 
 
 def validate_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the messages as a list; each must have a role, and a string or a list of JSON blocks as content.
-
-    Raises:
-        UnreadableSession: a message is malformed; the error names its number and its block.
-    """
+    """Return the messages as a list; raises UnreadableSession, with number and block, for a malformed one."""
     if isinstance(messages, str | bytes | dict) or not isinstance(messages, Iterable):
         raise UnreadableSession(
             f"messages: {_describe_type(messages)}, not a list; give a list of messages with role and content"

@@ -66,11 +66,7 @@ class Contender:
     extract_bytes: int | None = None
 
     def build_summarizer(self, plan: Plan) -> Summarizer:
-        """Build the summarizer, with a single model: a policy's fallback would invalidate the comparison.
-
-        Raises:
-            SummarizerError: the settings are invalid.
-        """
+        """Build the summarizer, without a fallback, which would spoil the comparison; may raise SummarizerError."""
         if self.kind == EXTRACT:
             return Summarizer() if self.extract_bytes is None else Summarizer(extract_bytes=self.extract_bytes)
         endpoint = choose_summarizer(plan, self.kind, self.model or None, self.base_url or None).endpoints[0]
@@ -93,11 +89,7 @@ class Contender:
 
 
 def parse_contender(spec: str) -> Contender:
-    """Parse a specification like ``openai:qwen2.5:7b@http://127.0.0.1:8080/v1,prompt=mine.txt``.
-
-    Raises:
-        PlanError: the specification is invalid.
-    """
+    """Parse a specification such as ``openai:qwen2.5:7b@http://127.0.0.1:8080/v1``; raises PlanError if invalid."""
     head, *settings = _SETTING_SEPARATOR.split(spec)
     separator = _URL_SEPARATOR.search(head)
     place = separator.start() if separator else head.find("@")

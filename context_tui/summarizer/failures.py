@@ -133,12 +133,7 @@ def match_known_failure(host: str, error: ServerError, partial: str = "") -> Cal
 def build_status_failure(
     endpoint: Endpoint, status: int, body: str, *, retry_after: str = "", location: str = ""
 ) -> CallFailed:
-    """Build the failure for a status other than 200.
-
-    Args:
-        body: body as text, with the key redacted.
-        location: ``Location`` header, with the key redacted.
-    """
+    """Build the failure for a status other than 200; *body* and *location* do not hold the key."""
     host, error = endpoint.host, parse_error_body(body)
     is_page = is_web_page(body)
     quoted = "a web page" if is_page else format_one_line(error.message)

@@ -128,11 +128,7 @@ def count_suspected_secrets(kind: str, request: SummaryRequest) -> dict[str, int
 
 
 def encode_body(body: dict[str, Any]) -> bytes:
-    """Encode a body as JSON; lone surrogates, which strict parsers refuse, become ``?``.
-
-    Raises:
-        SummarizerError: the body is nested too deeply.
-    """
+    """Encode a body as JSON, lone surrogates as ``?``; raises SummarizerError if it is nested too deeply."""
     try:
         return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     except RecursionError:

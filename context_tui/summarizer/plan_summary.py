@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from context_tui.compaction.plan import Plan
-from context_tui.compaction.summary_prompt import SummaryPrompt
+from context_tui.compaction.plan import Plan, SummaryPrompt
 from context_tui.compaction.tool_pairing import repair
 from context_tui.errors import PlanError
 from context_tui.session.blocks import bytes_to_tokens
@@ -119,11 +118,7 @@ class PreparedSummary:
 
 
 def prepare_summary(plan: Plan, *, mask_secrets: bool = True) -> PreparedSummary:
-    """Prepare the summary of a plan, with the prompt of its policy.
-
-    Raises:
-        PlanError: the plan summarises nothing, or has no prompt.
-    """
+    """Prepare the summary of a plan; raises PlanError if it summarises nothing, or its policy has no prompt."""
     content = plan.context.content
     if content is None or not plan.needs_summary or not plan.summarised_ranges:
         raise PlanError(f"{plan.policy}: nothing to summarise here; choose another point or policy")
@@ -226,12 +221,7 @@ def format_secret_counts(secrets: Mapping[str, int]) -> str:
 def build_request(
     prompt: SummaryPrompt, head: list[Message], previous: str | None, tools: list[dict[str, Any]] | None = None
 ) -> SummaryRequest:
-    """Build the request of a policy's prompt for a head.
-
-    Args:
-        previous: body of the summary in the head, to be updated; may be empty.
-        tools: tool schemas of the session, required by a head sent as messages.
-    """
+    """Build the request of a policy's prompt for a head, to update the summary *previous* if there is one."""
     declared = list(tools or ()) if prompt.sends_messages else []
     return SummaryRequest(
         prompt.system, prompt.build_request(head, previous), declared, prompt.max_tokens, prompt.sections
@@ -239,7 +229,6 @@ def build_request(
 
 
 def _estimate_request_tokens(request: SummaryRequest) -> int:
-    """Estimate the tokens of a request (bytes/4); thinking and blank texts are not sent."""
     fixed = bytes_to_tokens(utf8_len(request.system or ""))
     fixed += bytes_to_tokens(len(compact_json(request.tools))) if request.tools else 0
     return fixed + sum(estimate(message) or 0 for message in clean_messages(request.messages))

@@ -156,25 +156,14 @@ class Reply:
         return "".join(piece for _, pieces in sorted(self._blocks.items()) for piece in pieces)
 
     def build_partial_summary(self, model: str, seconds: float) -> Summary:
-        """Return the possibly incomplete summary received so far, without reasoning that a server left in the text.
-
-        Args:
-            model: requested model, used until the reply names one.
-        """
+        """Return the summary received so far, without reasoning; *model* counts until the reply names one."""
         text, hidden = _strip_thinking(self.text.strip())
         return Summary(
             text, self._model or model, self._usage, self._stop, seconds, self._thinking + hidden, tuple(self._notes)
         )
 
     def build_summary(self, endpoint: Endpoint, max_tokens: int, seconds: float) -> Summary:
-        """Validate the reply and return it as a summary.
-
-        Args:
-            max_tokens: requested limit; some servers report a reply that reached the limit as complete.
-
-        Raises:
-            CallFailed: the reply is broken, refused, empty, or cut off.
-        """
+        """Return the reply as a summary; raises CallFailed if it is broken, refused, empty, or cut off."""
         host = endpoint.host
         summary = self.build_partial_summary(endpoint.model, seconds)
         text, thinking = summary.text, summary.thinking_chars

@@ -30,11 +30,7 @@ _open_folders: set[Path] = set()
 
 @contextmanager
 def private_folder(parent: Path, name: str) -> Iterator[Path]:
-    """Create a folder in *parent*, named after *name*, that only its owner can enter; remove it at the end.
-
-    Raises:
-        OSError: the folder cannot be created.
-    """
+    """Create a folder in *parent*, named after *name*, for its owner, and remove it at the end; may raise OSError."""
     prefix = f".{os.fsdecode(os.fsencode(name)[:_NAME_BYTES])}."
     folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=parent))
     _open_folders.add(folder)
@@ -55,11 +51,7 @@ def private_folder(parent: Path, name: str) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file with *text* in one step, keeping its mode; its folder is created if needed.
-
-    Raises:
-        OSError: the file cannot be written; an existing file is unchanged.
-    """
+    """Replace a file with *text* in one step, or raise OSError; its mode is kept, its folder created if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with private_folder(path.parent, path.name) as folder:
         new = folder / path.name
@@ -98,11 +90,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def move_to_free_name(source: Path, target: Path) -> Path:
-    """Sync a file and move it to *target*, or, if that exists, to the first free name with ``-2``, ``-3``, …
-
-    Raises:
-        OSError: the file cannot be moved.
-    """
+    """Sync a file and move it to *target*, or to the first free name with ``-2``, ``-3``, …; or raise OSError."""
     sync(source)
     number, place = 1, target
     while True:
@@ -115,12 +103,7 @@ def move_to_free_name(source: Path, target: Path) -> Path:
 
 
 def move_new(source: Path, target: Path) -> None:
-    """Move a file to *target* in one step, without replacing anything.
-
-    Raises:
-        FileExistsError: *target* exists, even if another program has just created it.
-        OSError: the file cannot be moved.
-    """
+    """Move a file to *target* in one step; raises FileExistsError if that exists, else OSError if it fails."""
     try:
         os.link(source, target)
     except FileExistsError:

@@ -36,11 +36,7 @@ def open_regular_file(path: str | Path) -> BinaryIO:
 
 
 def read_settings_file(path: Path) -> bytes:
-    """Return the bytes of a regular file of at most ``MAX_SETTINGS_BYTES``; empty for ``/dev/null``.
-
-    Raises:
-        OSError: the file cannot be read, is not a regular file, or is larger.
-    """
+    """Return the bytes of a regular file, none of ``/dev/null``; OSError if it is above ``MAX_SETTINGS_BYTES``."""
     if str(path) == os.devnull:  # the convention for "no file"
         return b""
     with open_regular_file(path) as file:

@@ -13,11 +13,7 @@ __all__ = ["History", "estimate"]
 
 
 def estimate(source: Session | Context | dict[str, Any], by: str = "bytes/4") -> int | None:
-    """Estimate the tokens of a session (all its messages), a context, a message or a block.
-
-    Returns:
-        Tokens; None for a session or context without messages.
-    """
+    """Estimate the tokens of a session, a context, a message or a block; None for one without messages."""
     estimator = get_estimator(by)
     if isinstance(source, dict):
         return estimate_message(source if "role" in source else {"role": "user", "content": [source]}, estimator)

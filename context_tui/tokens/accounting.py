@@ -43,11 +43,7 @@ def find_last_usage(context: Context) -> Usage | None:
 
 
 def estimate_prompt(facts: Facts, at: int | None = None) -> int:
-    """Estimate the tokens of the system prompt and the tool schemas, as far as they are in the file.
-
-    Args:
-        at: estimate those of the last request before this message (default: the newest ones).
-    """
+    """Estimate system prompt and tool schemas in the file: of the last request before *at*, or the newest ones."""
     return sum(estimate_prompt_parts(facts, at))
 
 

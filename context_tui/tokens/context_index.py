@@ -125,11 +125,7 @@ class ContextIndex:
         context.memo[index_context.__wrapped__] = self  # type: ignore[attr-defined]
 
     def replace_bodies(self, bodies: Mapping[int, Body], earlier_bodies: Mapping[int, Body]) -> bool:
-        """Replace the bodies of blocks; *earlier_bodies* holds the earlier replacements.
-
-        Returns:
-            False if the context must be indexed again, because results, calls or typed texts were removed.
-        """
+        """Replace bodies; return False if more than results changed, so that the context must be indexed again."""
         facts, results, positions = self._facts, self.results, self.position_of
         self.changed_in_place, self._prefix = True, None
         changed_positions: list[int] = []

@@ -58,11 +58,7 @@ _BYTES_RULES: dict[Estimator, Callable[[int], int]] = {bytes4: bytes_to_tokens, 
 
 
 def get_estimator(name: str) -> Estimator:
-    """Return the estimator of this name.
-
-    Raises:
-        PlanError: no estimator has this name.
-    """
+    """Return the estimator of this name; raises PlanError if there is none."""
     try:
         return ESTIMATORS[name]
     except KeyError:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from itertools import accumulate
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
+from context_tui.errors import MeasureError
 from context_tui.session.blocks import BYTES_PER_TOKEN, body_to_text, bytes_to_tokens
 from context_tui.session.context import Body, Context
 from context_tui.session.drops import find_drops
-from context_tui.session.facts import Facts, PromptPart, epoch_at, prompt_row_at
+from context_tui.session.facts import Facts, PromptPart, epoch_at, find_last_rewrite, prompt_at, prompt_row_at
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
 from context_tui.session.values import Checkpoint, Explanation, Kind
 from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.growth import fit_to_growth
 from context_tui.tokens.running_sizes import RunningSizes
 
 TYPICAL_IMAGE_TOKENS = 1_500
@@ -304,3 +306,127 @@ def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Checkpoint
             differences.setdefault(model, []).append(recorded - estimated)
     medians = {model: round(median(values)) for model, values in differences.items()}
     return {facts.models[model] if model >= 0 else "": tokens for model, tokens in medians.items() if tokens > 0}
+
+
+MAX_SCALE = 4.0
+"""Maximum ratio of a recorded growth to its estimate; above it, the estimate is kept."""
+SMALL_GROWTH = 500
+"""Growth in tokens up to which any ratio is accepted: the provider's framing of messages outweighs short texts."""
+
+PartSizes = dict[PromptPart, int]
+"""Tokens of the parts of system prompts and tools."""
+
+
+def fit_to_growth(
+    facts: Facts, blocks: array[int], count_part: Callable[[PromptPart, bool], int], checkpoint: Checkpoint
+) -> PartSizes:
+    """Scale the sizes of *blocks* in place to the recorded size of each request; return the sizes of prompt parts.
+
+    For files that hold whole requests. Estimates are kept if content was cleared or the model changed meanwhile.
+    """
+    parts: PartSizes = {}
+    last_epoch, last_row = -1, -1
+    for row, reply in enumerate(facts.request_message):
+        checkpoint()
+        prompt, recorded, epoch = prompt_at(facts, reply), facts.requests[row].context, epoch_at(facts, reply)
+        new_parts = {
+            part: count_part(part, is_tool)
+            for prompt_parts, is_tool in ((prompt.system, False), (prompt.tools, True))
+            for part in prompt_parts
+            if part not in parts
+        }
+        target = recorded
+        if epoch.message != last_epoch or last_row < 0:
+            new_prefix = [message for message in epoch.prefix if not _is_fitted(facts, message, last_row)]
+            messages = [*new_prefix, *range(epoch.start, reply)]
+            known_prefix = (message for message in epoch.prefix if _is_fitted(facts, message, last_row))
+            target -= sum(parts.get(part, 0) for part in (*prompt.system, *prompt.tools))
+            target -= sum(blocks[block] for message in known_prefix for block in facts.blocks_of(message))
+        else:
+            messages = [*range(facts.request_message[last_row], reply)]
+            target -= facts.requests[last_row].context
+            same_model = facts.request_model[row] == facts.request_model[row - 1]
+            if find_last_rewrite(facts, reply) > facts.request_message[last_row] or not same_model:
+                target = 0
+        last_epoch, last_row = epoch.message, row
+        estimated = [block for message in messages for block in facts.blocks_of(message)]
+        total = sum(map(blocks.__getitem__, estimated)) + sum(new_parts.values())
+        scale = target / total if total and target > 0 else 1.0
+        if scale > MAX_SCALE and target > SMALL_GROWTH:
+            scale = 1.0
+        exact = rounded = 0.0  # the running sums keep rounding errors from adding up
+        for block in estimated:
+            exact += blocks[block] * scale
+            blocks[block] = round(exact - rounded)
+            rounded += blocks[block]
+        for part, tokens in new_parts.items():
+            exact += tokens * scale
+            parts[part] = round(exact - rounded)
+            rounded += parts[part]
+    return parts
+
+
+def _is_fitted(facts: Facts, message: int, last_row: int) -> bool:
+    """Return whether a message was part of an earlier request and fitted to the size of that request."""
+    return last_row >= 0 and message < facts.request_message[last_row]
+
+
+INSTALL_COMMAND = "pip install 'context-tui[exact]'"
+CHUNK_CHARACTERS = 4_000_000
+"""Maximum characters tokenized at once."""
+_O200K = re.compile(r"(^|/)(chatgpt-4o|gpt-4o|gpt-4\.[15]|gpt-[5-9]|codex|o\d)(?![a-z0-9])", re.IGNORECASE)
+_HARMONY = re.compile(r"(^|/)gpt-oss", re.IGNORECASE)
+_CL100K = re.compile(r"(^|/)(gpt-4|gpt-3\.5|gpt-35|text-embedding-[3a])", re.IGNORECASE)
+
+
+class Tokenizer(NamedTuple):
+    """Counter of a text's tokens, name of the encoding, and a note whether the encoding is the model's own."""
+
+    count: Callable[[str], int]
+    name: str
+    note: str
+
+
+def find_encoding(model: str) -> tuple[str, bool]:
+    """Return the encoding for a model, and whether it is the model's own (as for OpenAI's models)."""
+    for pattern, encoding in ((_HARMONY, "o200k_harmony"), (_O200K, "o200k_base"), (_CL100K, "cl100k_base")):
+        if pattern.search(model):
+            return encoding, True
+    return "o200k_base", False
+
+
+def load_tokenizer(model: str) -> Tokenizer:
+    """Load a counter for the texts of a model; raises MeasureError if the extra is missing or does not work here."""
+    encoding, is_native = find_encoding(model)
+    note = "the model's own tokenizer" if is_native else "not this model's tokenizer"
+    return Tokenizer(_load_counter(encoding), encoding.removesuffix("_base"), note)
+
+
+@lru_cache(maxsize=2)
+def _load_counter(encoding: str) -> Callable[[str], int]:
+    try:
+        from quicktok import get_encoding
+    except ImportError as error:
+        raise MeasureError(f"the exact ruler needs a tokenizer that is not installed: {INSTALL_COMMAND}") from error
+    try:
+        count = get_encoding(encoding).count
+    except Exception as error:
+        raise MeasureError(
+            f"the exact ruler does not work here: quicktok: {error}; reinstall it: {INSTALL_COMMAND}"
+        ) from error
+
+    def count_text(text: str) -> int:
+        if len(text) > CHUNK_CHARACTERS:
+            return sum(count_text(text[at : at + CHUNK_CHARACTERS]) for at in range(0, len(text), CHUNK_CHARACTERS))
+        try:
+            return int(count(text))
+        except TypeError:  # a lone surrogate, which no tokenizer accepts
+            return int(count(text.encode("utf-8", "replace").decode()))
+
+    return count_text
+
+
+def measure_exactly(session: Session, checkpoint: Checkpoint = lambda: None) -> TokenTable:
+    """Measure a session by its model's tokenizer, or else by another; raises MeasureError as ``load_tokenizer``."""
+    count, name, note = load_tokenizer(session.facts.model or "")
+    return build_exact_table(session, count, name, note, checkpoint)

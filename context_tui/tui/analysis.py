@@ -22,8 +22,7 @@ from context_tui.text.numbers import format_percent
 from context_tui.tokens.breakdown import Breakdown, PromptShares, compute_breakdown, measure_prompt
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimate_check import EstimateCheck, SuggestedSizes, check_estimate, suggest_sizes
-from context_tui.tokens.exact import measure_exactly
-from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table
+from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table, measure_exactly
 from context_tui.tui.timeline.rows import TimelineRows
 from context_tui.tui.view import View
 
@@ -179,11 +178,7 @@ class AnalysisCache:
         return next((rows for stored_key, rows in self._measured_rows if stored_key == key), None)
 
     def measure_session(self, view: View, rows: TimelineRows, checkpoint: Checkpoint = lambda: None) -> MeasuredRows:
-        """Measure a view's session, whose rows are *rows*, by its token measure, and store the result.
-
-        Raises:
-            MeasureError: the token measure needs a tokenizer that is not installed.
-        """
+        """Measure a view's session, with these rows, and store the result; raises MeasureError if impossible."""
         if view.measure is TokenMeasure.EXACT:
             token_table = measure_exactly(view.session, checkpoint)
         else:

@@ -51,10 +51,7 @@ def format_sweep_command(
     options: StudySettings,
     measure: SavingUnit,
 ) -> str:
-    """Format ``context-tui sweep SESSION -P POLICY -p KEY=VALUES …`` for grids of policies.
-
-    *current* is the setting that the others are compared with.
-    """
+    """Format ``context-tui sweep …`` for grids of policies; *current* is the setting to compare with."""
     parts = ["context-tui", "sweep", _format_session_spec(session)]
     for policy, texts in grids:
         parts += ["-P", policy]

@@ -94,11 +94,7 @@ def run_replay(
     state: RuntimeState,
     checkpoint: Checkpoint = lambda: None,
 ) -> LaneResult:
-    """Replay a policy and compute its totals and thresholds.
-
-    Raises:
-        PlanError: the policy cannot be replayed.
-    """
+    """Replay a policy and compute its totals and thresholds; raises PlanError if it cannot be replayed."""
     replay = settings.replay(recording, policy, params, checkpoint)
     thresholds = _sort_thresholds(_get_token_threshold(firing.plan.trigger) for firing in replay.firings)
     thresholds = thresholds or compute_thresholds(policy, params, state)
@@ -165,11 +161,7 @@ class Lane:
 
     @property
     def params(self) -> Params:
-        """The policy's parameters.
-
-        Raises:
-            PlanError: the values are not valid.
-        """
+        """The policy's parameters; raises PlanError if the values are not valid."""
         return build_params(POLICIES[self.policy], self.values)
 
     @property

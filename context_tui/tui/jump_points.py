@@ -55,11 +55,7 @@ def find_peak(session: Session) -> tuple[int, int] | None:
 def find_next_changed(
     rows: TimelineRows, marker: RowMarker, cursor: Location, step: int, listed_rows: Collection[int] | None = None
 ) -> Location | None:
-    """Find the next (+1) or previous (-1) row that a plan changes, wrapping around; None if it changes none.
-
-    Args:
-        listed_rows: rows to search; None for all.
-    """
+    """Find the next (+1) or previous (-1) changed row of *listed_rows* (None: all), wrapping around; None without."""
     count, row = len(rows), rows.find_row(*cursor)
     for distance in range(1, count + 1):
         at = (row + step * distance) % count

@@ -85,11 +85,7 @@ class SessionLoader:
             post(ReadFailure(f"{self._info.path}: cannot be read: {type(error).__name__}: {error}"))
 
     def follow(self, post: PostReport, stop: Event, yield_turn: Callable[[], object]) -> None:
-        """Continue to read whenever the file changes, until *stop* is set; post a repeated failure once.
-
-        Raises:
-            OSError: The folder of the file no longer exists.
-        """
+        """Read whenever the file changes, until *stop* is set; post a repeated failure once. May raise OSError."""
         from context_tui.library.follow import SessionWatch
 
         last_failure, next_read_at = "", 0.0

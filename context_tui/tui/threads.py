@@ -43,11 +43,7 @@ class ThreadJob:
         self.stop_event.set()
 
     def checkpoint(self) -> None:
-        """Yield to the screen if the time slice is over; call it often.
-
-        Raises:
-            Cancelled: The work was cancelled.
-        """
+        """Yield to the screen if the time slice is over; call it often. Raises Cancelled if the work was cancelled."""
         if time.monotonic() >= self._slice_end:
             if self.is_cancelled:
                 raise Cancelled

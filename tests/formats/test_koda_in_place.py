@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from context_tui.cli import main
-from context_tui.export.in_place import apply_in_place
+from context_tui.export.files import apply_in_place
 from context_tui.formats.opening import open_session
 from context_tui.policies.planning import plan
 from context_tui.session.markers import RESULT_STUB

@@ -33,7 +33,7 @@ from context_tui.tui.reader.detail import Detail
 from context_tui.tui.reader.document import MAX_SHOWN_CHARS
 from context_tui.tui.timeline.rows import TURN_HEAD, Location
 from context_tui.tui.widgets.dialogs import ChoicePrompt, InputPrompt
-from context_tui.tui.widgets.help import HelpScreen
+from context_tui.tui.widgets.text_screen import HelpScreen
 from tests.tui.fakes import drawn, footer_fits, until
 from tests.tui.inspecting import app, conversation, inspector, session, settled
 from tests.tui.test_key_queue import burst

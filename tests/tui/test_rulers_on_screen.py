@@ -198,9 +198,9 @@ async def test_only_a_measure_that_was_chosen_is_told(tmp_path: Path, monkeypatc
 
 
 async def test_without_the_extra_r_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from context_tui.tokens import exact
+    from context_tui.tokens import measures
 
-    exact._load_counter.cache_clear()
+    measures._load_counter.cache_clear()
     monkeypatch.setitem(sys.modules, "quicktok", None)
     running = app()
     async with running.run_test(size=(120, 40)) as pilot:
@@ -208,7 +208,7 @@ async def test_without_the_extra_r_says_how_to_get_it(monkeypatch: pytest.Monkey
         await pilot.press("R")
         await settled(pilot)
         said = [str(each.message) for each in running._notifications]
-        assert any(exact.INSTALL_COMMAND in each for each in said), said
+        assert any(measures.INSTALL_COMMAND in each for each in said), said
         assert inspector(running).view.measure is TokenMeasure.OWN
 
 

@@ -25,6 +25,7 @@ from context_tui.tui.picker.listing import SessionListing
 from context_tui.tui.picker.screen import PickerScreen
 from context_tui.tui.picker.session_list import PickerList
 from context_tui.tui.rendering.layout import TextPart, wrap_text
+from context_tui.tui.widgets.bindings import KeyFooter
 from context_tui.tui.widgets.dialogs import (
     Answer,
     ChoicePrompt,
@@ -33,9 +34,8 @@ from context_tui.tui.widgets.dialogs import (
     build_unchanged_prompt,
     parse_message_number,
 )
-from context_tui.tui.widgets.footer import KeyFooter
-from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.reading_pane import ReadingPane
+from context_tui.tui.widgets.text_screen import HelpScreen
 from tests.tui import inspecting
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 

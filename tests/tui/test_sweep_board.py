@@ -9,9 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.errors import PlanError
-from context_tui.lab.sweep.frontier import ParetoPoint, compute_dominance
 from context_tui.lab.sweep.results import Sweep, sweep
-from context_tui.lab.sweep.rows import SettingCost, SettingDrops, SweepRow, build_row_report
+from context_tui.lab.sweep.rows import (
+    ParetoPoint,
+    SettingCost,
+    SettingDrops,
+    SweepRow,
+    build_row_report,
+    compute_dominance,
+)
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting
 from context_tui.policies.agent_settings import AgentSettings, format_agent_settings

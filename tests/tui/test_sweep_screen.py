@@ -30,8 +30,7 @@ from context_tui.tui.sweep.plot import GUTTER
 from context_tui.tui.sweep.screen import SweepScreen
 from context_tui.tui.sweep.sessions import SessionsScreen
 from context_tui.tui.widgets.clickable_lines import ClickableLines
-from context_tui.tui.widgets.help import HelpScreen
-from context_tui.tui.widgets.text_screen import TextScreen
+from context_tui.tui.widgets.text_screen import HelpScreen, TextScreen
 from tests.tui.fakes import Shell, drawn, footer_fits, messages, until
 from tests.tui.inspecting import inspector, settled, unsafe
 from tests.tui.test_sweep_board import MICRO

@@ -151,11 +151,7 @@ _READ_RANGE = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')
 
 
 def parse_line(line: bytes | memoryview) -> Record:
-    """Parse one record of any kind.
-
-    Raises:
-        ValueError: the line is not one JSON object, or its content is nested too deeply.
-    """
+    """Parse a record of any kind; raises ValueError if the line is not one JSON object, or is nested too deeply."""
     try:
         record = _decoder.decode(line)
         if record.message is not None:
@@ -196,11 +192,7 @@ def remove_deep_members(content: Any) -> Any:
 
 
 def build_record(value: Any) -> Record:
-    """Build a record from a decoded object; fields of an unexpected type count as absent.
-
-    Raises:
-        ValueError: the value is not an object, or its content is nested too deeply.
-    """
+    """Build a record from a decoded value, without fields of wrong types; raises ValueError as :func:`parse_line`."""
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     fields = {name: value[name] for name in _FIELD_TYPES if isinstance(value.get(name), _FIELD_TYPES[name])}
@@ -337,11 +329,7 @@ def select_blocks(blocks: list[dict[str, Any]], record: Record, *, typed: bool) 
 
 
 def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None:
-    """Parse and normalize usage that has not been validated.
-
-    Raises:
-        ValueError: the value is not valid usage; the message names the invalid size.
-    """
+    """Parse and normalize unvalidated usage; raises ValueError, which names the size, if a size is invalid."""
     if not isinstance(value, dict):
         raise ValueError("usage is not an object; left out")
     split = value.get("cache_creation")

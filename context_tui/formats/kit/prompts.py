@@ -8,7 +8,7 @@ from typing import Any
 from context_tui.formats.kit.values import parse_id
 from context_tui.session.facts import Facts, Prompt, PromptPart
 from context_tui.session.jsontext import compact_json, compact_text, utf8_len
-from context_tui.session.prompt_texts import name_text
+from context_tui.session.markers import name_text
 from context_tui.text.sanitize import truncate_name
 
 

@@ -25,10 +25,7 @@ BATCH_ROWS = 100
 
 
 def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
-    """Clear these results in the database after a backup (see ``Format.edit_in_place``).
-
-    No other process may have the database open.
-    """
+    """Clear these results after a backup (see ``Format.edit_in_place``); no other process may use the database."""
     if not isinstance(session.content, RowContent):
         raise Error("the session was not read from a database; open the database itself")
     if any(new != RESULT_STUB for new in texts.values()):

@@ -76,10 +76,7 @@ class _RemainingRows:
         self._stops: list[int] = []
 
     def compute_remaining(self, summary: int, archived: Stamp) -> Spans:
-        """Return the messages before *summary* that remain once the rows up to the stamp *archived* are archived.
-
-        The summaries must be given in ascending order.
-        """
+        """Return the messages before *summary* that remain after archiving up to a stamp; summaries ascend."""
         for message in range(self._next_message, summary):
             if self._stops and self._stops[-1] == message:
                 self._stops[-1] += 1

@@ -69,11 +69,7 @@ BATCH_ROWS = 64
 
 
 def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
-    """Return the statements that create all tables, or only the tables that another database has.
-
-    Args:
-        columns: The columns of each table of that database.
-    """
+    """Return the statements that create all tables, or only the tables and *columns* of another database."""
     tables = []
     for table, declarations in TABLE_COLUMNS.items():
         names = declarations.keys() if columns is None else columns[table]

@@ -6,14 +6,16 @@ part. ``opencode export`` writes a session as one JSON document, which ``opencod
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Format, Scanner
+from context_tui.formats.base import Claim, Format, Scanner, SessionFile
 from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, is_database, read_columns
 from context_tui.formats.kit.entry_scanner import (
     EntryContent,
@@ -23,15 +25,58 @@ from context_tui.formats.kit.entry_scanner import (
     list_table_sessions,
     split_branch_id,
 )
-from context_tui.formats.kit.files import parse_first_values, read_first_values, read_status
+from context_tui.formats.kit.files import (
+    ALL_PROJECTS,
+    find_data_home,
+    list_entries,
+    parse_first_values,
+    read_first_values,
+    read_status,
+)
 from context_tui.formats.kit.values import as_object, format_title, parse_id
 from context_tui.formats.kit.writing import build_change_folder
 from context_tui.formats.opencode.parts import get_call_state, parse_time
-from context_tui.formats.opencode.paths import find_folder_files, find_opencode_sessions, list_session_files
 from context_tui.formats.opencode.reader import OpencodeShape, parse_entry
 from context_tui.formats.opencode.sources import ExportSource, TableSource, TreeSource, read_session_object
 from context_tui.formats.opencode.writer import copy_session, is_copyable, write_export
 from context_tui.session.session import Session, SessionInfo
+
+
+def find_opencode_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
+    """Yield the databases, or, if there are none, the session files of the tree, which opencode would migrate."""
+    folder = find_data_home(environ) / "opencode"
+    configured = environ.get("OPENCODE_DB") or ""
+    configured_paths = [folder / configured] if configured and configured != ":memory:" else []
+    names = re.compile(r"opencode(-.*)?\.db")  # of the release, or of a channel
+    databases = [Path(entry.path) for entry in list_entries(folder) if names.fullmatch(entry.name)]
+    paths = [path for path in dict.fromkeys([*configured_paths, *databases]) if os.path.isfile(path)]
+    for path in paths:
+        yield SessionFile(path, ALL_PROJECTS, False)
+    if not paths:
+        for path in list_session_files(folder / "storage"):
+            yield SessionFile(path, path.parent.name[:8], False)
+
+
+def list_session_files(storage: Path) -> Iterator[Path]:
+    """List the session files of a tree."""
+    for project in list_entries(storage / "session"):
+        for entry in list_entries(project.path):
+            if entry.name.startswith("ses_") and entry.name.endswith(".json"):
+                yield Path(entry.path)
+
+
+def find_folder_files(folder: Path) -> list[Path]:
+    """Return the session files of a folder: the root of a tree, the data folder, or the messages of a session."""
+    if folder.parent.name == "message" and folder.name.startswith("ses_"):
+        root = folder.parent.parent
+        session_files = [path for path in list_session_files(root) if path.stem == folder.name]
+        old_file = root / "info" / f"{folder.name}.json"
+        return session_files or [path for path in [old_file] if os.path.isfile(path)]
+    for root in (folder, folder / "storage"):
+        if os.path.isdir(root / "session") and os.path.isdir(root / "message"):
+            return [*list_session_files(root)]
+    return []
+
 
 _SIZES_QUERY = """
 SELECT session_id, sum(size) FROM (

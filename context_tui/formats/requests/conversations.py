@@ -27,8 +27,7 @@ from context_tui.formats.requests.bodies import (
     strip_results,
 )
 from context_tui.session.facts import Problem
-from context_tui.session.markers import is_summary_start
-from context_tui.session.prompt_texts import is_tagged
+from context_tui.session.markers import is_summary_start, is_tagged
 
 MIN_PROBED_LENGTH = 120
 """Minimum length of a reply that is recognised as a summary, in characters without spaces."""

@@ -37,7 +37,7 @@ from context_tui.formats.requests.bodies import Exchange
 from context_tui.formats.requests.conversations import Conversation, RequestLog, Step
 from context_tui.session.facts import Problem
 from context_tui.session.jsontext import compact_text
-from context_tui.session.prompt_texts import is_tagged
+from context_tui.session.markers import is_tagged
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name

@@ -82,11 +82,7 @@ def backtest_policy(
     threshold: int | None = None,
     checkpoint: Checkpoint = lambda: None,
 ) -> list[BacktestResult]:
-    """Compare recorded compactions with a policy that runs along the unchanged recording.
-
-    Args:
-        threshold: tokens at which the policy fires (default: its own threshold).
-    """
+    """Compare recorded compactions with a policy, by its own *threshold* unless one is given (in tokens)."""
     key = backtest_policy, policy.phases
     if key not in recording.memo:
         recording.memo[key] = list(iterate_runtime_states(recording.session, policy.phases, checkpoint))

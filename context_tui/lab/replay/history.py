@@ -218,11 +218,7 @@ class History:
     # Changes by the recording
 
     def update(self, event: RecordedEvent) -> bool:
-        """Append messages up to a recorded event and apply the event, unless its compaction is to be ignored.
-
-        Returns:
-            Whether the event was applied.
-        """
+        """Append messages up to an event, and apply it unless its compaction is ignored; return whether it was."""
         self.append_until(event.at)
         happens = self.recorded == "keep" or not event.compaction
         if event.order is not None:

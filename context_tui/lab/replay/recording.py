@@ -275,10 +275,7 @@ class Recording:
         )
 
     def insert_message(self, insert: Insert, summary_tokens: int, messages: Container[int]) -> int:
-        """Return a message number for *insert* that is not among *messages*.
-
-        A summary has *summary_tokens* estimated tokens.
-        """
+        """Return a message number for *insert* that is not in *messages*; a summary has *summary_tokens*."""
         inserted = self._inserted.setdefault((insert, summary_tokens), [])
         number = next((number for number in inserted if number not in messages), None)
         if number is None:

@@ -90,11 +90,7 @@ def replay_recording(
     delay: int = DEFAULT_SUMMARY_DELAY,
     checkpoint: Checkpoint = lambda: None,
 ) -> Replay:
-    """Replay a policy along a recording that several replays share; the arguments are those of :func:`replay`.
-
-    Raises:
-        PlanError: the policy cannot be replayed, or a value is out of range.
-    """
+    """Replay a policy along a shared recording; the arguments and errors are those of :func:`replay`."""
     if not policy.phases:
         raise PlanError(f"{policy.name} is applied by hand: it cannot be replayed")
     if recorded not in ("keep", "ignore"):

@@ -23,7 +23,7 @@ from context_tui.lab.replay.history import History
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import get_baseline
-from context_tui.policies.clearing_rule import ClearingRule
+from context_tui.policies.base import ClearingRule
 from context_tui.session.context import Body, Context
 from context_tui.session.values import BlockFlag
 from context_tui.tokens.context_index import index_context

@@ -81,11 +81,7 @@ def _format_number(value: float) -> str:
 
 
 def parse_gate(tables: Mapping[str, Any]) -> Gate:
-    """Parse the gate in the tables of a TOML file: ``old``, ``new``, ``[limits]`` and ``[limits.session]``.
-
-    Raises:
-        PlanError: a value is missing, unknown or not a number.
-    """
+    """Parse the tables of a gate; raises PlanError if a value is missing, unknown or not a number."""
     unknown = set(tables) - {"old", "new", "limits"}
     if unknown:
         raise PlanError(f"{min(unknown)}: unknown key; a gate has old, new and [limits]")
@@ -113,11 +109,7 @@ def _parse_limits(name: str, table: Any) -> Limits:
 
 
 def find_violations(gate: Gate, sweep: Sweep) -> list[GateViolation]:
-    """Return the limits that the change exceeds.
-
-    Raises:
-        PlanError: the value of a limit is unknown: the cost has no price, or regret was not computed.
-    """
+    """Return the limits that the change exceeds; raises PlanError if the cost or the regret is unknown."""
     violations = _check_limits("", gate.all, sweep.totals[gate.old_setting], sweep.totals[gate.new_setting])
     for session, rows in sorted(sweep.rows_by_session.items()):
         by_name = {row.setting: compute_totals([row], sweep.cost_unit) for row in rows}

@@ -8,8 +8,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from context_tui.lab.sweep.frontier import Dominance, ParetoPoint, compute_dominance
-from context_tui.lab.sweep.rows import SavingUnit, SettingCost, SettingDrops, SweepRow, build_row_report
+from context_tui.lab.sweep.rows import (
+    Dominance,
+    ParetoPoint,
+    SavingUnit,
+    SettingCost,
+    SettingDrops,
+    SweepRow,
+    build_row_report,
+    compute_dominance,
+)
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, merge_grids
 from context_tui.policies.registry import find_policy

@@ -3,24 +3,126 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
+from context_tui.compaction.changes import UniformChanges
+from context_tui.compaction.plan import Plan, Trigger
 from context_tui.lab.regret.cases import compute_regret
 from context_tui.lab.regret.index import build_use_index
 from context_tui.lab.replay.result import Replay, ReplayTotals
 from context_tui.lab.replay.walk import get_baseline
 from context_tui.lab.study import Lab, StudySettings
-from context_tui.lab.sweep.decision_trails import DecisionTrails
 from context_tui.lab.sweep.rows import SettingCost, SettingDrops, SweepRow
 from context_tui.lab.sweep.settings import SweepSetting
-from context_tui.policies.base import Params, Policy
-from context_tui.policies.clearing_rule import ClearingRule, HasClearingRule
+from context_tui.policies.base import ClearingRule, HasClearingRule, Params, Policy
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.versions import find_recorded_params
+from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.values import Checkpoint
 from context_tui.tokens.estimators import bytes4
+
+T = TypeVar("T")
+MAX_TRAILS = 16
+"""Trails stored per policy, the newest first, because neighbours in a grid often make the same decisions."""
+MIN_TRIES, MIN_HIT_DIVISOR = 12, 4
+"""Number of settings after which a policy's trails are used only if at least one in four reused a replay."""
+
+
+class _Question(NamedTuple):
+    """Question to a policy: its plan for a context or, without one, whether it fires or runs in the background."""
+
+    step_number: int
+    is_background: bool
+    state: RuntimeState
+    context: Context | None = None
+
+    def ask(self, policy: Policy, params: Params) -> Hashable:
+        if self.context is not None:
+            return _describe_plan(policy.plan(self.context, params, self.state))
+        if self.is_background:
+            return policy.runs_in_background(self.state, params)
+        return policy.trigger(self.state, params).fires
+
+
+_Log = list[tuple[_Question, Hashable]]
+"""Questions to a policy with their answers."""
+
+
+class DecisionTrails(Generic[T]):
+    """Trails along one recording with one set of options; ``replay_count`` is the number of replays."""
+
+    def __init__(self) -> None:
+        self.replay_count = 0
+        self._trails: dict[Hashable, deque[tuple[_Log, T]]] = defaultdict(lambda: deque(maxlen=MAX_TRAILS))
+        self._hit_counts: dict[Hashable, tuple[int, int]] = {}
+
+    def replay_or_reuse(self, policy: Policy, params: Params, replay: Callable[[Policy], T]) -> T:
+        """Return the result of *replay*, or of an earlier replay with the same decisions."""
+        steps = list(policy.steps(params)) or [(policy, params)]
+        key = (policy.name, *(step_policy.name for step_policy, _ in steps))
+        tries, hits = self._hit_counts.get(key, (0, 0))
+        if tries >= MIN_TRIES and hits * MIN_HIT_DIVISOR < tries:
+            self.replay_count += 1
+            return replay(policy)
+        for log, result in self._trails[key]:
+            if all(question.ask(*steps[question.step_number]) == answer for question, answer in log):
+                self._hit_counts[key] = tries + 1, hits + 1
+                return result
+        self._hit_counts[key] = tries + 1, hits
+        log = []
+        result = replay(cast(Policy, _RecordedPolicy(policy, steps, log)))
+        self.replay_count += 1
+        self._trails[key].appendleft((log, result))
+        return result
+
+
+class _RecordedPolicy:
+    def __init__(self, policy: Policy, steps: list[tuple[Policy, Params]], log: _Log) -> None:
+        self._policy, self._log, self._step_number = policy, log, 0
+        if [step_policy for step_policy, _ in steps] != [policy]:
+            wrapped_steps = []
+            for number, (step_policy, step_params) in enumerate(steps):
+                wrapped = _RecordedPolicy(step_policy, [(step_policy, step_params)], log)
+                wrapped._step_number = number
+                wrapped_steps.append((wrapped, step_params))
+            self.steps = lambda params: wrapped_steps
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+    def trigger(self, state: RuntimeState, params: Any) -> Trigger:
+        trigger = self._policy.trigger(state, params)
+        self._log.append((_Question(self._step_number, False, state), trigger.fires))
+        return trigger
+
+    def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
+        answer = self._policy.runs_in_background(state, params)
+        self._log.append((_Question(self._step_number, True, state), answer))
+        return answer
+
+    def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
+        plan = self._policy.plan(context, params, state)
+        self._log.append((_Question(self._step_number, False, state, context), _describe_plan(plan)))
+        return plan
+
+
+def _describe_plan(plan: Plan) -> Hashable:
+    """Describe the effect of a plan, with the parameters if texts are rendered later."""
+    changes: Hashable
+    if isinstance(plan.changes, UniformChanges):
+        change = plan.changes.change
+        changes, is_rendered = (tuple(plan.changes.rows), change.action, change.body), change.render is not None
+    else:
+        changes = tuple((row, change.action, change.body) for row, change in plan.changes.items())
+        is_rendered = any(change.render for change in plan.changes.values())
+    params = plan.params.model_dump_json() if is_rendered else ""
+    return changes, plan.dropped_ranges, plan.inserts, plan.summarised_ranges, params
+
 
 MIN_VECTORIZED_SETTINGS = 16
 """Minimum number of settings for which loading numpy and computing clearing rules together pays off."""
@@ -121,14 +223,7 @@ def sweep_session(
     name: str | None = None,
     checkpoint: Checkpoint = lambda: None,
 ) -> Iterator[SweepRow]:
-    """Yield the row of each setting on one session.
-
-    Args:
-        name: name of the session in the rows (default: its path and id).
-
-    Raises:
-        PlanError: a policy cannot be replayed.
-    """
+    """Yield the row of each setting on one session, named *name*; raises PlanError if a policy cannot be replayed."""
     info = session.info
     name = name or (f"{info.path}#{info.id}" if info.id else info.path)
     yield from sweep_settings(SessionSweep(session, name, options or SweepOptions()), settings, checkpoint)
@@ -146,10 +241,7 @@ def sweep_settings(
 
 
 def _compute_rows_by_rules(session_sweep: SessionSweep, settings: Sequence[SweepSetting]) -> dict[str, SweepRow]:
-    """Return the rows, by name, of settings that are clearing rules and whose outcomes are known.
-
-    These rows have neither price nor regret.
-    """
+    """Return the rows, without price and regret, of settings that are clearing rules with known outcomes."""
     groups: dict[tuple[int, str], list[tuple[SweepSetting, ClearingRule]]] = {}
     for setting in settings:
         if isinstance(setting.policy, HasClearingRule):

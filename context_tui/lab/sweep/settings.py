@@ -78,11 +78,7 @@ def build_grid(policy: Policy, texts: Sequence[str] = ()) -> list[SweepSetting]:
 
 
 def merge_grids(grids: Iterable[Sequence[SweepSetting]]) -> list[SweepSetting]:
-    """Merge several grids in order, without duplicates.
-
-    Raises:
-        PlanError: there are no settings, or more than :data:`MAX_SETTINGS`.
-    """
+    """Merge grids in order, without duplicates; raises PlanError for no or more than :data:`MAX_SETTINGS` settings."""
     by_name = {setting.name: setting for settings in grids for setting in settings}
     if not by_name:
         raise PlanError("no policy; name one with -P")

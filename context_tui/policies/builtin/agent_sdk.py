@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from context_tui.compaction.changes import Change, LazyChanges
-from context_tui.compaction.plan import Insert, KeepReason, Plan, Trigger, VerdictCode
-from context_tui.compaction.summary_prompt import SummaryPrompt
+from context_tui.compaction.plan import Insert, KeepReason, Plan, SummaryPrompt, Trigger, VerdictCode
 from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, param
 from context_tui.policies.block_index import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState, format_comparison

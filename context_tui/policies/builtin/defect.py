@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from context_tui.compaction.changes import Change, UniformChanges
-from context_tui.compaction.plan import Insert, KeepReason, Plan, Trigger, VerdictCode
-from context_tui.compaction.summary_prompt import SummaryPrompt, prepare_messages
-from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, explain_few_turns, param
+from context_tui.compaction.plan import Insert, KeepReason, Plan, SummaryPrompt, Trigger, VerdictCode, prepare_messages
+from context_tui.policies.base import (
+    BasePolicy,
+    Belief,
+    ClearingRule,
+    Params,
+    build_empty_plan,
+    explain_few_turns,
+    param,
+)
 from context_tui.policies.block_index import PrefixSums, find_blocks_of_kind, select_block_numbers, slice_between
-from context_tui.policies.clearing_rule import ClearingRule
 from context_tui.policies.runtime_state import RuntimeState, format_comparison
 from context_tui.session.context import Body, Context, memoize
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY

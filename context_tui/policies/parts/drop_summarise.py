@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from context_tui.compaction.changes import Change, build_removal
-from context_tui.compaction.plan import Insert, KeepReason, Plan, Trigger, VerdictCode
-from context_tui.compaction.summary_prompt import SummaryPrompt, prepare_messages
+from context_tui.compaction.plan import Insert, KeepReason, Plan, SummaryPrompt, Trigger, VerdictCode, prepare_messages
 from context_tui.policies.base import Params, build_empty_plan
 from context_tui.policies.parts.clear_truncate import truncate_text
 from context_tui.policies.parts.cut_position import find_cut, find_head_end

@@ -14,11 +14,7 @@ SettingPath = tuple[str | int, ...]
 
 
 class Part(BaseModel):
-    """Part of a rule. A field made by ``policies.base.param`` becomes a parameter if the file sets it.
-
-    Attributes:
-        prefix: prefix of the names of its parameters.
-    """
+    """Part of a rule. A field made by ``policies.base.param`` is a parameter, with this prefix, if the file sets it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     prefix: ClassVar[str] = ""

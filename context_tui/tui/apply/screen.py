@@ -38,9 +38,8 @@ from context_tui.tui.apply.summarizer import SummarizerChoice, SummaryAttempt
 from context_tui.tui.drafts import Draft, Drafts, compute_plan_key, find_initial_draft
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.threads import WorkErrorHandler, run_in_thread
-from context_tui.tui.widgets.bindings import build_binding
+from context_tui.tui.widgets.bindings import KeyFooter, build_binding
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt, InputPrompt
-from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
 if TYPE_CHECKING:

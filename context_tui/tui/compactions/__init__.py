@@ -11,11 +11,7 @@ if TYPE_CHECKING:
 
 
 def build_screen(controller: Controller) -> CompactionsScreen:
-    """Build the screen of the compactions of the open session, as far as it has been read.
-
-    Raises:
-        CommandRefused: the session has no compaction.
-    """
+    """Build the screen of the compactions read so far; raises CommandRefused if there is none."""
     from context_tui.tui.compactions.screen import CompactionsScreen
 
     session = controller.recorded_session

@@ -32,12 +32,11 @@ from context_tui.tui.saving import notify_briefly
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.timeline.rows import Location
-from context_tui.tui.widgets.bindings import build_binding
+from context_tui.tui.widgets.bindings import KeyFooter, build_binding
 from context_tui.tui.widgets.clickable_lines import ClickableLines
-from context_tui.tui.widgets.footer import KeyFooter
-from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
+from context_tui.tui.widgets.text_screen import HelpScreen
 from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 Command = Callable[[], str]

@@ -32,8 +32,8 @@ from context_tui.text.numbers import format_count
 from context_tui.text.private_files import find_leftovers, remove_leftover
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.threads import WorkErrorHandler, run_in_thread
+from context_tui.tui.widgets.bindings import KeyFooter
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt
-from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.styled_text import build_choice_strip
 
 MAX_NAMED_LOSSES = 2

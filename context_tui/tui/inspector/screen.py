@@ -40,8 +40,8 @@ from context_tui.tui.reader.detail import Detail
 from context_tui.tui.threads import WorkErrorHandler
 from context_tui.tui.timeline.rows import TURN_HEAD, Location
 from context_tui.tui.view import View, build_inspector_state
-from context_tui.tui.widgets.footer import KeyFooter
-from context_tui.tui.widgets.help import HelpScreen
+from context_tui.tui.widgets.bindings import KeyFooter
+from context_tui.tui.widgets.text_screen import HelpScreen
 
 if TYPE_CHECKING:
     from context_tui.tui.options import InspectorOptions

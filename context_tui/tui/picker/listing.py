@@ -304,11 +304,7 @@ class SessionListing:
                 return
 
     def fold(self, is_open: bool | None = None) -> bool:
-        """Fold or unfold the children of the selected session or of its parent; None toggles.
-
-        Returns:
-            Whether there are children.
-        """
+        """Fold or unfold the selected session's, or its parent's, children (None: toggle); False without any."""
         self._has_input = True
         item = self.selected
         if item is None or not (item.parent or item.children):

@@ -36,7 +36,7 @@ from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
 from context_tui.tui.picker.session_list import PickerList, bind_picker_key, format_heads
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
-from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.bindings import KeyFooter
 
 LOCAL_GROUPS = (THIS_PROJECT, OTHER_PROJECTS)
 MAX_READ_TITLES = 2_000

@@ -10,11 +10,7 @@ if TYPE_CHECKING:
 
 
 def build_screen(controller: Controller) -> ReplayScreen:
-    """Return the replay screen for the policy and settings on screen.
-
-    Raises:
-        CommandRefused: the session is still being read, or it is a compacted copy.
-    """
+    """Return the replay screen; raises CommandRefused while the session is read, or for a compacted copy."""
     from context_tui.tui.replay.screen import ReplayScreen
 
     return ReplayScreen(controller, controller.build_comparison())

@@ -26,11 +26,7 @@ SOURCES_NOTE = "As of November 2026, from documentation, source code and user re
 
 
 def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
-    """List a policy, or the policies that it runs, each with its agent's settings, None if unknown.
-
-    Raises:
-        PlanError: the policy's settings are invalid.
-    """
+    """List a policy, or those that it runs, with its agent's settings or None; raises PlanError if invalid."""
     policy, params, window = POLICIES[lane.policy], lane.params, lane.view.session.window
     settings = build_agent_settings(lane.policy, params, window)
     if settings is None and find_nested_field(policy) and (steps := policy.steps(params)):

@@ -47,12 +47,12 @@ from context_tui.tui.saving import notify_briefly, save_picture
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.view import format_policy_tooltip
+from context_tui.tui.widgets.bindings import KeyFooter
 from context_tui.tui.widgets.clickable_lines import ClickableLines
-from context_tui.tui.widgets.footer import KeyFooter
-from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.setting_lines import list_setting_lines
 from context_tui.tui.widgets.setting_rows import SettingRows
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
+from context_tui.tui.widgets.text_screen import HelpScreen
 from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 OUTDATED_GRACE_S = 0.25

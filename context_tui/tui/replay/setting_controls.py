@@ -33,11 +33,7 @@ _SETTINGS_FIELDS = {_DELAY: "delay", _SUMMARY_TOKENS: "summary_tokens", _SHARES_
 def build_common_controls(
     settings: StudySettings, recording: Recording | None, *, has_compactions: bool
 ) -> list[Parameter]:
-    """Build the settings that all replays share.
-
-    Args:
-        recording: data that all replays share; None until ready.
-    """
+    """Build the settings that all replays share; *recording* is None until it is prepared."""
     derived = recording.summary_tokens if recording else None
     max_delay = max(USUAL_DELAY_CALLS, settings.delay)
     max_summary = max(USUAL_SUMMARY_TOKENS, derived or 0, settings.summary_tokens or 0)
@@ -107,11 +103,7 @@ class ThresholdHandle(NamedTuple):
 
 
 class ThresholdDrag:
-    """Draggable thresholds of a policy.
-
-    Args:
-        values: values that differ from the policy's defaults.
-    """
+    """Draggable thresholds of a policy; *values* differ from its defaults."""
 
     def __init__(self, policy: Policy, values: dict[str, Any], controls: list[Parameter], state: RuntimeState) -> None:
         self._policy, self._values, self._state = policy, values, state

@@ -199,11 +199,7 @@ class SweepBoard:
         self._sweeps = {sweep.saving_unit: sweep}
 
     def set_grid(self, grid_text: str) -> None:
-        """Sweep another grid; keep the rows of settings that are already measured.
-
-        Raises:
-            PlanError: the grid is invalid or too large.
-        """
+        """Sweep another grid, keeping rows that are measured; raises PlanError if it is invalid or too large."""
         current = self.current_setting
         settings = build_settings(parse_grid(grid_text, current.policy), current)
         self.grid_text, self.error = grid_text, ""

@@ -50,11 +50,7 @@ class GridPart(NamedTuple):
 
 
 def parse_grid(text: str, policy: Policy) -> list[GridPart]:
-    """Parse the policies of a line; values before the first name belong to *policy*.
-
-    Raises:
-        PlanError: a quote is not closed, or a policy is unknown.
-    """
+    """Parse the policies of a line, at first *policy*; raises PlanError for an open quote or an unknown policy."""
     try:
         words = shlex.split(text)
     except ValueError:
@@ -69,11 +65,7 @@ def parse_grid(text: str, policy: Policy) -> list[GridPart]:
 
 
 def count_settings(parts: Sequence[GridPart]) -> int:
-    """Return an upper bound of the number of settings, since some settings may be equal.
-
-    Raises:
-        PlanError: a value is not allowed.
-    """
+    """Return an upper bound of the number of settings; raises PlanError if a value is not allowed."""
     return sum(prod(len(values) for values in parse_grid_values(*part).values()) for part in parts)
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import hypot
 from typing import NamedTuple
 
-from context_tui.lab.sweep.frontier import ParetoPoint
+from context_tui.lab.sweep.rows import ParetoPoint
 from context_tui.text.numbers import format_tokens
 from context_tui.tui.sweep.table import BEATEN_SIGN, BEST_SIGN, CURRENT_SIGN, CURSOR_SIGN
 from context_tui.tui.widgets.canvas import Canvas

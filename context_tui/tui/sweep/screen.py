@@ -32,11 +32,10 @@ from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_partial
 from context_tui.tui.sweep.report import SweepTextScreen, build_project_parts, build_report_parts
 from context_tui.tui.sweep.sessions import SessionsScreen
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
-from context_tui.tui.widgets.bindings import build_binding
+from context_tui.tui.widgets.bindings import KeyFooter, build_binding
 from context_tui.tui.widgets.clickable_lines import ClickableLines
-from context_tui.tui.widgets.footer import KeyFooter
-from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
+from context_tui.tui.widgets.text_screen import HelpScreen
 
 UPDATE_INTERVAL_S, UPDATE_COST_FACTOR = 0.1, 8
 """Minimum seconds between two updates while settings are measured, and minimum multiple of the time of an update."""

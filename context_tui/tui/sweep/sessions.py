@@ -21,8 +21,8 @@ from context_tui.tui.rendering.columns import drop_columns
 from context_tui.tui.sweep.board import SORT_ORDERS, SweepBoard
 from context_tui.tui.sweep.table import SweepColumn, list_columns
 from context_tui.tui.terminal.cells import shorten_path
+from context_tui.tui.widgets.bindings import KeyFooter
 from context_tui.tui.widgets.clickable_lines import ClickableLines
-from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.styled_text import (
     BOLD,
     MUTED,

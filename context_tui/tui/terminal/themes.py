@@ -138,11 +138,7 @@ def has_no_colours(environment: Mapping[str, str]) -> bool:
 def choose_theme(
     requested: str | None, environment: Mapping[str, str], names: Collection[str], saved: str | None = None
 ) -> str:
-    """Return the name of the *requested* theme, or else of TEXTUAL_THEME, the *saved* theme or the dark theme.
-
-    Raises:
-        Error: There is no theme of that name.
-    """
+    """Return the *requested* theme, or TEXTUAL_THEME, the *saved* or the dark one; raises Error if it is unknown."""
     if requested is None:
         requested = environment.get("TEXTUAL_THEME") or saved or DARK.name
     name = {"dark": DARK.name, "light": LIGHT.name}.get(requested, requested)

@@ -171,11 +171,7 @@ def build_window_prompt(window: Window) -> InputPrompt:
 
 
 def parse_window_tokens(text: str) -> int | None:
-    """Parse a number of tokens such as ``200k``; None for an empty text.
-
-    Raises:
-        ValueError: the text is not a number of tokens.
-    """
+    """Parse a number of tokens such as ``200k``, None for an empty text; raises ValueError for any other."""
     number = parse_number(text, 1, 100_000_000) if text.strip() else None
     return None if number is None else int(number)
 
@@ -192,9 +188,5 @@ def build_message_prompt(last: int) -> InputPrompt:
 
 
 def parse_message_number(text: str, last: int) -> int:
-    """Parse the number of a message, from 0 to *last*.
-
-    Raises:
-        ValueError: the text is not the number of a message.
-    """
+    """Parse the number of a message, from 0 to *last*; raises ValueError if the text is none."""
     return int(parse_number(text, 0, last) or 0)

@@ -1,15 +1,20 @@
-"""Screen that shows a long text with a title."""
+"""Screens that show a long text with a title, such as the keys of another screen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Label
 
 from context_tui.tui.rendering.layout import TextPart
-from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.bindings import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
 
@@ -32,3 +37,63 @@ class TextScreen(ModalScreen[ScreenResultType]):
         yield Label(self._title, id="text-title", markup=False)
         yield ReadingPane(self._parts, id="text-pane")
         yield KeyFooter()
+
+
+KEYS_WIDTH = 16
+"""Cells of the column of keys; longer keys get a line of their own."""
+
+
+class HelpScreen(TextScreen[None]):
+    """Screen that lists the active keys of *nodes*, a screen and its widgets, below paragraphs of *notes*."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,?,f1", "dismiss", "close", key_display="esc", id="help-close", tooltip="Back"),
+    ]
+
+    def __init__(self, nodes: Sequence[DOMNode], *, notes: Sequence[str] = ()) -> None:
+        super().__init__("Keys", self._iter_parts())
+        self._listed_nodes, self._notes = list(nodes), notes
+
+    def _iter_parts(self) -> Iterator[TextPart]:
+        for note in self._notes:
+            yield TextPart(note + "\n", "muted")
+        width = min(max(self.app.size.width - 8, 40), 92) - KEYS_WIDTH
+        listed: set[tuple[str, str]] = set()
+        general: list[str] = []  # keys of Textual, which work in every screen
+        for node in [*self._listed_nodes, self.app]:
+            lines: list[str] = []
+            for binding, keys in _group_bindings(node):
+                if (key := (keys[0], binding.action)) not in listed:
+                    listed.add(key)
+                    is_own = bool(binding.id) and node is not self.app
+                    group = lines if is_own else general
+                    group += _format_binding_lines(self._format_keys(keys), binding, width)
+            if lines:
+                class_name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__.removesuffix("Screen"))
+                yield TextPart(node.BINDING_GROUP_TITLE or class_name, "heading")
+                yield TextPart("\n".join(lines) + "\n")
+        yield TextPart("Everywhere", "heading")
+        yield TextPart("\n".join(general))
+
+    def _format_keys(self, keys: Sequence[str]) -> str:
+        """Format the names of keys one by one; in the footer, a binding may stand for several keys."""
+        return ", ".join(dict.fromkeys(self.app.get_key_display(Binding(key, "")) for key in keys))
+
+
+def _group_bindings(node: DOMNode) -> Iterable[tuple[Binding, list[str]]]:
+    groups: dict[tuple[str, str], tuple[Binding, list[str]]] = {}
+    for key, bindings in node._bindings.key_to_bindings.items():
+        for binding in bindings:
+            if binding.description and not binding.system:
+                name = (binding.action, binding.description)
+                groups.setdefault(name, (binding, []))[1].append(key)
+    return groups.values()
+
+
+def _format_binding_lines(keys: str, binding: Binding, width: int) -> list[str]:
+    about = binding.tooltip or binding.description
+    texts = textwrap.wrap(about[:1].upper() + about[1:], width) or [""]
+    lines = [f"  {'':{KEYS_WIDTH}}{text}" for text in texts]
+    if len(keys) > KEYS_WIDTH - 2:
+        return [f"  {keys}", *lines]
+    return [f"  {keys:{KEYS_WIDTH}}{texts[0]}", *lines[1:]]

@@ -56,7 +56,7 @@ _TOKEN_SCALES = {"k": 1_000, "M": 1_000_000}
 
 
 class AiderShape(DocumentShape):
-    """Parser of elements: groups of consecutive lines of typed text, of a reply, or of console output."""
+    """Parser for the parts of a chat: groups of consecutive lines that are typed text, a reply, or console output."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         builder.facts.input_includes_cache = True
@@ -66,7 +66,7 @@ class AiderShape(DocumentShape):
         return INCOMPLETE_NOTE
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse one element. Aider runs commands and does not send them."""
+        """Parse one part of the chat. Commands become metadata, as Aider runs them without sending them."""
         text, time = str(value["text"]), parse_time_ms(value.get("time"))
         if value["kind"] in ("console", "counts"):
             model = _MODEL_PATTERN.search(text)
@@ -94,7 +94,6 @@ def _parse_usage(line: str) -> Usage | None:
 
 
 def _parse_token_count(text: str) -> int:
-    """Parse a rounded number of tokens, such as ``2.5k``; 0 for any other text."""
     scale = _TOKEN_SCALES.get(text[-1], 1)
     try:
         return round(float(text.rstrip("kM").replace(",", "")) * scale)
@@ -124,7 +123,6 @@ def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
 
 
 def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the kind (typed text, a reply, or console output) and the lines of each group."""
     kind, lines, previous_kind, goes_on = "said", list[str](), "blank", False
     for line in (raw_line.rstrip("\r") for raw_line in text.split("\n")):
         has_line_end, is_typed = line.endswith("  "), line.startswith("#### ") and line.endswith("  ")
@@ -154,7 +152,7 @@ def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
 
 
 class AiderFormat(DocumentFormat):
-    """Format of Aider's chat histories."""
+    """The format of Aider's chat histories."""
 
     name: ClassVar[str] = "aider"
     about: ClassVar[str] = "Aider chat histories (Markdown), best effort: no files of the chat, rounded token counts"
@@ -167,7 +165,7 @@ class AiderFormat(DocumentFormat):
         return Claim(90, "a chat of Aider started") if is_history else None
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the file that the environment names, and the histories in the current folder and the folders above."""
+        """Return the history that ``AIDER_CHAT_HISTORY_FILE`` names and those in the current and all parent folders."""
         folder, configured = cwd.absolute(), environ.get("AIDER_CHAT_HISTORY_FILE")
         places = [
             *([folder / configured] if configured else []),

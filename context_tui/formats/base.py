@@ -1,4 +1,4 @@
-"""Interface of formats."""
+"""The interface that every session format implements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG_HEAD_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Claim:
-    """Claim that a file has a format: ``strength`` from 1 (possible) to 100 (certain), and the evidence in words."""
+    """A format's claim to a file: its ``strength`` from 1 (possible) to 100 (certain), and the evidence in words."""
 
     strength: int
     evidence: str
@@ -29,10 +29,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Advance:
-    """Result of one step of a scan.
+    """The result of one step of a scan.
 
-    ``appended`` is the number of new messages, and ``revised_from`` the first earlier message that changed, if any.
-    ``end`` is True if the whole file has been read; if the file grows, the scan can be advanced again.
+    Attributes:
+        appended: number of new messages.
+        revised_from: the first earlier message that changed, or None.
+        end: whether the file was read to its end. If it grows, the scan can be advanced again.
     """
 
     appended: int
@@ -42,7 +44,7 @@ class Advance:
 
 @dataclass(frozen=True)
 class SessionFile:
-    """Session file in the folders of its program, with the name of its project."""
+    """A session file in the folder where its program keeps sessions, and the name of its project ("" if unknown)."""
 
     path: Path
     project: str
@@ -57,38 +59,39 @@ Lister = Callable[[Path], list[SessionInfo]]
 
 
 class Scanner(Protocol):
-    """Resumable pass over one session; the size of the steps does not affect the facts."""
+    """A pass over one session that can be resumed. Its facts do not depend on the size of the steps."""
 
     @property
     def progress(self) -> float:
-        """Share of the file that has been read, 0 to 1."""
+        """The share of the file that has been read, from 0 to 1."""
 
     def advance(self, budget_s: float | None = None) -> Advance:
-        """Read for about *budget_s* seconds, or to the end if None.
+        """Read for about *budget_s* seconds, or to the end if it is None.
 
         Raises:
-            UnreadableSession: the file cannot be read, or (at its end) holds no known record.
+            UnreadableSession: the file cannot be read, or contains no known record.
         """
 
     def session(self) -> Session:
-        """Return an immutable view of the part that was read so far."""
+        """Return the part read so far as a session that does not change any more."""
 
 
 class Format(Protocol):
-    """On-disk format; base class of the formats of this and other packages.
+    """Interface and base class of session formats, including those in other packages.
 
     A format defines ``name``, ``about``, ``sniff``, ``list_sessions`` and ``make_scanner``. Every other member has a
-    default. The optional methods that it defines determine ``writable``, ``copies``, ``in_place`` and ``is_request``.
+    default. The properties ``writable``, ``copies``, ``in_place`` and ``is_request`` depend on the optional methods
+    that the format overrides.
 
     Attributes:
-        name: Name of the format on the command line.
-        about: Description in one line.
-        suffixes: Suffixes of files that are searched for in folders; new files get the first.
-        from_source: The part of the reader that was checked only against the program's source, not against a real file:
+        name: name of the format on the command line.
+        about: description in one line.
+        suffixes: file suffixes by which folders are searched. New files get the first one.
+        from_source: the part of the reader that was checked only against the program's source, not against a real file:
             :data:`ALL_FROM_SOURCE`, or a few words.
-        checked_with: The version of the program whose requests were compared with its session files (``make agents``).
-        request_recording: A command or a setting that records the agent's whole requests, which its session files lack.
-        requests_id: Id of the session of whole requests in the same file, if the files also hold such requests.
+        checked_with: the program's version whose requests were compared with its session files (``make agents``).
+        request_recording: command or setting that records the agent's complete requests, which its session files lack.
+        requests_id: id of the session made from complete requests, if session files may also contain these.
     """
 
     name: ClassVar[str]
@@ -101,47 +104,49 @@ class Format(Protocol):
 
     @property
     def writable(self) -> bool:
-        """Whether :meth:`write` is defined."""
+        """Whether the format overrides :meth:`write`."""
         return type(self).write is not Format.write
 
     @property
     def copies(self) -> bool:
-        """Whether :meth:`copy` is defined."""
+        """Whether the format overrides :meth:`copy`."""
         return type(self).copy is not Format.copy
 
     @property
     def in_place(self) -> bool:
-        """Whether :meth:`edit_in_place` is defined."""
+        """Whether the format overrides :meth:`edit_in_place`."""
         return type(self).edit_in_place is not Format.edit_in_place
 
     @property
     def is_request(self) -> bool:
-        """Whether the output is a request to a provider, with paired results: :meth:`unsupported_reason` is defined."""
+        """Whether files in this format are requests to a provider: the format overrides :meth:`unsupported_reason`."""
         return type(self).unsupported_reason is not Format.unsupported_reason
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return a claim to a file that begins with *head* (up to ``HEAD_BYTES``), or None."""
+        """Return a claim to the file if its first bytes (normally ``HEAD_BYTES``) suit this format, else None."""
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """Return the sessions in a file, in file order; cheap. The ``id`` of the only or main session is empty.
+        """Return the sessions in a file, in file order. This must be quick.
+
+        The only or main session has the id "" (in a database, every session has one).
 
         Raises:
             UnreadableSession: the file cannot be read.
         """
 
     def make_lister(self) -> Lister:
-        """Return a lister for the files of one folder; data about the folder is looked up once."""
+        """Return a :meth:`list_sessions` for several files in one folder. It looks up shared data only once."""
         return self.list_sessions
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of a listed session; raises UnreadableSession if the file has no such session."""
+        """Return a scanner for a session in the file. Raises UnreadableSession if there is no such session."""
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a session that is not listed since only a full read finds it, such as a branch; None for other ids."""
+        """Return a session that only a full read would list, such as a branch, or None if the id cannot name one."""
         return None
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the session of the subagent that the call in block row *call* started; None if no record names it.
+        """Return the sub-agent session that the tool call in block row *call* started, or None if no record names it.
 
         Raises:
             UnreadableSession: a record names the session, but it is missing.
@@ -149,25 +154,26 @@ class Format(Protocol):
         return None
 
     def is_standalone(self, path: Path) -> bool:
-        """Return False if a file, judged by its name, belongs to the session of another file."""
+        """Return False if the file's name shows that it belongs to a session in another file."""
         return True
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
-        """Return the sessions of a folder, for formats whose sessions are folders."""
+        """Return the sessions in a folder if the format stores sessions as folders, else []."""
         return []
 
     def reads_all_siblings(self, path: Path) -> bool:
-        """Return whether the program reads every file in the folder of *path* as a session."""
+        """Return whether the program would load any file that is put next to *path* as another session."""
         return False
 
     def read_title(self, path: Path) -> str:
-        """Return a title of a file's main session, read from the head of the file; empty if there is none."""
+        """Return a title for a file's main session, or "" if the head of the file contains none."""
         return ""
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """Return other files and folders that describe the sessions in a file, existing or not.
+        """Return other files and folders that help to describe the sessions in a file, whether they exist or not.
 
-        A folder stands for the files directly in it. Cached data of a session is valid while none of these changes.
+        A folder stands for the files directly in it. Cached data about a session stays valid until one of these
+        changes.
         """
         return ()
 
@@ -175,23 +181,23 @@ class Format(Protocol):
         """Return the session files that the program keeps on this machine, without opening them.
 
         Args:
-            environ: Environment variables, which may name the folder.
-            cwd: The current folder, part of the current project.
+            environ: environment variables, which may name the program's folder.
+            cwd: the current folder, which determines the current project.
         """
         return ()
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """Return the reason why a provider refuses *block* in a message of *role*; empty if it is accepted.
+        """Return why a provider would refuse *block* in a message of *role*, or "" if it accepts the block.
 
-        Refused blocks are removed before calls and results are paired, so that no message is written empty.
+        Refused blocks are removed before calls are paired with results, so that no message is left empty.
         """
         return ""
 
     def write(self, session: Session, path: Path) -> Losses:
-        """Write the context at the end of *session* to the new file *path*, which the caller checks and moves.
+        """Write the context at the end of *session* to the new file *path*. The caller then checks and moves the file.
 
         Returns:
-            The losses: everything that the format cannot hold.
+            The losses: everything that the format cannot store.
 
         Raises:
             Error: this format cannot be written.
@@ -199,45 +205,46 @@ class Format(Protocol):
         raise Error(f"format {self.name!r} cannot be written")
 
     def can_copy(self, session: Session) -> bool:
-        """Return whether :meth:`copy` can write *session*, a session of this format; cheap."""
+        """Return whether :meth:`copy` can write *session*, which is of this format. This must be quick."""
         return self.copies
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Copy the records that *session* was read from, unchanged, to the new file *path*.
+        """Copy the records of *session* unchanged to the new file *path*.
 
         Args:
-            session: an unchanged session of this format.
+            session: an unedited session of this format.
 
         Returns:
-            Notes on the copy; None for a session that has to be written by :meth:`write`.
+            Notes on the copy, or None if the session can only be written with :meth:`write`.
         """
         return None
 
     def edit_in_place(self, session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
-        """Replace the texts of results in the file itself, all of them or none.
+        """Replace the text of tool results in the session's own file, either all of them or none.
 
         Args:
             session: a session of this format, read to its end.
-            texts: new texts of results, by block row.
-            check: called with the session as read from the changed file; an exception undoes the change.
+            texts: the new text of each result, by block row.
+            check: called with the session as read from the changed file. If it raises an exception, the change is
+                undone.
 
         Returns:
-            Path of the backup, readable by its owner only.
+            Path of the backup, which only its owner can read.
 
         Raises:
-            Error: the file was not changed, since another program has it open, it has changed since it was read, or it
-                cannot hold these texts.
+            Error: the file was not changed, as another program has it open, it has changed since it was read, or it
+                cannot store these texts.
             OSError: the file could not be written.
         """
         raise Error(f"format {self.name!r} cannot be changed in place")
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """Return the shell command that continues *written_session* once it is at *out_path*; empty for none."""
+        """Return a shell command that continues *written_session* once it is at *out_path*, or "" if there is none."""
         return ""
 
 
 def scan(scanner: Scanner) -> Session:
-    """Read a session to its end."""
+    """Read a session to its end and return it."""
     while not scanner.advance().end:
         pass
     return scanner.session()

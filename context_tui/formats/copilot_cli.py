@@ -1,6 +1,6 @@
 """GitHub Copilot CLI, a coding agent for the terminal.
 
-Each session has a folder with ``events.jsonl``, a JSON event per line; events of sub-agents are in the same file.
+Each session has a folder with ``events.jsonl``, which has a JSON event on each line, including events of sub-agents.
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ HIDDEN_SUMMARY: Block = {"type": "hidden_summary"}
 
 
 def find_agent_id(record: Data) -> str:
-    """Return the id of an event's sub-agent, or in older files that of its call; empty for the main agent."""
+    """Return the id of an event's sub-agent (in older files, of its tool call), or "" for the main agent."""
     return parse_id(record.get("agentId")) or parse_id(as_object(record.get("data")).get("parentToolCallId"))
 
 
 class CopilotShape:
-    """Parser of the events of the main agent, or of one sub-agent."""
+    """Parser for the events of either the main agent or one sub-agent."""
 
     def __init__(self, agent: str = "") -> None:
         self._agent = agent
 
     def parse(self, record: Data) -> ParsedRecord:
-        """Parse an event. Events of other agents are outside the conversation."""
+        """Parse an event. Events of other agents become metadata without messages."""
         kind, data = record.get("type"), record.get("data")
         if not isinstance(kind, str) or not isinstance(data, dict):
             raise ValueError("not an event: it has no type or no data")
@@ -112,7 +112,6 @@ class CopilotShape:
 
 
 def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
-    """Parse typed text, and the text for the model that Copilot CLI adds around it."""
     typed, model_text = parse_id(data.get("content")), parse_id(data.get("transformedContent"))
     texts, injected = [typed], set[int]()
     if model_text and model_text != typed:
@@ -216,7 +215,7 @@ _SUBAGENT_STARTED = re.compile(rb'"subagent\.started"')
 
 
 class Subagent(NamedTuple):
-    """Sub-agent: the id in its events, the call that started it, and its name."""
+    """A sub-agent: the id in its events, the id of the tool call that started it, and its name."""
 
     id: str
     call: str
@@ -224,7 +223,7 @@ class Subagent(NamedTuple):
 
 
 def find_subagents(path: Path) -> Iterator[Subagent]:
-    """Yield the sub-agents that were started, in file order."""
+    """Yield each sub-agent that was started, in file order."""
     known_ids = set[str]()
     with closing(LineFile(path)) as file:
         for line in find_matching_lines(file, _SUBAGENT_STARTED):
@@ -246,7 +245,7 @@ EVENTS_FILE = "events.jsonl"
 
 
 class CopilotCliFormat(Format):
-    """Format of GitHub Copilot CLI's sessions and sub-agents."""
+    """The format of GitHub Copilot CLI's sessions and sub-agents."""
 
     name: ClassVar[str] = "copilot-cli"
     about: ClassVar[str] = "GitHub Copilot CLI sessions (events.jsonl), with compactions, rewinds and sub-agents"
@@ -284,7 +283,7 @@ class CopilotCliFormat(Format):
         return ""
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the session of each folder. Projects are unknown: only the files name them."""
+        """Yield the session in each folder. Their projects stay unknown, as only the files' content names them."""
         for entry in list_entries(find_program_folder(environ, "COPILOT_HOME", ".copilot") / "session-state"):
             if entry.name.endswith(".jsonl"):
                 yield SessionFile(Path(entry.path), "", False)

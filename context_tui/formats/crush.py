@@ -63,7 +63,7 @@ MIN_CACHE_READ = 1_024
 
 
 class CrushShape:
-    """Parser of the rows of one session. The texts of an entry are its columns as a JSON object, and its parts."""
+    """Parser for the rows of one session. An entry has two texts: its columns as a JSON object, and its parts."""
 
     def __init__(self) -> None:
         self._summaries: list[int] = []
@@ -103,7 +103,7 @@ class CrushShape:
             self._newest_reply = messages.start
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Replace the compactions, and assign the session's tokens to the newest reply."""
+        """Record the compactions, and assign the tokens in the session's row to the newest reply."""
         facts = builder.facts
         summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
         replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
@@ -118,7 +118,6 @@ class CrushShape:
 
 
 def _parse_entry(entry: Entry) -> tuple[dict[str, Any], list[tuple[Any, dict[str, Any]]], list[str]]:
-    """Parse an entry to its columns, its parts (type and data), and notes on unreadable parts."""
     assert entry.texts is not None
     columns, text = entry.texts
     row, parts = loads(columns), loads(text)
@@ -178,7 +177,7 @@ _COLUMNS = ("role", "model", "provider", "created_at", "finished_at", "is_summar
 
 
 class CrushSource(RowSource):
-    """Source of messages, by creation time (seconds), then in the order in which they were written."""
+    """The messages of a session, ordered by creation time (seconds), then in the order in which they were written."""
 
     metadata_columns = (
         "summary_message_id",
@@ -239,7 +238,7 @@ _SIZES_QUERY = "SELECT session_id, sum(length(CAST(parts AS BLOB))) FROM message
 
 
 class CrushFormat(Format):
-    """Format of Crush's and the Go opencode's sessions."""
+    """The format of sessions in Crush and in the opencode that is written in Go."""
 
     name: ClassVar[str] = "crush"
     about: ClassVar[str] = "Crush's and the Go opencode's databases (SQLite, read-only with the write-ahead log)"
@@ -255,7 +254,7 @@ class CrushFormat(Format):
         return Claim(97, "Crush's tables (or the Go opencode's)")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions that have messages, oldest first; a single session also has an id."""
+        """Return the sessions that have messages, with the oldest first. Even the only session has an id."""
         columns = ("id", "parent_session_id", "title", "", "", "updated_at", "created_at")
         project = path.absolute().parent
         cwd = str(project.parent) if project.name in (".crush", ".opencode") else ""
@@ -269,7 +268,7 @@ class CrushFormat(Format):
         return scanner
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the sub-agent's session, whose id is, or ends with, the id of the call."""
+        """Return the sub-agent's session, whose id is the tool call's id or ends with it, or None if there is none."""
         call_id = session.facts.call_id(call)
         if session.facts.tool_name(call) not in ("agent", "agentic_fetch") or not call_id:
             return None

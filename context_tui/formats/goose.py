@@ -72,7 +72,7 @@ IGNORED_TYPES = frozenset(
 
 
 class GooseShape:
-    """Parser of messages. An entry's text is an object with ``role``, ``created``, ``content`` and ``metadata``."""
+    """Parser for messages. An entry's text is an object with ``role``, ``created``, ``content`` and ``metadata``."""
 
     def __init__(self) -> None:
         self._hidden: list[bool] = []  # by message
@@ -81,7 +81,7 @@ class GooseShape:
         self._has_visible = False  # whether any message is visible to the model
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """Parse a message. The first line of a file describes the session."""
+        """Parse a message. In a file, the first line describes the session and becomes metadata."""
         value = _parse_entry(entry)
         role = value.get("role")
         if role is None and "working_dir" in value:
@@ -106,7 +106,7 @@ class GooseShape:
         return MessageRecord(Role.USER, blocks, results, flags, time, is_injected=unseen, notes=tuple(notes))
 
     def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Record whether a message is visible to the model, and whether it is the summary of all messages before it."""
+        """Note whether a message is visible to the model, and whether it is a summary of all messages before it."""
         if not isinstance(parsed, MessageRecord):
             return
         value = _parse_entry(entry)
@@ -130,7 +130,7 @@ class GooseShape:
             self._newest_reply = messages.start
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Replace the compactions, mark messages hidden without a compaction, and assign the session's tokens."""
+        """Record the compactions, mark other hidden messages, and assign the session's tokens to the newest reply."""
         facts = builder.facts
         summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
         replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
@@ -144,7 +144,7 @@ class GooseShape:
 
 
 def is_visible(value: Mapping[str, Any], to: str) -> bool:
-    """Return whether a message is visible to the model (``agentVisible``) or to the user; both unless stated."""
+    """Return False if the metadata hides a message from the model (``agentVisible``) or the user (``userVisible``)."""
     metadata = value.get("metadata")
     return not isinstance(metadata, dict) or metadata.get(to) is not False
 
@@ -185,7 +185,6 @@ def _parse_call(value: dict[str, Any]) -> Block:
 
 
 def _parse_result(value: dict[str, Any]) -> Block:
-    """Parse the result of a call: an MCP result, or in older versions a list of content."""
     call_id, outcome = parse_id(value.get("id")), as_object(value.get("toolResult"))
     if outcome.get("status") == "error":
         return build_tool_result(call_id, parse_id(outcome.get("error")), is_error=True)
@@ -223,7 +222,7 @@ def _parse_usage(metadata: Mapping[str, Any]) -> Usage | None:
 
 
 class GooseRows(RowSource):
-    """Source of messages, by creation time (seconds), then by id."""
+    """The messages of a session in the database, ordered by creation time (seconds), then by id."""
 
     metadata_columns = ("total_tokens", "input_tokens", "output_tokens", "working_dir", "description", "name")
 
@@ -244,7 +243,7 @@ class GooseRows(RowSource):
 
 
 class LinesSource:
-    """Lines of a file, all kept in memory since Goose rewrites the file at a compaction."""
+    """The lines of a file, all kept in memory, as Goose rewrites the file at a compaction."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -255,7 +254,7 @@ class LinesSource:
         return read_file_stamp(self.path)
 
     def list_ids(self) -> list[str]:
-        """List the numbers of the records, from 1."""
+        """Return the numbers of the records, from "1"."""
         stamp = self.read_stamp()
         if stamp != self._stamp:
             data = read_whole_file(self.path)
@@ -266,7 +265,7 @@ class LinesSource:
         return [Entry(each, (self._lines[int(each) - 1],)) for each in ids if int(each) <= len(self._lines)]
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """Return the first line if it describes the session."""
+        """Return the first line if it describes the session, else {}."""
         with suppress(ValueError):
             first_line = loads(self._lines[0]) if self._lines else None
             if isinstance(first_line, dict) and "role" not in first_line:
@@ -295,7 +294,7 @@ _SIZES_QUERY = "SELECT session_id, sum(length(CAST(content_json AS BLOB))) FROM 
 
 
 class GooseFormat(Format):
-    """Format of Goose's sessions."""
+    """The format of Goose's sessions."""
 
     name: ClassVar[str] = "goose"
     about: ClassVar[str] = "Goose's database (SQLite, read-only), and its session files up to 1.9 (JSONL)"
@@ -339,7 +338,7 @@ class GooseFormat(Format):
         return ""
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the database. If there is none, yield the session files, which Goose would migrate to a database."""
+        """Yield the database, or the session files if there is none (Goose would migrate these to a database)."""
         for folder in _list_session_folders(environ):
             if os.path.isfile(folder / "sessions.db"):
                 yield SessionFile(folder / "sessions.db", ALL_PROJECTS, False)
@@ -359,7 +358,6 @@ def _list_session_folders(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _is_goose_message(value: dict[str, Any]) -> bool:
-    """Return whether an object is a message of Goose, by types of content or members that no other format has."""
     parts = list_objects(value.get("content"))
     if "created" not in value or "role" not in value or not parts:
         return False

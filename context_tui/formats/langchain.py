@@ -73,7 +73,10 @@ MESSAGE_LISTS = MessageLists(
 
 
 class LangChainShape(DocumentShape):
-    """Parser of messages in any notation. Repeated calls count once; ``RemoveMessage`` removes a message."""
+    """Parser for messages in any of the notations.
+
+    Repeated calls count once, and ``RemoveMessage`` removes a message.
+    """
 
     def __init__(self) -> None:
         self._keys: dict[str, None] = {}  # keys of the messages in the context, in order
@@ -81,7 +84,7 @@ class LangChainShape(DocumentShape):
         self._elements: list[Element] = []
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Record that input tokens of all providers include cached ones; there is no other metadata."""
+        """Record that input tokens include cached ones for every provider. A dump has no other metadata."""
         builder.facts.input_includes_cache = True
         self._elements = run.elements
 
@@ -129,7 +132,7 @@ class LangChainShape(DocumentShape):
         )
 
     def resolve_in_order(self, value: Any, parsed: ParsedRecord) -> ParsedRecord:
-        """Resolve the last of consecutive removals to a new context without the removed messages."""
+        """Turn the last of consecutive removals into a new context that lacks the removed messages."""
         if isinstance(parsed, MessageRecord):
             self._keys[parsed.key] = None
             return parsed
@@ -149,7 +152,6 @@ class LangChainShape(DocumentShape):
     def _build_assistant_blocks(
         self, blocks: list[Block], data: dict[str, Any], additional_members: dict[str, Any], place: int
     ) -> list[Block]:
-        """Return the blocks of a reply with its reasoning, and with calls that are not among its blocks."""
         known_ids = {parse_id(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
         thought = additional_members.get("reasoning_content")
         if isinstance(thought, str) and thought and all(block.get("type") != "thinking" for block in blocks):
@@ -173,7 +175,6 @@ class LangChainShape(DocumentShape):
 
 
 def _normalize_message(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the type and the members of a message in any notation; raises ValueError for other objects."""
     if value.get("type") == "constructor":
         path, members = value.get("id"), value.get("kwargs")
         kind = path[-1] if isinstance(path, list) and path else ""
@@ -203,7 +204,6 @@ def _build_tool_use(call: dict[str, Any], call_id: str) -> Block:
 
 
 def _parse_block(part: Block) -> Block | None:
-    """Parse a content part; None for a call that the calls of its message repeat."""
     match part:
         case {"type": "tool_call"}:
             return _build_tool_use(part, parse_id(part.get("id")))
@@ -236,7 +236,6 @@ def _parse_provider_usage(value: Any) -> Usage | None:
 
 
 def _parse_usage_metadata(value: Any) -> Usage | None:
-    """Parse ``usage_metadata``, whose input tokens include cached ones."""
     if not isinstance(value, dict) or "input_tokens" not in value:
         return None
     details = as_object(value.get("input_token_details"))
@@ -247,7 +246,6 @@ def _parse_usage_metadata(value: Any) -> Usage | None:
 
 
 def _unwrap_state(element: Element) -> Element:
-    """Return the object with ``messages`` in a state, checkpoint or run; any other value unchanged."""
     for _ in range(MAX_WRAPPING_DEPTH):
         members = decode_members(element)
         name = next((each for each in WRAPPER_KEYS if each in (members or {})), None)
@@ -278,7 +276,7 @@ def _is_single_message(element: Element) -> bool:
 
 
 class LangChainFormat(DocumentFormat):
-    """Format of dumps of LangChain messages."""
+    """The format of dumped LangChain messages."""
 
     name: ClassVar[str] = "langchain"
     about: ClassVar[str] = "LangChain messages, LangGraph states, LangSmith runs (JSON, JSONL), parsed and never loaded"

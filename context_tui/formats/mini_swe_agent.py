@@ -52,14 +52,14 @@ _TASK_PREFIX = "Please solve this issue: "
 
 
 def find_task_title(text: str) -> str:
-    """Return the title of a task, without the words of a template unless there are no others."""
+    """Return a title for a task: its first line that is not a template's, or else its first line."""
     lines = [line.strip() for line in text[:4_000].splitlines()]
     title_line = next((line for line in lines if line and not line.startswith(_TEMPLATE_STARTS)), text)
     return format_title(title_line.removeprefix(_TASK_PREFIX))
 
 
 class MiniSweAgentShape(DocumentShape):
-    """Parser of Chat Completions messages, with the agent's data in ``extra``, or of items of the Responses API."""
+    """Parser for Chat Completions messages with the agent's data in ``extra``, or for items of the Responses API."""
 
     def __init__(self) -> None:
         self._chat_shape = OpenAIShape()
@@ -75,7 +75,7 @@ class MiniSweAgentShape(DocumentShape):
             builder.facts.model = truncate_name(name)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse a message. The last one, of role ``exit``, was never sent."""
+        """Parse a message. The final one, with the role ``exit``, was never sent and becomes metadata."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         extra = as_object(value.get("extra"))
@@ -104,7 +104,6 @@ class MiniSweAgentShape(DocumentShape):
         return self._chat_shape.parse(value, place)
 
     def _is_observation(self, value: dict[str, Any], extra: dict[str, Any], place: int) -> bool:
-        """Return whether the agent injected a user text, which is neither the task nor typed."""
         if self._task_place < 0 or place == self._task_place:
             self._task_place = place
             return False
@@ -117,7 +116,7 @@ LAST_TRAJECTORY = "last_mini_run.traj.json"
 
 
 class MiniSweAgentFormat(DocumentFormat):
-    """Format of mini-swe-agent's ``.traj.json``."""
+    """The format of mini-swe-agent's trajectories (``.traj.json``)."""
 
     name: ClassVar[str] = "mini-swe-agent"
     checked_with: ClassVar[str] = "2.4.6"
@@ -150,7 +149,7 @@ class MiniSweAgentFormat(DocumentFormat):
         return read_document_title(path, MiniSweAgentShape())
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the last trajectory, the only one that is kept by default."""
+        """Return the last trajectory, the only one that mini-swe-agent keeps by default, or [] if it is missing."""
         home = find_home_folder(environ)
         folders = [Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), home / "Library" / "Application Support"]
         if local := environ.get("LOCALAPPDATA"):
@@ -162,7 +161,6 @@ class MiniSweAgentFormat(DocumentFormat):
 
 
 def _is_bare_trajectory(messages: list[Any]) -> bool:
-    """Return whether a list of messages is a trajectory: all are texts, and some hold a command or its output."""
     roles_and_texts = [(message.get("role"), message.get("content", "")) for message in list_objects(messages)]
     if not all(role in ("system", "user", "assistant") and isinstance(text, str) for role, text in roles_and_texts):
         return False

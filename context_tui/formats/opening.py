@@ -1,4 +1,4 @@
-"""Open sessions by their specification: PATH, PATH#ID, or a directory."""
+"""Open a session named by its path, ``PATH#ID``, or a folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ IGNORED_FOLDERS = frozenset({".git", ".hg", ".venv", "__pycache__", "node_module
 
 
 def split_spec(spec: str | Path) -> tuple[Path, str | None]:
-    """Split a specification into the path and the id after ``#``, if any; an existing path is never split."""
+    """Split a specification into the path and the id after ``#``, or None without an id.
+
+    An existing path is never split.
+    """
     name, session_id = str(spec), None
     if "#" in name and not os.path.exists(spec):
         name, _, session_id = name.rpartition("#")
@@ -59,7 +62,6 @@ def detect_format(path: Path) -> Format:
 
 
 def _is_empty_document(head: bytes) -> bool:
-    """Return whether a file is an empty list, or a document whose list of messages is empty."""
     try:
         value = loads(head) if len(head) < HEAD_BYTES else None
     except ValueError:
@@ -68,7 +70,6 @@ def _is_empty_document(head: bytes) -> bool:
 
 
 def _collect_claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
-    """Return the claims to a file that begins with *head*, and the claim that it holds no session, if there is one."""
     claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
     from context_tui.formats.unsupported import detect_side_file  # only now: it imports Cline's format
 
@@ -76,7 +77,7 @@ def _collect_claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], 
 
 
 def list_session_suffixes() -> tuple[str, ...]:
-    """Return the suffixes of session files, of every format."""
+    """Return the file suffixes of all formats, without duplicates."""
     return tuple(dict.fromkeys(suffix for form in FORMATS.values() for suffix in form.suffixes))
 
 
@@ -101,7 +102,6 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
 
 
 def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
-    """Return the sessions of the files in a folder; if there are none, those in its subfolders (projects, days)."""
     unreadable_folders = 0
 
     def list_sessions_of(folder: Path) -> list[SessionInfo]:
@@ -148,7 +148,7 @@ def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionIn
 
 
 def list_folder_sessions(path: Path) -> list[SessionInfo]:
-    """Return the sessions of a folder that some format treats as a session; usually none."""
+    """Return the sessions in a folder that some format stores as a folder, or [] if the folder is an ordinary one."""
     return next((sessions for form in FORMATS.values() if (sessions := form.list_folder_sessions(path))), [])
 
 
@@ -179,13 +179,13 @@ def choose_session(spec: str | Path) -> SessionInfo:
 
 
 def find_main_session(sessions: Sequence[SessionInfo]) -> SessionInfo | None:
-    """Return the main one of several sessions, or the only one; None if there is none."""
+    """Return the only session without a parent, or the only session at all, or None if there are several or none."""
     main = [info for info in sessions if not info.parent]
     return (main or sessions)[0] if len(main) == 1 or len(sessions) == 1 else None
 
 
 def make_scanner(info: SessionInfo) -> Scanner:
-    """Return a scanner of a session that :func:`sessions_in` returned."""
+    """Return a scanner for a session that :func:`sessions_in` returned."""
     return FORMATS[info.format].make_scanner(Path(info.path), info)
 
 
@@ -193,18 +193,18 @@ def open_session(spec: str | Path, *, window: int | None = None) -> Session:
     """Read the session that *spec* names (``PATH`` or ``PATH#ID``) to its end.
 
     Args:
-        window: The context window in tokens, which overrides that of the file.
+        window: the context window in tokens, in place of the one in the file.
 
     Raises:
         UnreadableSession: the file is missing, empty, binary, or has an unknown format.
-        SeveralSessions: *spec* has no id and holds several sessions.
+        SeveralSessions: *spec* has no id, and names several sessions.
         PlanError: the window is not a positive number.
     """
     return scan(make_scanner(choose_session(spec))).with_window(window)
 
 
 def describe_request_source(session: Session) -> str:
-    """Describe where the whole requests of a session are, or how to record its agent's requests; empty if unknown."""
+    """Return a text on where a session's complete requests are or how to record them, or "" if unknown."""
     form = FORMATS.get(session.info.format)
     if form and form.requests_id and session.facts.prompts and not session.info.id:
         return f"this file holds the whole requests: {make_visible(session.info.path)}#{form.requests_id}"

@@ -1,4 +1,4 @@
-"""Registry of built-in and third-party formats, and the guard that isolates failures of the latter."""
+"""The built-in and third-party formats, and the guard that isolates failures of the latter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ RENAMED_MEMBERS = {
 
 
 def _find_defect(name: str, loaded: Any) -> str:
-    """Return the reason why a loaded object cannot be the format *name*; empty if it can."""
     if Format not in type(loaded).__mro__:
         return "it does not derive from formats.base.Format"
     if renames := format_renames(loaded, RENAMED_MEMBERS):
@@ -77,7 +76,7 @@ FORMATS: Plugins[Format] = Plugins(
 
 
 def get_format(name: str) -> Format:
-    """Return the format of this name; raises an Error that lists the available ones if there is none."""
+    """Return the format called *name*, or raise an Error that lists the available ones."""
     if name not in FORMATS:
         raise Error(f"unknown format {name!r}; available: {', '.join(FORMATS)}")
     return FORMATS[name]
@@ -103,14 +102,17 @@ _QUIET_MEMBERS = {
 
 
 class GuardedFormat(Guard):
-    """Format of another package. Members that inspect files fail silently; other failures become an ``Error``."""
+    """A format from another package, guarded so that its failures become an ``Error``.
+
+    Members that only inspect a file fail silently, as the file may have another format.
+    """
 
     def __init__(self, wrapped: Format) -> None:
         super().__init__(wrapped, "format", _QUIET_MEMBERS, "; tell its author")
         self._format = wrapped
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return the claim; None if the format fails, so that another one can claim the file."""
+        """Return the format's claim, or None if it fails, so that another format can claim the file."""
         claim = self._ask(self._format.sniff, _QUIET_MEMBERS["sniff"], head, path)
         return claim if claim is not None and isinstance(claim.strength, int) else None
 
@@ -118,7 +120,7 @@ class GuardedFormat(Guard):
         return self._list_checked(self._format.list_sessions, path)
 
     def make_lister(self) -> Lister:
-        """Return a lister. If the format cannot make one, the lister raises an error that names the file."""
+        """Return a lister. If the format cannot create one, calling it raises an error that names the file."""
         listers: list[Lister] = []
 
         def list_sessions_of(path: Path) -> list[SessionInfo]:
@@ -146,11 +148,11 @@ class GuardedFormat(Guard):
         return None if notes is None else [str(note) for note in self._check_given(notes, list)]
 
     def call_for_file(self, path: Path, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a member; raises an error that names the file if it fails."""
+        """Call a method of the format. If it fails, raise an UnreadableSession error that names the file."""
         return self.call(UnreadableSession, f"{path}: ", function, *args, **kwargs)
 
     def check_for_file(self, path: Path, answer: object, kind: type[T]) -> T:
-        """Return *answer* if it is of type *kind*; raises an error that names the file for any other."""
+        """Return *answer* if it has the type *kind*, else raise an UnreadableSession error that names the file."""
         return self._check_given(answer, kind, UnreadableSession, f"{path}: ")
 
     def _check_given(self, answer: object, kind: type[T], error: type[Error] = Error, location: str = "") -> T:

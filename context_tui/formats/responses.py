@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: requests, responses, requests logged with their responses, or bare lists of items (JSON)."""
+"""OpenAI's Responses API: requests, responses, logs of both, or bare lists of items (JSON)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _RESPONSE = "response"
 
 
 def find_response(run: Run) -> dict[str, Any] | None:
-    """Return the response of a run: logged next to its input, or the run itself if it is a response."""
+    """Return the response logged with a request, or the run itself if it is a response, or None if there is none."""
     if run.key == "output":
         return {name: run.get(name) for name in run.members}
     response = get_response(run)
@@ -49,7 +49,10 @@ def find_response(run: Run) -> dict[str, Any] | None:
 
 
 class ResponsesShape:
-    """Parser of the items of a run. Items of one response form one message, as do results between two responses."""
+    """Parser for the items in a run.
+
+    The items of one response form a message, as do the results between two responses.
+    """
 
     lists: ClassVar[MessageLists] = ITEM_LISTS
 
@@ -73,7 +76,7 @@ class ResponsesShape:
             builder.set_tools(tools)
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        """Parse tool schemas, Anthropic-shaped. Those of hosted tools stay unchanged."""
+        """Return the tool schemas in Anthropic's form. Those of hosted tools stay unchanged."""
         return [
             {
                 "name": parse_id(tool.get("name")),
@@ -86,7 +89,10 @@ class ResponsesShape:
         ]
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """Return the response as one more element: its items, or only its usage if the run consists of these items."""
+        """Return the response as one more element, or None if there is none.
+
+        It holds the response's items, or only its usage if the run already consists of these items.
+        """
         response = find_response(run)
         if response is None:
             return None
@@ -106,9 +112,9 @@ class ResponsesShape:
         return mark_injected(record) if isinstance(record, MessageRecord) and record.role != Role.SYSTEM else record
 
     def resolve_in_order(self, value: Any, parsed: ParsedRecord) -> ParsedRecord:
-        """Resolve an item by the items before it: consecutive items of the assistant belong to one response.
+        """Complete an item from the earlier ones: consecutive assistant items belong to the same response.
 
-        Developer messages at the start of a list without a system prompt are that prompt; later ones are injected.
+        Developer messages at the start of a list without a system prompt are that prompt. Later ones are injected.
         """
         if isinstance(value, dict) and value.get("type") == _RESPONSE:
             self._replies.end_response()
@@ -132,7 +138,7 @@ _WITH_STATUS = ("local_shell_call", "tool_search_call", "tool_search_output", "w
 
 
 def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
-    """Return the items from which a message was read (request, response or rollout); None for other messages."""
+    """Return the items from which a message was read (request, response or rollout), or None if it has none."""
     content = origin.session.content
     if not isinstance(content, DocumentContent) or origin.session.info.format != "openai-responses":
         return rollout.find_items(origin)
@@ -144,7 +150,7 @@ def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
 
 
 def write_request(session: Session, path: Path) -> Losses:
-    """Write a request: model, instructions, items and tools; return the losses."""
+    """Write a request with the model, the instructions, the items and the tools, and return the losses."""
     losses = Losses()
     writer = ItemWriter(session, losses, partial(find_items, rollout=RolloutItems()))
     items = [each.item for message in session.context_at().order for each in writer.write_message(message)]
@@ -180,7 +186,7 @@ def _build_tool(tool: Block) -> Item:
 
 
 class ResponsesFormat(DocumentFormat):
-    """Format of Responses requests, responses and lists of items."""
+    """The format of requests and responses of the Responses API, and of bare lists of items."""
 
     name: ClassVar[str] = "openai-responses"
     about: ClassVar[str] = "OpenAI Responses request, response or list of items (JSON, JSONL)"

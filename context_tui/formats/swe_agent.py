@@ -37,8 +37,8 @@ ELISION_PROCESSOR = "last_n_observations"
 class Elision:
     """Parameters of SWE-agent's ``LastNObservations``, which elides all observations but the first and the last ``n``.
 
-    It elides in steps of ``polling`` observations. Observations with a tag in ``keeps`` are never elided, those with
-    one in ``removes`` always. Source: SWE-agent, sweagent/agent/history_processors.py.
+    The elided part grows in steps of ``polling`` observations. Observations with a tag in ``keeps`` are never elided,
+    those with a tag in ``removes`` always. Source: SWE-agent, sweagent/agent/history_processors.py.
     """
 
     n: int
@@ -48,14 +48,12 @@ class Elision:
 
 
 class _Observation(NamedTuple):
-    """Observation that can be elided: the key of its record, and its tags."""
-
     key: str
     tags: frozenset[str]
 
 
 def format_totals(info: Any) -> str:
-    """Return the totals of a trajectory as a note; empty if it has none."""
+    """Return a note on a trajectory's recorded totals, or "" if it has none."""
     stats = as_object(as_object(info).get("model_stats"))
     sizes = [
         (stats.get("api_calls"), "calls"),
@@ -67,7 +65,7 @@ def format_totals(info: Any) -> str:
 
 
 class SweAgentShape(DocumentShape):
-    """Parser of a history (Chat Completions with ``agent``, ``message_type`` and ``is_demo``) or of steps."""
+    """Parser for a history (Chat Completions with ``agent``, ``message_type`` and ``is_demo``) or for steps."""
 
     def __init__(self) -> None:
         self._chat_shape = OpenAIShape()
@@ -85,7 +83,7 @@ class SweAgentShape(DocumentShape):
         return find_task_title(text)
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read the model and the elision of observations from the configuration."""
+        """Read the model, and the rule by which observations are elided, from the configuration."""
         builder.facts.input_includes_cache = True
         agent = _find_agent_config(run.get("replay_config"))
         if isinstance(name := as_object(agent.get("model")).get("name"), str):
@@ -93,7 +91,7 @@ class SweAgentShape(DocumentShape):
         self._elision = _parse_elision(agent)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse a message. Messages of another agent in the same file are outside the conversation."""
+        """Parse a message. One from another agent in the same file becomes metadata."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         if "role" not in value and "response" in value:
@@ -181,7 +179,7 @@ def _parse_elision(agent: dict[str, Any]) -> Elision | None:
 
 
 class SweAgentFormat(DocumentFormat):
-    """Format of SWE-agent's ``.traj``."""
+    """The format of SWE-agent's trajectories (``.traj``)."""
 
     name: ClassVar[str] = "swe-agent"
     about: ClassVar[str] = "SWE-agent trajectory (.traj)"
@@ -203,7 +201,7 @@ class SweAgentFormat(DocumentFormat):
         return None
 
     def find_runs(self, values: list[Element]) -> list[Run]:
-        """Return the history of a trajectory, or its steps if it has none."""
+        """Return a trajectory's history, or its steps if it has no history, as the only run."""
         members = decode_members(values[0]) if len(values) == 1 else None
         for key in ("history", "trajectory"):
             if members is not None and (elements := decode_items(members.get(key))):
@@ -216,7 +214,7 @@ class SweAgentFormat(DocumentFormat):
         return read_document_title(path, SweAgentShape(), self.find_runs)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the trajectories in the folder that the environment names: USER/RUN/INSTANCE/INSTANCE.traj."""
+        """Return the files ``USER/RUN/INSTANCE/INSTANCE.traj`` in the folder ``SWE_AGENT_TRAJECTORY_DIR``."""
         if not (configured := environ.get("SWE_AGENT_TRAJECTORY_DIR")):
             return []
         paths = sorted(Path(configured).glob("*/*/*/*.traj"))

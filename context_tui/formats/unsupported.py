@@ -1,4 +1,4 @@
-"""Recognise files of known agents that hold no conversation, by their first values, and name the file to open."""
+"""Recognise files of known agents that contain no conversation, and name the file to open instead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ TELEMETRY_REASON = (
 
 
 class SideFile(NamedTuple):
-    """Kind of side file: its description, possible names of its conversation, and a test of its first values."""
+    """A kind of file that accompanies a conversation.
+
+    Attributes:
+        description: what the file is, in words.
+        conversation_names: possible names of the conversation's file.
+        matches: returns whether a JSON value from the start of a file is of this kind.
+    """
 
     description: str
     conversation_names: tuple[str, ...]
@@ -29,7 +35,7 @@ class SideFile(NamedTuple):
 
 
 def detect_side_file(head: bytes, path: Path) -> Claim | None:
-    """Return a claim whose evidence describes a side file and names the file to open instead; None for other files."""
+    """Return a claim whose evidence describes a side file and names the file to open, or None for any other file."""
     if any(marker in head for marker in TELEMETRY_MARKS):
         return Claim(DOCUMENT_STRENGTH, TELEMETRY_REASON)
     values = parse_first_values(head)
@@ -64,7 +70,6 @@ def _is_ui_message(value: Any) -> bool:
 
 
 def _is_context_history(value: Any) -> bool:
-    """Return whether a value holds the rewrites of an element: ``[0, [1, [[0, [[1760000000000, "text", …]]]]]]``."""
     if not (isinstance(value, list) and len(value) == 2 and isinstance(value[0], int)):
         return False
     return isinstance(value[1], list) and len(value[1]) == 2 and isinstance(value[1][1], list)

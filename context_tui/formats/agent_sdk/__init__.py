@@ -57,7 +57,7 @@ Record = dict[str, Any]
 
 
 def is_stream_record(value: Record) -> bool:
-    """Return whether a record belongs to a stream rather than to a Claude Code transcript."""
+    """Return whether a record is from a stream of events, and not from a Claude Code transcript."""
     kind, inside = value.get("type"), value.get("message")
     if not isinstance(value.get("session_id"), str) or "parentUuid" in value or "sessionId" in value:
         return False
@@ -69,20 +69,18 @@ def is_stream_record(value: Record) -> bool:
 
 
 def is_agent_sdk(records: list[Record]) -> bool:
-    """Return whether records are agent-sdk's: unlike those of a stream, they have ``content`` next to ``type``."""
+    """Return whether the records are agent-sdk's, which have ``content`` next to ``type``, and not from a stream."""
     has_content = ("content" in each for each in records if each.get("type") in [*ROLES])
     return next(has_content, any("permission_mode" in each for each in records))
 
 
 def find_parent_call(record: Record) -> str:
-    """Return the call that started the sub-agent of a record; empty in the main session."""
+    """Return the id of the tool call that started the record's sub-agent, or "" for a record in the main session."""
     return parse_id(record.get("parent_tool_use_id"))
 
 
 @dataclass
 class _HistoryMessage:
-    """Message of a history: its key, its role, and whether it holds calls or results."""
-
     key: str
     role: Role
     has_calls: bool
@@ -90,9 +88,11 @@ class _HistoryMessage:
 
 
 class AgentSdkShape:
-    """Parser of the messages of one agent; totals, progress and other agents' messages are ignored.
+    """Parser for the messages of a single agent. It ignores totals, progress, and messages from other agents.
 
-    ``agent_sdk`` is True for files of agent-sdk; ``agent`` is the agent to read (:func:`find_parent_call`).
+    Args:
+        agent_sdk: whether the file is agent-sdk's own, not a stream.
+        agent: the agent to read, as returned by :func:`find_parent_call`.
     """
 
     def __init__(self, agent_sdk: bool = False, agent: str = "") -> None:
@@ -119,7 +119,7 @@ class AgentSdkShape:
         return _parse_message(record, message, ROLES[kind])
 
     def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
-        """Resolve a record by the records before it, which determine the context after a compaction or a new run."""
+        """Complete a record from the earlier ones, which determine the context after a compaction or a new run."""
         if self._is_agent_sdk:
             return self._place_in_file(record, parsed)
         if record.get("subtype") == "compact_boundary" and record.get("type") == "system":
@@ -210,14 +210,14 @@ _PARENT_CALL = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"\\]+)"')
 
 
 class Subagent(NamedTuple):
-    """Sub-agent: the id of the call that started it, and its first prompt (empty if none is recorded)."""
+    """A sub-agent: the id of the tool call that started it, and its first prompt (or else the id) as title."""
 
     id: str
     title: str
 
 
 def find_subagents(path: Path) -> Iterator[Subagent]:
-    """Yield the sub-agents with messages, in file order."""
+    """Yield each sub-agent that has records in the file, in file order."""
     known_ids = set[bytes]()
     with closing(LineFile(path)) as file:
         for line in find_matching_lines(file, _PARENT_CALL, known_ids):
@@ -238,7 +238,7 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
 
 
 class AgentSdkFormat(Format):
-    """Format of agent-sdk's sessions, and of streams with the same types of events."""
+    """The format of agent-sdk's sessions, and of streams with the same types of events."""
 
     name: ClassVar[str] = "agent-sdk"
     about: ClassVar[str] = "agent-sdk sessions, and output of claude -p --output-format stream-json (JSONL)"

@@ -1,4 +1,4 @@
-"""Writer of sessions in agent-sdk's form: one line for the start, one for each message."""
+"""Write sessions in agent-sdk's form, with one line for the start and one for each message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Block = dict[str, Any]
 
 
 def write(session: Session, path: Path) -> Losses:
-    """Write the messages of a context, with the recorded usage of replies; return the losses."""
+    """Write the messages in the context, with the recorded usage of replies, and return the losses."""
     losses, facts, session_id = Losses(), session.facts, str(uuid.uuid4())
     usages, models = collect_usage(session), collect_models(session)
     start = {"subtype": "init", "model": facts.model, "cwd": session.info.cwd, "tools": session.content.tools()}
@@ -51,7 +51,7 @@ def write(session: Session, path: Path) -> Losses:
 
 
 def format_usage(usage: Usage) -> dict[str, Any]:
-    """Format usage as the Messages API reports it."""
+    """Return usage in the form in which the Messages API reports it."""
     return {
         "input_tokens": usage.fresh,
         "output_tokens": usage.output,

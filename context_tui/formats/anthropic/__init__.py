@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: a request, which may be logged with its response, or a bare list of messages (JSON)."""
+"""Anthropic's Messages API: a request, perhaps logged with its response, or a bare list of messages (JSON)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ OWN_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image
 
 
 def find_reply(run: Run) -> dict[str, Any] | None:
-    """Return the logged response of a request, if it is a message."""
+    """Return the response logged with a request, or None if there is none or it is not a message."""
     response = get_response(run)
     return response if response.get("role") == "assistant" and "content" in response else None
 
 
 class AnthropicShape:
-    """Parser of the messages of a request; their blocks stay unchanged."""
+    """Parser for the messages in a request. Their blocks stay unchanged."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         facts, reply = builder.facts, find_reply(run) or {}
@@ -52,7 +52,7 @@ class AnthropicShape:
         return find_reply(run)
 
     def parse(self, value: Any, place: int) -> MessageRecord:
-        """Parse a message. A ``system`` message after the first message was injected by a runtime."""
+        """Parse a message. A ``system`` message after the first message counts as injected by a runtime."""
         role = parse_role(value, ROLES)
         stamp = next((value[key] for key in ("timestamp", "created_at") if key in value), None)
         usage, notes = parse_usage_or_note(parse_anthropic_usage, value.get("usage"))
@@ -62,7 +62,7 @@ class AnthropicShape:
 
 
 class AnthropicFormat(DocumentFormat):
-    """Format of Messages requests and message lists."""
+    """The format of requests to the Messages API, and of bare message lists."""
 
     name: ClassVar[str] = "anthropic"
     about: ClassVar[str] = "Anthropic Messages request or message list (JSON, JSONL), with its response if logged"
@@ -74,7 +74,7 @@ class AnthropicFormat(DocumentFormat):
     copy = staticmethod(copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim a file by tools, a response, block types, a system prompt or a model; plain texts are ambiguous."""
+        """Claim a file by its tools, response, block types, system prompt or model. Text alone is a weak claim."""
         run = read_head_run(head)
         if run is None or not (run.elements or run.members):
             return None

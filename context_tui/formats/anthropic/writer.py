@@ -1,4 +1,4 @@
-"""Writer of Messages requests, with only the blocks and members that Anthropic's API defines."""
+"""Write requests to the Messages API, with only the blocks and members that the API defines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ UNSUPPORTED_BLOCKS = "blocks left out that a Messages request cannot hold"
 
 
 def find_unsupported_reason(role: str, block: Block) -> str:
-    """Return why a message of *role* cannot hold *block*; empty if it can."""
+    """Return why the API refuses *block* in a message of *role*, or "" if it accepts it."""
     kind = str(block.get("type"))
     if kind in ("thinking", "redacted_thinking") and not block.get("signature" if kind == "thinking" else "data"):
         return "unsigned thinking blocks left out, which Anthropic refuses"
@@ -69,7 +69,7 @@ def find_unsupported_reason(role: str, block: Block) -> str:
 
 
 def write_request(session: Session, path: Path) -> Losses:
-    """Write a Messages request, without ``max_tokens``: model, system and tools if known, and the messages."""
+    """Write a request with the model, system prompt, tools and messages, and return the losses."""
     losses = Losses()
     system, tools = session.content.system(), [_build_tool(tool, losses) for tool in session.content.tools()]
     request = {
@@ -135,7 +135,6 @@ def _build_block(block: Block, losses: Losses) -> Block:
 
 
 def _build_result_body(body: Any, losses: Losses) -> Any:
-    """Build the content of a result. Parts that a result cannot hold become text."""
     if isinstance(body, str):
         return body
     if not isinstance(body, list):

@@ -23,7 +23,7 @@ _OWN_TYPES = METADATA_TYPES - {"system", "summary", "mode", "tag"} | {"file-hist
 
 
 class ClaudeCodeFormat(Format):
-    """Format of Claude Code's session files."""
+    """The format of Claude Code's session files."""
 
     name: ClassVar[str] = "claude-code"
     about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"

@@ -1,7 +1,7 @@
-"""Fast path for the usual records of a Claude Code file.
+"""Read the usual records in a Claude Code file faster than the full parser does.
 
-Nine of ten lines hold one or two blocks of a reply, the results of its calls, or a record outside the conversation.
-``parse_usual_lines`` decodes only those fields that become facts. It stops at the first unusual line, which
+Nine of ten lines contain one or two blocks of a reply, tool results, or a record outside the conversation.
+``parse_usual_lines`` decodes only the fields of these that become facts. It stops at the first unusual line, which
 :mod:`~context_tui.formats.claude_code.reader` parses. Both produce the same facts.
 """
 
@@ -45,7 +45,7 @@ _MESSAGE, _METADATA, _USER, _ASSISTANT = (
 
 
 class UsualBlock(msgspec.Struct, gc=False):
-    """Block of a message; the body of a tool_result stays JSON text."""
+    """A message block. The body of a ``tool_result`` is not decoded."""
 
     type: Literal["text", "thinking", "tool_use", "tool_result"]
     text: str | None = None
@@ -60,7 +60,7 @@ class UsualBlock(msgspec.Struct, gc=False):
 
 
 class UsualMessage(msgspec.Struct, gc=False):
-    """API message of a record."""
+    """The API message inside a record."""
 
     model: BoundedName = None
     id: str | None = None
@@ -71,9 +71,9 @@ class UsualMessage(msgspec.Struct, gc=False):
 
 
 class UsualLine(msgspec.Struct, gc=False):
-    """Usual line: its fields, in the order in which Claude Code writes them.
+    """The fields of a usual line, in the order in which Claude Code writes them.
 
-    Fields of unusual lines have the type None, so that decoding fails if they are present.
+    Fields that only unusual lines contain have the type None, so that decoding fails if one is present.
     """
 
     parentUuid: str | None = None
@@ -97,10 +97,10 @@ _decode = msgspec.json.Decoder(UsualLine).decode
 
 
 def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
-    """Return a function that reads usual lines from an offset up to the first unusual one.
+    """Return a function that reads lines from an offset up to the first unusual one.
 
-    The function returns the offset of that line and the number of lines read. Attributes that the loop uses are looked
-    up only once, here.
+    That function returns the offset of the unusual line and the number of lines before it. Attributes that its loop
+    needs are looked up only once, here.
     """
     facts, message_by_uuid, forks = scanner.facts, scanner._message_by_uuid, scanner._forks
     parents, sibling_prompts = forks.parents, forks.forked

@@ -1,7 +1,7 @@
-"""Outlines of records of many megabytes, decoded in a separate process so that no thread is blocked.
+"""Decode outlines of records of many megabytes in a separate process, so that no thread is blocked.
 
-``python -m context_tui.formats.claude_code.large_records DESCRIPTOR START LENGTH`` prints one line for the record
-without its blocks. Then it prints one line for each block: the block with long texts truncated, and their full size.
+``python -m context_tui.formats.claude_code.large_records DESCRIPTOR START LENGTH`` first prints one line for the record
+without its blocks. Then it prints one line for each block: the block with long text truncated, and its full size.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ POLL_INTERVAL_S = 0.005
 
 @dataclass
 class RecordOutline:
-    """Large record with truncated blocks, and the full size of each block by its ``id()``."""
+    """A large record with truncated blocks. ``sizes`` holds the full size of each block, by the block's ``id()``."""
 
     record: Record
     blocks: list[dict[str, Any]] = field(default_factory=list)
@@ -80,7 +80,7 @@ def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, N
 
 
 def format_outline_lines(line: bytes) -> Iterator[bytes]:
-    """Yield the lines that are printed for a record, which must be one JSON object (else ValueError)."""
+    """Yield the lines to print for a record. Raises ValueError if *line* is not a JSON object."""
     record = parsing.parse_line(line)
     blocks = parsing.extract_blocks(record)
     if record.message is not None:
@@ -106,7 +106,7 @@ def _truncate_texts(value: Any) -> Any:
 
 
 def main() -> None:
-    """Print the outline of one record; the exit code is 1 if it cannot be decoded."""
+    """Print the outline of the record named on the command line, or exit with code 1 if it cannot be decoded."""
     descriptor, start, length = map(int, sys.argv[1:])
     line = os.pread(descriptor, length, start)
     try:

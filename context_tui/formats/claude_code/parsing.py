@@ -1,8 +1,8 @@
-"""Parser of one line of a Claude Code file: its record, and the blocks that the model sees.
+"""Parse a line of a Claude Code file into a record, and find the blocks that the model sees.
 
-Nine of ten lines are parsed by the faster :mod:`~context_tui.formats.claude_code.fast_path` instead. The vendor calls
-the format unstable, so every field is optional and unknown fields are ignored. Based on 749 published snapshots of CLI
-1.0.24 to 2.1.219.
+The faster :mod:`~context_tui.formats.claude_code.fast_path` parses nine of ten lines instead. As the vendor calls the
+format unstable, every field is optional and unknown fields are ignored. Based on 749 published snapshots of CLI 1.0.24
+to 2.1.219.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ BoundedName = Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)] | None
 
 
 class CacheCreation(msgspec.Struct):
-    """Lifetimes of the tokens written to the prompt cache."""
+    """The tokens written to the prompt cache, by their lifetime."""
 
     ephemeral_5m_input_tokens: TokenSize = None
     ephemeral_1h_input_tokens: TokenSize = None
 
 
 class ApiUsage(msgspec.Struct):
-    """Usage recorded from the API; ``input_tokens`` excludes cached tokens."""
+    """Usage as the API reported it. Its ``input_tokens`` exclude cached tokens."""
 
     input_tokens: TokenSize = None
     cache_read_input_tokens: TokenSize = None
@@ -51,24 +51,24 @@ class ApiUsage(msgspec.Struct):
 
 
 class MissReason(msgspec.Struct):
-    """Reason for a prompt cache miss."""
+    """The reason that the API gives for a prompt cache miss."""
 
     type: BoundedName = None
 
 
 class Diagnostics(msgspec.Struct):
-    """Diagnostics of the API about a request."""
+    """The API's diagnostics for a request."""
 
     cache_miss_reason: MissReason | None = None
 
     @property
     def cache_miss(self) -> str:
-        """Reason for a cache miss; empty if there was none."""
+        """The reason for a prompt cache miss, or "" if there was none."""
         return (self.cache_miss_reason and self.cache_miss_reason.type) or ""
 
 
 class ApiMessage(msgspec.Struct):
-    """API message of a record, or a part of such a message. Usage and diagnostics are not validated."""
+    """The API message inside a record, or a part of it. Its usage and diagnostics are not validated."""
 
     id: str | None = None
     role: str | None = None
@@ -80,7 +80,7 @@ class ApiMessage(msgspec.Struct):
 
 
 class Record(msgspec.Struct):
-    """Fields that are read from a line. ``toolUseResult`` is not among them: it is only displayed."""
+    """The fields that are read from a line. ``toolUseResult`` is left out, as it is only displayed."""
 
     type: str | None = None
     subtype: str | None = None
@@ -182,7 +182,7 @@ def _is_content_nested_too_deeply(content: Any) -> bool:
 
 
 def remove_deep_members(content: Any) -> Any:
-    """Return a message's content without members of blocks that are nested too deeply."""
+    """Return a message's content without those block members that are nested too deeply."""
     if not is_nested_deeper(content):
         return content
     return [
@@ -226,7 +226,7 @@ _MESSAGE_FIELD_TYPES: dict[str, type] = dict.fromkeys(("id", "role", "model", "s
 
 
 def extract_blocks(record: Record) -> list[Block]:
-    """Return the blocks of a record that the model sees, Anthropic-shaped. An attachment becomes text and images."""
+    """Return the blocks that the model sees in a record, in Anthropic's form. An attachment becomes text and images."""
     if record.attachment is not None and record.type == "attachment":
         attachment = record.attachment
         if record.rendered and not is_typed_attachment(attachment):
@@ -278,7 +278,7 @@ def _extract_text(value: Any) -> str:
 
 
 def is_clear(record: Record) -> bool:
-    """Return whether a record begins a new context after ``/clear``: a root record that names that command's hook."""
+    """Return whether a record starts a new context after ``/clear``: it has no parent and names the command's hook."""
     if record.parentUuid is not None:
         return False
     if record.type == "progress":
@@ -287,18 +287,18 @@ def is_clear(record: Record) -> bool:
 
 
 def is_typed_attachment(attachment: dict[str, Any]) -> bool:
-    """Return whether an attachment holds a prompt that was typed while the model was working."""
+    """Return whether an attachment is a prompt that a person typed while the model was working."""
     origin = attachment.get("origin")
     return attachment.get("type") == "queued_command" and isinstance(origin, dict) and origin.get("kind") == "human"
 
 
 def is_markup(text: str) -> bool:
-    """Return whether a text of a user record was written by the client rather than typed."""
+    """Return whether the client, not a person, wrote the text of a user record."""
     return text.lstrip().startswith(_MARKUP_STARTS) and not COMMAND_START.match(text)
 
 
 def is_typed_by_person(record: Record) -> bool | None:
-    """Return whether a record states that a person typed it; None if only its text can tell."""
+    """Return whether a person typed the record, or None if the record does not say so and its text must decide."""
     if record.isMeta:
         return False
     kind = record.origin.get("kind") if record.origin else None
@@ -306,25 +306,25 @@ def is_typed_by_person(record: Record) -> bool | None:
 
 
 def find_read_range(data: bytes | mmap, start: int, end: int) -> tuple[int, int] | None:
-    """Return the first line and the number of lines that a displayed read covers; None if they are not stated."""
+    """Return the first line and the number of lines that a Read returned, or None if the record states neither."""
     position = data.rfind(b'"numLines":', max(start, end - READ_RANGE_TAIL_BYTES), end)
     match = _READ_RANGE.match(data, position, end) if position >= 0 else None
     return (int(match[2]), int(match[1])) if match else None
 
 
 def is_result(block: dict[str, Any]) -> bool:
-    """Return whether a block is a tool_result."""
+    """Return whether a block is a ``tool_result``."""
     return block.get("type") == "tool_result"
 
 
 def is_injected(record: Record, block: dict[str, Any]) -> bool:
-    """Return whether the runtime injected a block of a user record."""
+    """Return whether the runtime, not a person, added a block to a user record."""
     typed = is_typed_by_person(record)
     return not typed if typed is not None else is_markup(str(block.get("text") or ""))
 
 
 def select_blocks(blocks: list[dict[str, Any]], record: Record, *, typed: bool) -> list[dict[str, Any]]:
-    """Return the typed blocks of a record with results, or (unless *typed*) its results and injected blocks."""
+    """Return either the typed blocks of a record that also has results, or its results and injected blocks."""
     return [block for block in blocks if typed != (is_result(block) or is_injected(record, block))]
 
 
@@ -341,7 +341,7 @@ def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None
 
 
 def find_cache_miss_reason(diagnostics: Any) -> str:
-    """Return the reason for a cache miss in diagnostics that have not been validated; empty if there is none."""
+    """Return the reason for a cache miss from diagnostics that were not validated, or "" if there is none."""
     return truncate_name(as_text(as_object(as_object(diagnostics).get("cache_miss_reason")).get("type")))
 
 
@@ -352,7 +352,10 @@ _USAGE_FIELDS = ("input_tokens", "cache_read_input_tokens", "cache_creation_inpu
 
 
 def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usage | None:
-    """Normalize recorded usage; None if nothing was sent. Output counts are trusted on the last line of a message."""
+    """Return normalized usage, or None if nothing was sent.
+
+    A message's last line (*finished*) has the final output count.
+    """
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
     hour_tokens = (split.ephemeral_1h_input_tokens or 0) if split is not None else 0
@@ -365,9 +368,9 @@ def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usa
 
 
 def parse_file_state(line: bytes, message: int) -> tuple[str, FileState] | None:
-    """Parse the path and the state of a file from the ``toolUseResult`` of a Read, Edit or Write; else None.
+    """Return a file's path and state from the ``toolUseResult`` of a Read, Edit or Write, or None if there is none.
 
-    A partial Read states the total number of lines, from which the size of the file is estimated.
+    A partial Read states the total number of lines, from which the file's size is estimated.
     """
     try:
         result = as_object(as_object(loads(line)).get("toolUseResult"))

@@ -1,4 +1,4 @@
-"""Paths, titles and resume commands of Claude Code's session files."""
+"""Find Claude Code's session files and their titles, and build commands to resume them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def find_projects_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder of Claude Code's projects."""
+    """Return the folder in which Claude Code has a folder for each project."""
     if configured := environ.get("CLAUDE_CONFIG_DIR"):
         return Path(configured) / "projects"
     return find_home_folder(environ) / ".claude" / "projects"
@@ -37,7 +37,7 @@ def format_project_slug(cwd: Path) -> str:
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the sessions of every project; folders that are missing or cannot be read are skipped."""
+    """Yield the sessions in every project, skipping folders that are missing or cannot be read."""
     current_slug = format_project_slug(cwd)
     for folder in list_entries(find_projects_folder(environ)):
         # The slug cannot be turned back into a path; its end distinguishes projects.
@@ -48,13 +48,13 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def is_agent_file(path: str | Path) -> bool:
-    """Return whether a file is a sub-agent's, judged by its name."""
+    """Return whether a file's name is that of a sub-agent's file."""
     name = os.path.basename(path)
     return name.startswith("agent-") and name.endswith(".jsonl")
 
 
 def find_title(path: Path) -> str:
-    """Return the first typed prompt in the head of a file; empty if there is none or the file cannot be read."""
+    """Return the first typed prompt in the head of a file, or "" if there is none or the file cannot be read."""
     try:
         with open_regular(path) as file:
             lines = file.read(HEAD_BYTES).split(b"\n")
@@ -88,9 +88,10 @@ def _find_typed_text(record: Any, *, subagent: bool = False) -> str:
 
 
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
-    """Build the shell command that resumes *written_session* once it is at *out_path*; empty if there is none.
+    """Return a shell command that resumes *written_session* after it is moved to *out_path*, or "" if there is none.
 
-    Claude Code finds a session by its file name in the folder of its project, so a file elsewhere is copied there.
+    Claude Code finds a session by its file name in its project's folder, so the command copies a file from elsewhere
+    there.
     """
     try:
         session_id, cwd = _read_session_id_and_cwd(written_session)

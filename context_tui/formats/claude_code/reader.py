@@ -1,4 +1,4 @@
-"""Resumable scanner of a Claude Code file, and the full text of its messages, read on demand."""
+"""Scan a Claude Code file in resumable steps, and read the full text of its messages on demand."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ from context_tui.text.sanitize import truncate_name
 
 
 class Forks:
-    """Tree of the messages of *facts*, with its abandoned branches. A message with several typed children is a fork.
+    """The tree that the messages in *facts* form. At a fork, several typed messages follow the same message.
 
-    ``parents`` holds the parent of each message (-1: none), and ``leaf`` is the newest message. ``revision`` grows
-    whenever a branch may have been abandoned.
+    Attributes:
+        parents: the message that each message follows, or -1.
+        leaf: the newest message.
+        revision: a number that grows whenever a branch may have been abandoned.
     """
 
     replaced = None
@@ -53,7 +55,7 @@ class Forks:
         return self.parents[message]
 
     def add_prompt(self, message: int) -> None:
-        """Add a message typed by a person."""
+        """Register a typed message. If its parent already has one, the parent becomes a fork."""
         parent = self.parents[message]
         siblings = self._prompts_below[parent]
         siblings.append(message)
@@ -62,7 +64,7 @@ class Forks:
             self.revision += 1
 
     def move_to(self, message: int) -> None:
-        """Make *message* the newest one, which may abandon the previous path or resume an abandoned one."""
+        """Make *message* the newest one. This may abandon the current branch or resume an abandoned one."""
         old, new, parents = self.leaf, message, self.parents
         self.leaf = message
         while self.forked and old != new:
@@ -73,7 +75,7 @@ class Forks:
             old, new = (parents[old], new) if later == old else (old, parents[new])
 
     def end_epoch(self) -> None:
-        """End an epoch, since a new context begins. The current path does not count as abandoned."""
+        """Note that a new context begins. The branch on which the old context ends does not count as abandoned."""
         self._epoch_leaves.append(self.leaf)
 
     def find_abandoned_branches(self) -> list[set[int]]:
@@ -107,7 +109,7 @@ VERSION_RECORDS, MAX_VERSION_RECORD_BYTES = 20, 100_000
 
 
 class ClaudeCodeScanner:
-    """Scanner of the main chain of a file, of an agent's sidechain, or of an abandoned branch."""
+    """Scanner for a file's main chain, for one agent's sidechain, or for an abandoned branch."""
 
     def __init__(self, path: Path, info: SessionInfo) -> None:
         self._file = LineFile(path)
@@ -171,7 +173,6 @@ class ClaudeCodeScanner:
         return Session(facts, ClaudeCodeContent(self._file, facts), self._info, len(facts))
 
     def _find_version(self) -> tuple[int, ...]:
-        """Return the version of the client in the newest records, if they state one."""
         lengths = self.facts.record_length
         for row in reversed(range(max(len(lengths) - VERSION_RECORDS, 0), len(lengths))):
             if self.facts.record_kind[row] != RecordKind.PROBLEM and lengths[row] <= MAX_VERSION_RECORD_BYTES:
@@ -196,7 +197,6 @@ class ClaudeCodeScanner:
         self._process_record(record, place, length)
 
     def _append_large_record(self, start: int, length: int) -> Iterator[bool]:
-        """Append a large record, which another process decodes; raises ValueError if it cannot be decoded."""
         self._outline = yield from decode_outline(self._file, start, length)
         yield from self._append_record(self._outline.record, start, length)
         self._outline = None
@@ -279,7 +279,6 @@ class ClaudeCodeScanner:
                 facts.read_range[result] = read_range
 
     def _is_copy(self, record: Record, place: int, length: int) -> bool:
-        """Return whether a record repeats an earlier one that has the same uuid."""
         row = self._row_by_uuid.get(record.uuid or "", -1)
         if row < 0:
             return False
@@ -381,9 +380,9 @@ class ClaudeCodeScanner:
         return message
 
     def find_answered_call(self, ids: list[str]) -> int:
-        """Return the call that determines the place of results: the first of *ids* without a result, or else the first.
+        """Return the tool call after which results belong: the first of *ids* without a result, or else the first.
 
-        Ids may repeat in a record, and a second result of a call is a less reliable guide to the place.
+        Ids may be repeated in a record, and a call's second result says less about its place.
         """
         calls = [self.facts.call_row(call_id) for call_id in ids]
         return next((call for call in calls if call >= 0 and self.facts.call_result[call] < 0), calls[0])
@@ -508,7 +507,7 @@ def _parse_text(value: object) -> str | None:
 
 
 class ClaudeCodeContent:
-    """Full text of a session, read from the lines that its messages consist of."""
+    """The full text of a session, read again from its lines on demand."""
 
     def __init__(self, file: LineFile, facts: Facts) -> None:
         self.file, self.facts = file, facts
@@ -528,7 +527,7 @@ class ClaudeCodeContent:
         return blocks
 
     def select_message_blocks(self, message: int, row: int, record: parsing.Record) -> list[dict[str, Any]] | None:
-        """Return the blocks of *message* in a record of two messages (results and typed text), else None."""
+        """Return the blocks of *message* if its record holds two messages (results and typed text), else None."""
         if row not in self.facts.shared_records:
             return None
         return parsing.select_blocks(parsing.extract_blocks(record), record, typed=message in self.facts.shared_record)

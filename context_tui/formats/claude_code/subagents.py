@@ -1,4 +1,4 @@
-"""Sub-agent sessions of a Claude Code file: sidechains inside it, and agent files next to it."""
+"""Find the sub-agent sessions of a Claude Code file: sidechains inside it, and separate agent files."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _SIDECHAIN_MARK = re.compile(rb'"isSidechain":true')
 
 
 class AgentFiles:
-    """Cache of the agent files that older versions (up to 2.0) write next to sessions. Each file is read only once."""
+    """A cache of the agent files that Claude Code up to 2.0 writes next to sessions. Each file is read only once."""
 
     def __init__(self) -> None:
         self._by_folder: dict[Path, dict[str | None, list[tuple[Path, Record]]]] = {}
 
     def find(self, path: Path) -> list[tuple[Path, Record]]:
-        """Return the agent files of the session *path* with their first messages, sorted by path."""
+        """Return the agent files that belong to the session *path*, sorted by path, each with its first message."""
         folder = path.parent
         if folder not in self._by_folder:
             files_by_session = self._by_folder[folder] = {}
@@ -47,7 +47,7 @@ class AgentFiles:
 
 
 def list_sessions(path: Path, agent_files: AgentFiles) -> list[SessionInfo]:
-    """List the main session (with an empty id), then its sub-agents (with their ids), whose parent is the file."""
+    """Return the main session (with the id ""), then its sub-agents, whose parent is the file."""
     status = read_status(path)
     record = _read_first_message(path) if path.stem.startswith("agent-") else None
     if record is not None and record.isSidechain:
@@ -73,7 +73,6 @@ def _build_agent_info(path: Path, record: Record, parent: str) -> SessionInfo:
 
 
 def _read_first_message(path: Path) -> Record | None:
-    """Return the first message record in the head of a file; very long lines are skipped."""
     with suppress(OSError, UnreadableSession), open_regular(path) as file:
         for line in islice(iter(lambda: file.readline(STEP_BYTES), b""), HEAD_LINES):
             with suppress(ValueError):
@@ -84,7 +83,7 @@ def _read_first_message(path: Path) -> Record | None:
 
 
 def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
-    """Return the session of the sub-agent that a call started (see ``Format.subagent_of``)."""
+    """Return the sub-agent session that the tool call in block row *call* started (see ``Format.subagent_of``)."""
     facts, content = session.facts, session.content
     if not isinstance(content, ClaudeCodeContent) or facts.tools[facts.tool[call]] not in SUBAGENT_TOOLS:
         return None

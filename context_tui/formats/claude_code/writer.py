@@ -1,4 +1,4 @@
-"""Writer of sessions that Claude Code can resume, and of copies of recorded lines."""
+"""Write sessions that Claude Code can resume, and copy recorded lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _USAGE_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_inpu
 
 
 def write(session: Session, path: Path) -> Losses:
-    """Write the session's context to the new file *path*; return the losses."""
+    """Write the session's context to the new file *path*, and return the losses."""
     writer = _Writer(session)
     write_lines(writer.build_records(), path)
     if session.content.system():
@@ -77,7 +77,6 @@ class _Writer:
             last_role = role
 
     def _is_only_summary(self, message: int) -> bool:
-        """Return whether a message is a summary without calls or results (these must be kept)."""
         facts = self.session.facts
         kinds = {facts.kind[row] for row in facts.blocks_of(message)}
         return bool(facts.flags[message] & MessageFlag.SUMMARY) and not kinds & {Kind.TOOL_USE, Kind.TOOL_RESULT}
@@ -183,7 +182,6 @@ class _Writer:
             yield self._chain_record(record | {"isSidechain": False})
 
     def _parse_recorded_line(self, line: bytes) -> dict[str, Any]:
-        """Parse a recorded line, and remove members that are nested too deeply to be written."""
         try:
             record: dict[str, Any] = loads(line)
         except ValueError as error:
@@ -251,7 +249,7 @@ def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
 
 
 def copy(session: Session, path: Path) -> list[str] | None:
-    """Copy the lines of *session* to the new file *path* (see ``Format.copy``)."""
+    """Copy the session's lines to the new file *path* (see ``Format.copy``)."""
     content, source = session.content, Path(session.info.path)
     if not isinstance(content, ClaudeCodeContent):
         return None

@@ -34,7 +34,7 @@ _TASK_MARK = re.compile(r"</?(task|feedback|user_message)>\s*")
 
 
 class ClineFormat(Format):
-    """Format of Cline's and Roo Code's ``api_conversation_history.json``."""
+    """The format of the file ``api_conversation_history.json``, which Cline and Roo Code write."""
 
     name: ClassVar[str] = "cline"
     about: ClassVar[str] = "Cline and Roo Code tasks (api_conversation_history.json, with the files beside it)"
@@ -46,7 +46,7 @@ class ClineFormat(Format):
     write = staticmethod(write_conversation)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim a file by the member ``ts`` of its messages, their environment details, or the task's other files."""
+        """Claim a file with ``ts`` times or environment details in its messages, or next to a task's other files."""
         values = parse_first_values(head)
         if len(values) != 1 or not isinstance(values[0], list):
             return None
@@ -69,7 +69,7 @@ class ClineFormat(Format):
         ]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner that reads the file again when a related file changes."""
+        """Return a scanner that also starts again when a related file changes."""
         return DocumentScanner(
             path, info, lambda: ClineShape(read_related_files(path)), related_files=list_related_files(path)
         )
@@ -82,7 +82,7 @@ class ClineFormat(Format):
         return find_tasks(environ)
 
     def can_copy(self, session: Session) -> bool:
-        """Return False if related files also describe the conversation, since a copy would lack them."""
+        """Return False if there are related files, as a copy of the conversation alone would lack what they record."""
         return not any(os.path.isfile(other) for other in list_related_files(Path(session.info.path)))
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
@@ -111,7 +111,6 @@ def _find_title(run: Run) -> str:
 
 
 def _find_note(run: Run) -> str:
-    """Return a note if calls are recorded as plain text; else an empty string."""
     replies = [message for message in _list_messages(run) if message.get("role") == "assistant"]
     native = any(block.get("type") == "tool_use" for each in replies for block in parse_blocks(each.get("content")))
     if native or not any(has_text_call(text) for message in replies for text in _list_texts(message)):

@@ -1,4 +1,4 @@
-"""Folders in which Cline, Roo Code and their forks keep tasks and sessions."""
+"""Find the folders in which Cline, Roo Code and their forks keep tasks and sessions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ EXTENSIONS = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.
 
 
 def find_data_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder where Cline's command line keeps its data."""
+    """Return the folder in which Cline's command line keeps its data."""
     if configured := environ.get("CLINE_DATA_DIR"):
         return Path(configured)
     return Path(environ.get("CLINE_DIR") or find_home_folder(environ) / ".cline") / "data"
 
 
 def find_extension_storages(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the folders in which editors keep the data of extensions, on Linux, macOS and Windows."""
+    """Yield the folders in which editors store the data of extensions, for Linux, macOS and Windows."""
     home = find_home_folder(environ)
     roots = [Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), home / "Library" / "Application Support"]
     if roaming := environ.get("APPDATA"):
@@ -33,7 +33,7 @@ def find_extension_storages(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def find_tasks(environ: Mapping[str, str]) -> Iterator[SessionFile]:
-    """Yield the conversations of all tasks."""
+    """Yield the conversation file of every task, of the extensions and of Cline's command line."""
     folders = [storage / name / "tasks" for storage in find_extension_storages(environ) for name in EXTENSIONS]
     for folder in [*folders, find_data_folder(environ) / "tasks"]:
         for task in list_entries(folder):
@@ -44,7 +44,7 @@ def find_tasks(environ: Mapping[str, str]) -> Iterator[SessionFile]:
 
 
 def find_sdk_sessions(environ: Mapping[str, str]) -> Iterator[SessionFile]:
-    """Yield the sessions of the SDK."""
+    """Yield the session files that Cline's SDK keeps."""
     for folder in list_entries(environ.get("CLINE_SESSION_DATA_DIR") or find_data_folder(environ) / "sessions"):
         for path in list_files(folder.path, ".messages.json"):
             yield SessionFile(path, "", False)

@@ -1,4 +1,4 @@
-"""Reader of ``api_conversation_history.json``: messages of the Messages API with Cline's and Roo Code's additions."""
+"""Read ``api_conversation_history.json``, which has Messages API messages with members that Cline and Roo Code add."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
 def format_element_key(place: int) -> str:
-    """Return the key by which records refer to an element."""
+    """Return the key by which records refer to the element with index *place*."""
     return f"element {place}"
 
 
 class ClineShape(DocumentShape):
-    """Parser of the elements of one conversation, with the facts from its related files."""
+    """Parser for the messages in one conversation, completed by the facts from its related files."""
 
     def __init__(self, related: RelatedFacts) -> None:
         self._related = related
@@ -54,7 +54,7 @@ class ClineShape(DocumentShape):
         self._clears_by_element: dict[int, tuple[tuple[str, int], ...]] = {}
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read the model, and the usage, replacement or deletion of each element."""
+        """Find out the model, and the usage, replacement or deletion of each message."""
         builder.facts.input_includes_cache = self._related.input_includes_cache
         builder.facts.model = truncate_name(self._related.model) or None
         elements = [*map(_parse_element, run.elements)]
@@ -100,8 +100,7 @@ class ClineShape(DocumentShape):
         return replace(record, injected_blocks=find_injected_blocks(blocks), model=_find_model(blocks))
 
     def _find_remaining(self, place: int) -> tuple[str | int, ...]:
-        """Return the context after a summary or marker at *place*: elements not replaced so far, then its message
-        (0)."""
+        """Return the context after a summary or marker: the elements not replaced so far, then its own message (0)."""
         return (
             *(format_element_key(each) for each in range(place) if self._replaced_by.get(each, place + 1) > place),
             0,
@@ -176,7 +175,6 @@ def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
 
 
 def _match_usage(elements: list[dict[str, Any]], related: RelatedFacts) -> dict[int, Usage]:
-    """Match the usage of requests to replies by time, by place, or else by order."""
     replies = [
         place for place, value in enumerate(elements) if value.get("role") == "assistant" and not value.get("isSummary")
     ]
@@ -192,7 +190,6 @@ def _match_usage(elements: list[dict[str, Any]], related: RelatedFacts) -> dict[
 
 
 def _match_usage_by_time(replies: list[int], times: list[int], related: RelatedFacts) -> dict[int, Usage]:
-    """Match each reply to the newest request before it that no earlier reply answers."""
     request_times = [each.time for each in related.requests]
     usages: dict[int, Usage] = {}
     last_number = -1
@@ -242,7 +239,7 @@ _XML_CALL = re.compile(r"<(read_file|execute_command|write_to_file|apply_diff|re
 
 
 def find_injected_blocks(blocks: list[dict[str, Any]]) -> frozenset[int]:
-    """Return the numbers of the blocks of a user message that nobody typed."""
+    """Return the numbers of those blocks in a user message that nobody typed."""
     numbers, after_result = set[int](), False
     for number, block in enumerate(blocks):
         if block.get("type") == "tool_result":
@@ -261,5 +258,5 @@ def find_injected_blocks(blocks: list[dict[str, Any]]) -> frozenset[int]:
 
 
 def has_text_call(text: str) -> bool:
-    """Return whether a text of the assistant contains a call as XML."""
+    """Return whether the assistant's text contains a tool call in XML form."""
     return _XML_CALL.search(text) is not None

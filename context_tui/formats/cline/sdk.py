@@ -1,7 +1,7 @@
-"""Sessions of Cline's SDK and command line, ``ID.messages.json``, with the usage of each reply.
+"""Read sessions of Cline's SDK and command line, ``ID.messages.json``, which record the usage of each reply.
 
 All messages stay in that file. After a compaction, ``ID.compaction.json`` holds the newest summary, a copy of the kept
-messages, and the number of messages at that time; earlier summaries are lost.
+messages, and the number of messages at that time. Earlier summaries are lost.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _get_compaction_file(path: Path) -> Path:
 
 
 class ClineSdkShape(DocumentShape):
-    """Parser of messages in the form of the Messages API, with file blocks and marked summaries."""
+    """Parser for Messages API messages with file blocks and marked summaries."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         builder.facts.input_includes_cache = True
@@ -77,7 +77,6 @@ class ClineSdkShape(DocumentShape):
 
 
 def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
-    """Return the compaction that the metadata of a message records; None if it records none."""
     match metadata.get("kind"):
         case "compaction":
             reason = metadata.get("reason")
@@ -110,7 +109,7 @@ def _is_injected(block: dict[str, Any]) -> bool:
 
 
 class ClineSdkFormat(DocumentFormat):
-    """Format of the sessions of Cline's SDK."""
+    """The Cline SDK's session format."""
 
     name: ClassVar[str] = "cline-sdk"
     about: ClassVar[str] = "Cline SDK and command line sessions (.messages.json)"
@@ -134,7 +133,7 @@ class ClineSdkFormat(DocumentFormat):
         return None
 
     def read_runs(self, path: Path) -> list[Run]:
-        """Read the message list of a session, with the newest summary at the place of its compaction."""
+        """Return the session's messages, with the newest summary inserted where its compaction happened."""
         runs = super().read_runs(path)
         compaction = as_object(read_json(_get_compaction_file(path))) if path.name.endswith(".messages.json") else {}
         count, messages = compaction.get("source_message_count"), compaction.get("messages")

@@ -1,4 +1,4 @@
-"""Related files of a task's conversation: usage of requests, deletions and rewrites."""
+"""Read the files beside a task's conversation, which record usage, deletions and rewrites."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONVERSATION_FILES = ("api_conversation_history.json", "claude_messages.json")
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """Recorded request: its time (ms), the newest element at that time (-2 if unknown), and its usage."""
+    """A recorded request: its time in ms, the index of the newest message then (-2 if unknown), and its usage."""
 
     time: int
     after: int
@@ -28,7 +28,7 @@ class RecordedRequest:
 
 @dataclass(frozen=True)
 class Deletion:
-    """Deletion: requests from the element ``start`` on leave out the elements from the third to ``last``."""
+    """A deletion: requests from message ``start`` on leave out the messages from the third one to ``last``."""
 
     start: int
     last: int
@@ -36,7 +36,7 @@ class Deletion:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Rewrite: requests from the element ``start`` on (-1: unknown) hold ``text`` instead of a block of ``element``."""
+    """A shortened block: from message ``start`` on (-1: unknown), requests contain ``text`` instead of it."""
 
     start: int
     element: int
@@ -46,7 +46,7 @@ class Rewrite:
 
 @dataclass
 class RelatedFacts:
-    """Facts from the related files of a conversation; unreadable files add none."""
+    """The facts found in a conversation's related files. Files that cannot be read add none."""
 
     requests: list[RecordedRequest] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
@@ -57,13 +57,13 @@ class RelatedFacts:
 
 
 def list_related_files(path: Path) -> tuple[Path, ...]:
-    """List the files that can describe a conversation, existing or not; none for an exported conversation."""
+    """Return the files that may describe a conversation, existing or not, or () for an exported conversation."""
     names = (UI_MESSAGES_FILE, REWRITES_FILE, METADATA_FILE) if path.name in CONVERSATION_FILES else ()
     return tuple(path.with_name(name) for name in names)
 
 
 def read_related_files(path: Path) -> RelatedFacts:
-    """Read the related files of the conversation at *path*."""
+    """Read the files beside the conversation at *path*."""
     facts, paths = RelatedFacts(), list_related_files(path)
     if not paths:
         return facts

@@ -1,4 +1,4 @@
-"""Writer of conversations that Cline continues from the folder of a task."""
+"""Write conversations that Cline can continue when they are put into a task's folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNSUPPORTED_BLOCKS = "blocks left out that Cline cannot hold"
 
 
 def write_conversation(session: Session, path: Path) -> Losses:
-    """Write the messages of a context; return the losses. Summaries are marked as by Roo Code."""
+    """Write the messages in the context, with summaries marked as Roo Code does, and return the losses."""
     losses, facts = Losses(), session.facts
     messages: list[dict[str, Any]] = []
     next_time = int(time.time() * 1000) - len(session.context_at())
@@ -45,7 +45,7 @@ def write_conversation(session: Session, path: Path) -> Losses:
 
 
 def find_unsupported_block_reason(role: str, block: Block) -> str:
-    """Return why a message of *role* cannot hold *block*; empty if it can. Unsigned thinking becomes reasoning."""
+    """Return why a message of *role* cannot contain *block*, or "" if it can (as reasoning if thinking is unsigned)."""
     if role == "assistant" and block.get("type") == "thinking":
         return ""
     return UNSUPPORTED_BLOCKS if find_unsupported_reason(role, block) else ""

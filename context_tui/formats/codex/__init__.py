@@ -24,7 +24,7 @@ from context_tui.session.session import SessionInfo
 
 
 class CodexFormat(Format):
-    """Format of Codex CLI's rollouts."""
+    """The format of Codex CLI's rollouts."""
 
     name: ClassVar[str] = FORMAT_NAME
     checked_with: ClassVar[str] = "0.169.0"
@@ -42,7 +42,7 @@ class CodexFormat(Format):
     build_resume_command = staticmethod(paths.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim a file by the envelopes of its lines, or an older file by its first line or state lines."""
+        """Claim a file with lines in Codex's envelopes, or an older file with Codex's first line or state lines."""
         values = parse_first_values(head)
         for value in list_objects(values):
             if "payload" in value and as_text(value.get("type")) in RECORD_TYPES:

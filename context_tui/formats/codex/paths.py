@@ -1,4 +1,4 @@
-"""Paths, titles and resume commands of Codex's rollouts, including those of sub-agents."""
+"""Find Codex's rollouts, including those of sub-agents, and their titles, and build commands to resume them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def find_codex_home(environ: Mapping[str, str]) -> Path:
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield every rollout, in folders by day or in one folder. Projects are unknown: only first lines name them."""
+    """Yield every rollout in Codex's folders. Projects stay unknown, as only a file's first line names one."""
     for folder in ROLLOUT_FOLDERS:
         for place, _, names in os.walk(find_codex_home(environ) / folder):
             for name in names:
@@ -49,7 +49,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def read_session_meta(path: Path) -> SessionMeta:
-    """Read the session metadata in the first line of a file; empty if there is none."""
+    """Return the session metadata from a file's first line, with "" for whatever is missing."""
     lines = [parse_rollout_line(value) for value in read_first_values(path)[:2] if isinstance(value, dict)]
     metas = [parse_session_meta(line.payload) for line in lines if line.kind == META]
     if not metas:
@@ -59,7 +59,7 @@ def read_session_meta(path: Path) -> SessionMeta:
 
 
 def find_title(path: Path) -> str:
-    """Return the first typed prompt; empty if there is none or the file cannot be read."""
+    """Return the first typed prompt, or "" if there is none or the file cannot be read."""
     parse = CodexShape().parse
     try:
         with open_regular(path) as file:
@@ -138,7 +138,6 @@ def find_rollout(path: Path, rollout_id: str) -> Path | None:
 
 
 def _list_days(rollout_id: str) -> list[datetime]:
-    """List the day of the time in an id (UUID version 7), and the days before and after it."""
     if rollout_id[14] != "7":
         return []
     created = int(rollout_id[:8] + rollout_id[9:13], 16) // 1000
@@ -146,9 +145,10 @@ def _list_days(rollout_id: str) -> list[datetime]:
 
 
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
-    """Build the shell command that resumes *written_session* once it is at *out_path*; empty if there is none.
+    """Return a shell command that resumes *written_session* after it is moved to *out_path*, or "" if there is none.
 
-    Codex finds a session by its id in the name of a file below its folder, so a file elsewhere is copied there.
+    Codex finds a session by the id in its file name below Codex's folder, so the command copies a file from elsewhere
+    there.
     """
     try:
         meta = read_session_meta(written_session)
@@ -176,7 +176,7 @@ _AGENT_ID_MEMBERS = ("agent_id", "thread_id", "receiver_thread_id")
 
 
 def read_session_info(path: Path) -> SessionInfo:
-    """Read the only session of a file, with its folder, its parent (a file, if found) and the session it continues."""
+    """Return the only session in a file, with its folder, its parent (a file, or an id if it is missing) and a note."""
     [info] = list_only_session(path, FORMAT_NAME)
     meta = read_session_meta(path)
     parent = str(find_rollout(path, meta.parent) or meta.parent) if meta.parent else ""
@@ -185,7 +185,7 @@ def read_session_info(path: Path) -> SessionInfo:
 
 
 def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
-    """Return the session of the sub-agent that a call started (see ``Format.subagent_of``)."""
+    """Return the sub-agent session that the tool call in block row *call* started (see ``Format.subagent_of``)."""
     facts = session.facts
     if facts.tool_name(call).rpartition("__")[2] != SPAWN_TOOL or (row := facts.call_result[facts.call[call]]) < 0:
         return None

@@ -1,4 +1,4 @@
-"""Reader of Codex rollouts: items form the context; events record usage, windows and rollbacks."""
+"""Read Codex rollouts, in which items form the context and events record usage, windows and rollbacks."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ KEPT_PROMPT_BYTES = 80_000
 
 
 class CodexShape:
-    """Parser of the records of a rollout."""
+    """Parser for the records in a rollout."""
 
     has_side_requests = True
 
@@ -180,14 +180,12 @@ class CodexShape:
         return replace(record, time=time)
 
     def _add_item_key(self, item: Record, record: MessageRecord) -> MessageRecord:
-        """Return *record* with the key of its item, by which a later compaction may keep it."""
         if key := format_item_key(item):
             record = record if record.key else replace(record, key=key)
             self._key_by_item[key] = record.key
         return record
 
     def _add_user(self, record: MessageRecord) -> str:
-        """Register a user message; return the key by which later records refer to it."""
         key = f"user {len(self._users)}"
         summary = bool(record.flags & MessageFlag.SUMMARY)
         self._users.append(_UserMessage(record, key, typed=not (record.is_injected or summary), summary=summary))
@@ -225,7 +223,6 @@ class CodexShape:
         return group_records(summary_record, *messages[1:])
 
     def _match_users(self, messages: dict[int, MessageRecord | OmittedMessage]) -> dict[int, str]:
-        """Map the number of each message of a new history to the key of the newest equal message."""
         keys_by_signature: dict[bytes, list[str]] = {}
         for user in self._users:
             keys_by_signature.setdefault(user.signature, []).append(user.key)
@@ -285,8 +282,6 @@ def _replace_usage(parsed: ParsedRecord, usage: Usage | None, reasoning: int = 0
 
 
 class _UserMessage:
-    """User message, with a signature that identifies its repetitions."""
-
     def __init__(self, record: MessageRecord, key: str, *, typed: bool, summary: bool) -> None:
         self.key, self.typed, self.summary = key, typed, summary
         self.signature = _compute_signature(record)
@@ -314,7 +309,6 @@ class _UsageOrder:
         self._pending, self._has_reply_items = None, False
 
     def pop_reply_usage(self) -> Usage | None:
-        """Return the pending usage, if any, which belongs to the reply that begins now."""
         self._has_reply_items = True
         usage, self._pending = self._pending, None
         return usage
@@ -341,7 +335,7 @@ class _UsageOrder:
 
 
 def estimate_reasoning_tokens(item: Record) -> int:
-    """Estimate the tokens of encrypted reasoning as Codex does: one per four bytes of the decoded text.
+    """Estimate the tokens of encrypted reasoning as Codex does, with one token for four bytes of decoded text.
 
     Source: codex-rs/core, estimate_reasoning_length.
     """

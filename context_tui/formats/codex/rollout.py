@@ -1,4 +1,4 @@
-"""Records and items of a rollout: envelopes, session metadata, injected scaffolding and compacted histories."""
+"""Parse the records and items in a rollout: envelopes, session metadata, injected text and compacted histories."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OLD_META_MEMBERS = ("id", "timestamp", "instructions")
 
 
 class RolloutLine(NamedTuple):
-    """Line of a rollout: its type, its payload, and its time (epoch milliseconds, -1: unknown)."""
+    """A line of a rollout: its type, its payload, and its time in epoch milliseconds (-1 if unknown)."""
 
     kind: str
     payload: Any
@@ -42,7 +42,7 @@ class RolloutLine(NamedTuple):
 
 
 def parse_rollout_line(record: Record) -> RolloutLine:
-    """Parse a record of a new or an old rollout; the type of any other record is empty."""
+    """Parse a line of a new or an old rollout. Any other line gets the type ""."""
     kind = record.get("type")
     if "payload" in record and isinstance(kind, str):
         return RolloutLine(kind, record["payload"], parse_time_ms(record.get("timestamp")))
@@ -71,7 +71,7 @@ class SessionMeta(NamedTuple):
 
 
 def parse_session_meta(payload: Any) -> SessionMeta:
-    """Parse the ids and the folder of a session; missing ones are empty."""
+    """Parse the ids and the folder of a session. Missing ones become ""."""
     meta = as_object(payload)
     source = as_object(meta.get("source"))
     spawned = as_object(as_object(source.get("subagent")).get("thread_spawn"))
@@ -88,7 +88,7 @@ MISSING_SUMMARY = {"type": "compaction", "note": "the summary is not in this fil
 
 
 def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
-    """Parse an item of the conversation. Messages of the developer and of Codex are injected."""
+    """Parse an item of the conversation. Developer messages and text from Codex are marked as injected."""
     record = parse_item(item)
     if not isinstance(record, MessageRecord):
         return record
@@ -96,7 +96,7 @@ def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
 
 
 def mark_injected(record: MessageRecord) -> MessageRecord:
-    """Mark a user message that Codex wrote, either as injected text or as the summary of a compaction."""
+    """Mark a user message that Codex wrote, either as injected text or as a compaction's summary."""
     if record.role != Role.USER or record.has_results or not record.blocks:
         return record
     are_texts = [block.get("type") == "text" for block in record.blocks]
@@ -107,13 +107,13 @@ def mark_injected(record: MessageRecord) -> MessageRecord:
 
 
 class ItemReference(NamedTuple):
-    """Reference to an earlier item by its id, in a new history."""
+    """A reference, in a new history, to an earlier item by the item's id."""
 
     item: str
 
 
 def find_replacement_history(payload: Record) -> list[Any] | None:
-    """Return the items of the history after a compaction; None if the history is not recorded."""
+    """Return the items in the history after a compaction, or None if the history is not recorded."""
     if isinstance(items := payload.get("replacement_history"), list):
         return items
     entries = payload.get("replacement_history_entries")
@@ -127,16 +127,16 @@ def find_replacement_history(payload: Record) -> list[Any] | None:
 
 
 def format_item_key(item: Any) -> str:
-    """Return the key by which records refer to an item; empty if the item has no id."""
+    """Return the key by which records refer to an item, or "" if the item has no id."""
     item_id = as_object(item).get("id")
     return f"item {item_id}" if isinstance(item_id, str) and item_id else ""
 
 
 def parse_compaction(payload: Record) -> ParsedRecord:
-    """Parse a compaction to its summary, then the other messages of its history; ``context`` is the order of both.
+    """Parse a compaction into its summary, followed by the other messages in its history.
 
-    If the file lacks the summary, the summary is a block of unknown size at the end of the context. A history that is
-    kept only for reviews of the model's actions (``guardian_history``) is not a compaction.
+    ``context`` states their order. A summary that the file lacks becomes a block of unknown size at the end of the
+    context. A history that is only kept for reviews of the model's actions (``guardian_history``) is no compaction.
     """
     if find_replacement_history(payload) is None:
         if "guardian_history" in payload:
@@ -151,7 +151,7 @@ def parse_compaction(payload: Record) -> ParsedRecord:
 
 
 def list_item_keys(payload: Record) -> list[list[str]]:
-    """List the keys of the items of each message in a new history, the summary first."""
+    """Return the item keys in each message of a new history, with the summary first."""
     return [
         [key for item in message.items if (key := format_item_key(item))]
         for message in _parse_history(payload).messages
@@ -159,14 +159,14 @@ def list_item_keys(payload: Record) -> list[list[str]]:
 
 
 class RolloutItems:
-    """Reader of the items of messages. Those of the newest record are cached, since it may hold several messages."""
+    """Finds the items that a message was read from. Those of the newest record are cached for its other messages."""
 
     def __init__(self) -> None:
         self._newest: tuple[LineContent | None, int] = (None, -1)
         self._newest_items: list[list[Item]] = []
 
     def find_items(self, origin: Origin) -> list[Item] | None:
-        """Return the items of a message that was read from a rollout; None for other messages.
+        """Return the items of a message that was read from a rollout, or None for any other message.
 
         A summary that is recorded as text, or not at all, has no items and must be written as a new one.
         """
@@ -182,7 +182,6 @@ class RolloutItems:
 
 
 def _list_record_items(record: Record) -> list[list[Item]]:
-    """List the items of each message in a record, by number; empty if a message is recorded as text or metadata."""
     line = parse_rollout_line(record)
     payload = as_object(line.payload)
     if line.kind != "compacted":
@@ -244,7 +243,6 @@ def _parse_history(payload: Record) -> _History:
 
 
 def _is_history_summary(record: MessageRecord, text: str) -> bool:
-    """Return whether a message of a new history is the summary: marked, encrypted, or equal to the recorded text."""
     if record.role != Role.USER or record.has_results or not record.blocks:
         return False
     block, marked = record.blocks[0], bool(record.flags & MessageFlag.SUMMARY)

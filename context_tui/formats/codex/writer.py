@@ -1,7 +1,7 @@
-"""Writer of rollouts that Codex can resume: first line, context of a turn, and the items of the context.
+"""Write rollouts that Codex can resume: the first line, a turn's context, and the items in the context.
 
-A context with a summary begins with a compaction that records the whole history up to the summary. Messages that were
-read from items are written as the same items. Events that are displayed on resuming (``event_msg``) are written anew.
+A context with a summary begins with a compaction that records the complete history up to the summary. Messages that
+were read from items are written as the same items. Events that Codex displays on resuming (``event_msg``) are created.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Record = dict[str, Any]
 
 
 def write(session: Session, path: Path) -> Losses:
-    """Write the session's context to the new file *path*; return the losses."""
+    """Write the session's context to the new file *path*, and return the losses."""
     writer = _Writer(session)
     write_lines(writer.build_records(), path)
     return writer.losses
@@ -183,7 +183,6 @@ def _find_first_payload(content: LineContent, rows: list[int], kind: str) -> Rec
 
 
 def _make_id() -> str:
-    """Make a UUID of version 7, which begins with the time, as Codex does."""
     time = parse_time_ms(datetime.now(UTC))
     number = (time << 80) | (7 << 76) | (secrets.randbits(12) << 64) | (2 << 62) | secrets.randbits(62)
     return str(uuid.UUID(int=number))

@@ -34,7 +34,7 @@ from context_tui.session.values import Role
 
 
 class DefectFormat(Format):
-    """Format of defect's journals, and of its snapshots without a journal."""
+    """The format of defect's journals, and of its snapshots if there is no journal."""
 
     name: ClassVar[str] = "defect"
     about: ClassVar[str] = "defect session folders (meta.json, journal.jsonl, snapshot.json)"
@@ -47,7 +47,7 @@ class DefectFormat(Format):
     build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim a journal by its numbered records, a snapshot by its members, or a description by its neighbours."""
+        """Claim a journal with numbered records, a snapshot, or a description that is next to one of them."""
         objects = [value for value in parse_first_values(head) if isinstance(value, dict)]
         if objects and is_journal_line(objects[0]):
             return Claim(90, "numbered records of a journal")
@@ -58,11 +58,11 @@ class DefectFormat(Format):
         return None
 
     def is_standalone(self, path: Path) -> bool:
-        """Return whether the session of a folder is read from this file."""
+        """Return False for a file whose session is read from another file in the same folder."""
         return path.name not in (paths.META_FILE, paths.SNAPSHOT_FILE) or paths.find_session_file(path) == path
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the session of a folder that has a description, or the sessions of its subfolders."""
+        """Return the session in a folder that has a description, or else the sessions in its subfolders."""
         if not paths.read_meta(path):
             return [info for file in paths.find_sessions_below(path) for info in self.list_sessions(file)]
         file = paths.find_session_file(path / paths.META_FILE)
@@ -103,7 +103,7 @@ class DefectFormat(Format):
         return read_document_title(path, SnapshotShape(), _find_history)
 
     def can_copy(self, session: Session) -> bool:
-        """Return False for a branch, whose lines are only part of the file."""
+        """Return False for a branch, whose lines are only a part of the file."""
         return isinstance(session.content, DocumentContent) or is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:

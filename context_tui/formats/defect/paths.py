@@ -1,7 +1,7 @@
-"""Session folders of defect: the description, the journal, and the snapshot that a shortened journal continues.
+"""Find defect's session folders: a description, a journal, and the snapshot that a shortened journal continues.
 
-At the end of each turn, defect writes a snapshot, from which it loads faster. A shortened journal begins after a
-snapshot and is incomplete without it.
+At the end of each turn, defect writes a snapshot, as this loads faster. A shortened journal begins after a snapshot and
+is incomplete without it.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Record = dict[str, Any]
 
 
 def is_meta(value: Record) -> bool:
-    """Return whether an object is the description of a session."""
+    """Return whether a JSON object is the description of a session."""
     return "schema_version" in value and isinstance(value.get("session_id"), str) and "cwd" in value
 
 
 def is_snapshot(value: Record) -> bool:
-    """Return whether an object is a snapshot: a history, with the number of the next line of the journal."""
+    """Return whether a JSON object is a snapshot: a history, and the number of the journal line that comes next."""
     return "schema_version" in value and "next_seq" in value and "record" not in value
 
 
 def read_meta(folder: Path) -> Record:
-    """Read the description of the session in a folder; empty if there is none."""
+    """Return the description of the session in a folder, or {} if there is none."""
     try:
         with open_regular(folder / META_FILE) as file:
             values = parse_first_values(file.read(_MAX_META_BYTES))
@@ -53,7 +53,7 @@ def read_meta(folder: Path) -> Record:
 
 
 def find_session_file(path: Path) -> Path:
-    """Return the file from which a session is read (its journal, or a lone snapshot), given any file of its folder."""
+    """Return the file from which a session is read, given any file in its folder: the journal, or else the snapshot."""
     journal, snapshot = path.with_name(JOURNAL_FILE), path.with_name(SNAPSHOT_FILE)
     if path.name not in (META_FILE, SNAPSHOT_FILE, JOURNAL_FILE):
         return path
@@ -64,7 +64,7 @@ def find_session_file(path: Path) -> Path:
 
 
 def find_sessions_below(folder: Path) -> Iterator[Path]:
-    """Yield the session file of each folder in *folder*, without opening any."""
+    """Yield the session file in each subfolder, without opening any."""
     for entry in list_entries(folder):
         meta = Path(entry.path, META_FILE)
         if os.path.isfile(meta) and os.path.isfile(file := find_session_file(meta)):
@@ -72,7 +72,7 @@ def find_sessions_below(folder: Path) -> Iterator[Path]:
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the sessions of all projects, and those kept in the current project's folder by ``--local``."""
+    """Yield the sessions of all projects, and those that ``--local`` keeps in the current project's folder."""
     state = find_program_folder(environ, "XDG_STATE_HOME", ".local", "state")
     for path in find_sessions_below(state / "defect" / "sessions"):
         yield SessionFile(path, "", False)
@@ -82,7 +82,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def read_journal_base(journal: Path) -> Record | None:
-    """Return the history before a shortened journal, in the form of a line; None for a complete journal.
+    """Return the history before a shortened journal, in the form of a journal line, or None if the journal is complete.
 
     The snapshot may include lines that are still in the journal. If these only add messages, the messages are removed
     from the snapshot, so that each is read from its own line. Otherwise the lines are left out.

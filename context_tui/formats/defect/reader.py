@@ -1,4 +1,4 @@
-"""Reader of defect's journals: turns, and snapshots that replace the history.
+"""Read defect's journals, which record turns, and snapshots that replace the history.
 
 Usage is recorded per turn, as the sum of its requests. A failed turn is reverted. defect does not record compactions
 while it runs (0.1.0-alpha.6), but its loader takes a snapshot between the lines as the history from there on.
@@ -48,14 +48,14 @@ _OUTPUT_MEMBERS = {"text": "text", "json": "value", "content": "blocks"}
 
 
 def is_journal_line(value: Record) -> bool:
-    """Return whether an object is a line of a journal."""
+    """Return whether a JSON object is a line of a journal."""
     return "schema_version" in value and "seq" in value and isinstance(value.get("record"), dict)
 
 
 class JournalShape:
-    """Parser of the lines of a journal; a snapshot adds only messages that differ from known ones.
+    """Parser for the lines of a journal. From a snapshot it adds only messages that differ from known ones.
 
-    Lines numbered up to ``base_seq`` repeat known messages; the base, which precedes the journal, has that number.
+    Lines numbered up to ``base_seq`` repeat messages from the history before the journal, and are left out.
     """
 
     def __init__(self, base_seq: int = -1) -> None:
@@ -86,7 +86,7 @@ class JournalShape:
         raise ValueError(f"a record of unknown type {str(inside.get('type'))[:40]!r}")
 
     def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
-        """Resolve a line by the lines before it. A snapshot is compared with the history that it replaces."""
+        """Complete a line from the earlier ones. A snapshot is compared with the history that it replaces."""
         assert not isinstance(parsed, RecordGroup)
         notes, seq = parsed.notes, record.get("seq")
         if type(seq) is int and self._seq is not None and seq <= self._base_seq:
@@ -155,7 +155,7 @@ class JournalShape:
 
 
 def parse_message(value: Any) -> MessageRecord:
-    """Parse a message of a journal or a snapshot; any other value raises ValueError."""
+    """Parse a message in a journal or a snapshot. Raises ValueError for any other value."""
     if not isinstance(value, dict):
         raise ValueError("not a message: not a JSON object")
     name, content = value.get("role"), value.get("content")
@@ -167,12 +167,12 @@ def parse_message(value: Any) -> MessageRecord:
 
 
 class SnapshotShape(DocumentShape):
-    """Parser of the history in a snapshot without a journal."""
+    """Parser for the history in a snapshot that has no journal."""
 
     lists: ClassVar[MessageLists] = MessageLists(keys=("history",), required_keys=("role",), excluded_keys=("history",))
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read nothing, since a snapshot has no metadata."""
+        """Do nothing, as a snapshot has no metadata."""
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         return parse_message(value)
@@ -185,7 +185,6 @@ def _parse_usage(value: Any) -> Usage | None:
 
 
 def _parse_block(item: Block) -> Block:
-    """Convert a block to Anthropic's form; one without a counterpart stays unchanged."""
     match item.get("type"):
         case "thinking":
             signature = {"signature": item["signature"]} if item.get("signature") is not None else {}
@@ -232,7 +231,6 @@ def _format_signature(message: MessageRecord) -> str:
 
 
 def _format_bare_signature(message: MessageRecord) -> str:
-    """Return the signature of a message without the bodies of its results."""
     blocks = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in message.blocks]
     return compact_text([message.role, blocks])
 
@@ -245,7 +243,6 @@ def _index_history(history: list[tuple[str, MessageRecord]], format_key: Any) ->
 
 
 def _pop_place(places: list[int], start: int) -> int:
-    """Remove the places before *start*; return the first remaining one, or -1."""
     while places and places[0] < start:
         places.pop(0)
     return places[0] if places else -1

@@ -1,7 +1,7 @@
-"""Writer of journals that defect can resume.
+"""Write journals that defect can resume.
 
 defect reverts everything after the last turn that ended, so every turn is written with its end. A summary is an
-ordinary message, recognised by its first words.
+ordinary message that defect recognises by its first words.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Record = dict[str, Any]
 
 
 def write(session: Session, path: Path) -> Losses:
-    """Write the messages of a context, with the usage of each turn; return the losses."""
+    """Write the messages in the context, with the usage of each turn, and return the losses."""
     losses = Losses()
     records = _build_records(session, losses)
     write_lines(({"schema_version": VERSION, "seq": seq, "record": each} for seq, each in enumerate(records)), path)
@@ -45,7 +45,7 @@ def write(session: Session, path: Path) -> Losses:
 
 
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
-    """Build the shell command that copies the journal to defect's sessions and opens it."""
+    """Return a shell command that copies the journal into a new session folder of defect and resumes it."""
     session_id = str(uuid.uuid4())
     cwd = session.info.cwd or str(find_working_folder())
     meta = json.dumps({"schema_version": VERSION, "session_id": session_id, "cwd": cwd, "mcp_servers": []})
@@ -125,7 +125,6 @@ def _build_output_block(block: Block) -> Record | None:
 
 
 def _build_image(block: Block) -> Record | None:
-    """Build an image in defect's form; None for an image with neither data nor a URL."""
     match block.get("source"):
         case {"type": "base64", "data": str() as data, **more}:
             return {"mime": str(more.get("media_type") or "image/png"), "data": {"kind": "base64", "encoded": data}}

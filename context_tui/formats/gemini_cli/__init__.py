@@ -34,7 +34,7 @@ from context_tui.session.session import Session, SessionInfo
 
 
 class GeminiCliFormat(Format):
-    """Format of the sessions of Gemini CLI and its sub-agents."""
+    """The format of sessions of Gemini CLI and its sub-agents."""
 
     name: ClassVar[str] = "gemini-cli"
     about: ClassVar[str] = "Gemini CLI sessions (JSON, JSONL), with rewinds, compressions and sub-agents"
@@ -91,11 +91,11 @@ class GeminiCliFormat(Format):
         raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")
 
     def is_standalone(self, path: Path) -> bool:
-        """Return False for a sub-agent's file, which is in a subfolder of the chats."""
+        """Return False for a sub-agent's file, which is in a subfolder of the chats' folder."""
         return path.suffix not in CHAT_SUFFIXES or path.parent.parent.name != "chats"
 
     def read_title(self, path: Path) -> str:
-        """Return Gemini CLI's summary of the session, else the first typed text."""
+        """Return Gemini CLI's own summary of the session, or else its first typed text."""
         typed = ""
         for record in read_first_objects(path):
             messages = record.get("messages")
@@ -107,7 +107,7 @@ class GeminiCliFormat(Format):
         return typed
 
     def can_copy(self, session: Session) -> bool:
-        """Return False for a branch, which is only part of the file."""
+        """Return False for a branch, which is only a part of the file."""
         return is_whole_file(session) if isinstance(session.content, LineContent) else not session.info.id
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
@@ -125,7 +125,6 @@ def _find_typed_text(message: Any) -> str:
 
 
 def _is_document(path: Path) -> bool:
-    """Return whether a file is one document with all messages, rather than JSON Lines."""
     values = read_first_values(path)
     return len(values) == 1 and isinstance(values[0], dict) and "messages" in values[0]
 

@@ -1,4 +1,4 @@
-"""Paths of Gemini CLI's sessions. Sub-agents' files are in a folder named after their parent session."""
+"""Find Gemini CLI's sessions. Sub-agents' files are in a folder named after the session that started them."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ PROJECT_HASH = re.compile("[0-9a-f]{64}")
 
 
 def find_projects_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder of Gemini CLI's projects."""
+    """Return the folder in which Gemini CLI has a folder for each project."""
     root = environ.get("GEMINI_CLI_HOME")
     return (Path(root) if root else find_home_folder(environ)) / ".gemini" / "tmp"
 
 
 def compute_project_hash(folder: str) -> str:
-    """Compute Gemini CLI's key of a project: the hash of its path, which need not be valid UTF-8."""
+    """Return Gemini CLI's key for a project, the SHA-256 hash of its path. The path need not be valid UTF-8."""
     return hashlib.sha256(folder.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the sessions of all projects. Folder names are hashes of project paths, in newer versions project names.
+    """Yield the sessions in all projects.
 
-    Another project may have the same name as the current one; only the content of a file can tell.
+    A project's folder is named by a hash of its path, or in newer versions by its name. Another project may have the
+    same name as the current one, and only a file's content can tell them apart.
     """
     project_hash = compute_project_hash(str(cwd.absolute()))
     slug = re.sub("[^a-z0-9]+", "-", cwd.name.lower()).strip("-")
@@ -47,13 +48,13 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def find_subagent_files(path: Path, session_id: str) -> list[Path]:
-    """List the files of a session's sub-agents."""
+    """Return the files of a session's sub-agents, sorted by name."""
     if not session_id or not re.fullmatch(r"[\w-]+", session_id):
         return []
     return sorted(list_files(path.parent / session_id, *CHAT_SUFFIXES))
 
 
 def build_subagent_info(path: Path, name: str, session_id: str, parent: str) -> SessionInfo:
-    """Build the description of a sub-agent's session."""
+    """Return the list entry for a sub-agent's session."""
     status = path.stat()
     return SessionInfo(str(path), name, session_id, path.stem, parent, status.st_mtime, status.st_size)

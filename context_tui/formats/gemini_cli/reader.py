@@ -1,7 +1,7 @@
-"""Reader of Gemini CLI's messages and records, in documents (up to 0.38) and in JSON Lines (since 0.39).
+"""Read Gemini CLI's messages from documents (up to 0.38) and from JSON Lines (since 0.39).
 
-Results are recorded with their calls, so one record holds both a message of the model and the message with the results.
-Thoughts are the API's summaries; they are not sent again.
+Results are recorded with their calls, so one record contains both a reply and the message with its results. Thoughts
+are summaries from the API and are not sent again.
 """
 
 from __future__ import annotations
@@ -54,15 +54,13 @@ SETUP_START = "<session_context>"
 
 
 class _HistoryMessage(NamedTuple):
-    """Message of the history: whether it is sent, its signature, and its signature without results."""
-
     is_sent: bool
     version: int
     bare: int
 
 
 class GeminiLineShape:
-    """Parser of the records of a JSON Lines file (since 0.39)."""
+    """Parser for the records in a JSON Lines file (since 0.39)."""
 
     def __init__(self) -> None:
         self._history: dict[str, _HistoryMessage] = {}  # by key, in the order of the history
@@ -87,7 +85,7 @@ class GeminiLineShape:
         raise ValueError("neither a message nor anything else that Gemini CLI records")
 
     def resolve_in_order(self, record: dict[str, Any], parsed: ParsedRecord) -> ParsedRecord:
-        """Resolve a record by the records before it. A rewritten history is compared with the known one."""
+        """Complete a record from the earlier ones. A rewritten history is compared with the known one."""
         if isinstance(parsed, RewindRecord):
             while self._history and self._history.popitem()[0] != parsed.target:
                 pass
@@ -140,10 +138,10 @@ class GeminiLineShape:
 
 
 class GeminiDocumentShape(DocumentShape):
-    """Parser of the messages of a document (up to 0.38)."""
+    """Parser for the messages in a document (up to 0.38)."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Record that Google's input tokens include cached ones; the document states nothing else."""
+        """Record that Google's input tokens include cached ones. A document has no other metadata."""
         builder.facts.input_includes_cache = True
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
@@ -153,7 +151,7 @@ class GeminiDocumentShape(DocumentShape):
 
 
 def find_message_lists(values: list[Element]) -> list[Run]:
-    """Return the list of messages of the first JSON value of a file; empty if that is no session."""
+    """Return the message list in a file's first JSON value as the only run, or [] if that value is not a session."""
     runs = []
     for value in values[:1]:
         members = decode_members(value) or {}
@@ -163,7 +161,7 @@ def find_message_lists(values: list[Element]) -> list[Run]:
 
 
 def parse_gemini_usage(value: Any) -> Usage | None:
-    """Parse recorded tokens. The input includes cached tokens but not tool tokens; the output excludes thoughts."""
+    """Parse recorded usage, if any. Its input includes cached but not tool tokens, and its output excludes thoughts."""
     usage = parse_usage(value, "input", cache_read="cached", output=("output", "thoughts"), includes_cache=True)
     tools = parse_usage(value, "tool")
     if usage and tools:
@@ -172,9 +170,9 @@ def parse_gemini_usage(value: Any) -> Usage | None:
 
 
 def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | OmittedMessage]:
-    """Parse a message, and for a message of the model also the results of its calls.
+    """Parse a message, and for one from the model also the results of its calls, which are recorded with it.
 
-    Calls without an id get ids that begin with *name*. Any other value raises ValueError.
+    Calls without an id get an id that begins with *name*. Raises ValueError if *message* has an unknown type.
     """
     kind, time = message.get("type"), parse_time_ms(message.get("timestamp"))
     if kind == "user":
@@ -202,7 +200,7 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | Om
 
 
 def parse_content(content: Any) -> Iterator[Block]:
-    """Convert Gemini's parts to blocks. A part without a counterpart stays unchanged; estimators cannot measure it."""
+    """Yield Gemini's content parts as blocks. A part without a counterpart becomes a block of the type unknown."""
     for part in content if isinstance(content, list) else [] if content in (None, "") else [content]:
         yield _parse_block(part)
 
@@ -385,7 +383,6 @@ def _parse_block(part: Any) -> Any:
 
 
 def _parse_function_response(answer: dict[str, Any]) -> Block:
-    """Parse a functionResponse: a lone output or error as text, else all members as JSON; and its other parts."""
     response = answer.get("response")
     members = as_object(response)
     [only] = members if len(members) == 1 else [""]

@@ -1,4 +1,4 @@
-"""Writer of sessions that Gemini CLI (since 0.39) can resume: JSON Lines, with results next to their calls."""
+"""Write sessions that Gemini CLI (since 0.39) can resume, as JSON Lines with results next to their calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SUMMARY_END = "</state_snapshot>"
 
 
 def write_session(session: Session, path: Path) -> Losses:
-    """Write the metadata and a record for each message; return the losses."""
+    """Write the metadata and a record for each message, and return the losses."""
     losses = Losses()
     write_lines(_Writer(session, losses).build_records(), path)
     note_omitted_request_parts(session, losses, "Gemini CLI")
@@ -44,7 +44,7 @@ def write_session(session: Session, path: Path) -> Losses:
 
 
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
-    """Build the shell command that resumes a session; empty if the chats of its project are unknown.
+    """Return a shell command that resumes the session, or "" if the chats' folder of its project is unknown.
 
     Gemini CLI finds a session by its id among the chats of the current project.
     """
@@ -158,7 +158,6 @@ class _Writer:
         return {**members, "result": [self._build_function_response(result, name)], "status": status}
 
     def _build_function_response(self, result: Block, name: str) -> Record:
-        """Build a functionResponse: text as output or error, images next to it, JSON unchanged."""
         body, parts = result.get("content"), list[Record]()
         if isinstance(body, dict) and list(body) not in (["output"], ["error"]):
             response = body
@@ -215,6 +214,5 @@ def _build_part(block: Block) -> Record | None:
 
 
 def _format_usage(usage: Usage) -> Record:
-    """Format usage as Google's API reports it, with cached tokens included in the input."""
     sizes = {"input": usage.context, "output": usage.output, "cached": usage.cache_read, "thoughts": 0, "tool": 0}
     return {**sizes, "total": usage.context + usage.output}

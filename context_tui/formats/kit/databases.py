@@ -47,9 +47,9 @@ class UnfinishedChange(UnreadableSession):
 
 
 class Database:
-    """An SQLite database that is opened for reading by the first query, and reopened when its files change.
+    """An SQLite database, opened for reading by the first query and reopened when its files change.
 
-    Queries return text as bytes.
+    Text is read as bytes.
     """
 
     def __init__(self, path: Path) -> None:

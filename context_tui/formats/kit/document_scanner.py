@@ -45,7 +45,7 @@ from context_tui.session.values import RecordKind, Role
 
 
 class DocumentShape(Protocol):
-    """Interface of the parser for one format's elements.
+    """Interface of a format's element parser. It keeps state between elements, so every scan creates a new one.
 
     It keeps state between elements, so every scan creates a new one. A shape may also have ``lists``, the
     :class:`MessageLists` that locates runs; ``note``, a function that returns a note for users about a run; and
@@ -211,7 +211,6 @@ class DocumentScanner:
         self._shape.read_metadata(run, self._builder)
 
     def _reload(self) -> bool:
-        """Read a changed file again; return whether the scan must start again."""
         try:
             run = self._read_run_and_stamp()
         except UnreadableSession:  # it is being written: keep what was read
@@ -255,9 +254,9 @@ def make_run_reader(shape: Callable[[], DocumentShape]) -> RunReader:
 def list_document_sessions(
     path: Path, name: str, shape: Callable[[], DocumentShape], *, read_runs: RunReader | None = None
 ) -> list[SessionInfo]:
-    """Return one session for each run in a document, with the run's first prompt as title.
+    """Return a session for each run in a document.
 
-    A session's id is the number of its run, or "" if the document has only one run.
+    Its id is the run's number ("" for an only run), its title a prompt.
     """
     runs = (read_runs or make_run_reader(shape))(path)
     status, format_note = files.read_status(path), getattr(shape, "note", lambda run: "")
@@ -303,9 +302,9 @@ def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder =
 
 
 def copy_document(session: Session, path: Path) -> list[str] | None:
-    """Copy a session to *path*: its whole file, or one run as a separate document if the file holds several.
+    """Copy a session's file, or write one of several runs, to *path*.
 
-    Returns the losses, or None if the session was not read from a document (see ``Format.copy``).
+    Returns the losses or None (see ``Format.copy``).
     """
     content = session.content
     if not isinstance(content, DocumentContent):

@@ -34,12 +34,10 @@ A log may hold a converted list beside the runtime's own. The one that fits the 
 
 @dataclass(frozen=True)
 class MessageLists:
-    """The rules by which a format's message lists are recognised: the members that may hold one, and how elements look.
+    """The members (``keys``) that may hold a format's message list, and the rules by which its elements are recognised.
 
-    Attributes:
-        keys: members that may hold a message list, in order of preference.
-        required_keys, excluded_keys: an element has at least one of the former and none of the latter.
-        accepts_text: whether a plain string counts as a list with one user message.
+    An element has one of ``required_keys`` and none of ``excluded_keys``. With ``accepts_text``, a string counts as a
+    list of one user message.
     """
 
     keys: tuple[str, ...] = MESSAGE_KEYS
@@ -86,12 +84,10 @@ class BrokenElement:
 
 @dataclass
 class Run:
-    """A message list and the members recorded beside it. Each run becomes one session.
+    """A message list and the other members of its object. Each run becomes one session.
 
-    Attributes:
-        members: the other members of the object, such as the model and the tools.
-        note: why this list was chosen, if the object holds several.
-        key: the member that holds the list, or "" for a bare list.
+    ``key`` is the member that holds the list, or "" for a bare list. ``note`` says why it was chosen from several
+    lists.
     """
 
     members: dict[str, Element] = field(default_factory=dict)
@@ -196,10 +192,7 @@ def _encode_element(element: Element) -> bytes:
 
 
 def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
-    """Read a file and return its runs in file order.
-
-    Args:
-        finder: finds the runs among the values in the file (default: :func:`find_runs`).
+    """Read a file and return its runs, as found by *finder* (default: :func:`find_runs`), in file order.
 
     Raises:
         UnreadableSession: the file cannot be read, or holds no message list.
@@ -282,9 +275,9 @@ def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS
 
 
 def collect_runs(values: list[Element], parse: Callable[[Element], Run | None], problem: str) -> list[Run]:
-    """Return the runs that *parse* finds in *values*.
+    """Return the runs that *parse* finds.
 
-    Any other value becomes a broken element, with the reason *problem*, at the end of the run before it.
+    Any other value is added to the run before it, as an element with a *problem*.
     """
     runs: list[Run] = []
     strays: list[Element] = []
@@ -337,7 +330,6 @@ def _choose_sent_list(lists: dict[str, list[Element]], members: dict[str, Elemen
 
 
 def _parse_input_tokens(response: Element) -> int:
-    """Return the input tokens of a logged response, including cached ones; 0 if they are unknown."""
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     try:
         value = as_object(decode_element(response))

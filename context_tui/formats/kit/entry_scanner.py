@@ -28,10 +28,8 @@ MISSING_REASON = "it is listed, and not there"
 class Entry(NamedTuple):
     """A message as the agent recorded it, and its id.
 
-    Attributes:
-        texts: the message's own text, then further texts such as those of its parts; None if they are too large to
-            read.
-        problem: why the entry cannot be a message, or "".
+    ``texts`` begin with the message's own text, and are None if they are too large to read. ``problem`` is the reason
+    why the entry cannot be a message, or "".
     """
 
     id: str
@@ -49,10 +47,7 @@ class Entry(NamedTuple):
 
 
 class EntrySource(Protocol):
-    """Interface for reading one session's entries.
-
-    Its methods raise UnreadableSession if the session cannot be read.
-    """
+    """Interface of a session's source of entries. Its methods raise UnreadableSession if it cannot be read."""
 
     @property
     def path(self) -> Path:
@@ -72,10 +67,7 @@ class EntrySource(Protocol):
 
 
 class EntryShape(Protocol):
-    """Interface of the parser for one format's entries.
-
-    It keeps state between entries, so every scan creates a new one.
-    """
+    """Interface of a format's entry parser. It keeps state between entries, so every scan creates a new one."""
 
     def parse(self, entry: Entry) -> ParsedRecord:
         """Parse an entry. The result must depend on nothing but the entry.
@@ -85,10 +77,7 @@ class EntryShape(Protocol):
         """
 
     def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Add facts other than the messages.
-
-        *messages* are the messages that the entry added, an empty range if none.
-        """
+        """Add facts other than the messages. *messages* are the ones that the entry added, if any."""
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Complete the facts after the last entry, and return the messages in each abandoned branch.
@@ -250,7 +239,6 @@ class EntryScanner:
         return Session(facts, EntryContent(self._pass, facts), self._info, len(facts))
 
     def _refresh(self) -> bool:
-        """Check for changes; return whether the scan must start again."""
         stamp = self._source.read_stamp()
         if stamp == self._stamp:
             return False
@@ -298,10 +286,7 @@ MAX_SIZED_DATABASE_BYTES = 64 << 20
 
 
 class RowSource(ABC):
-    """Base class for entry sources in a database with one row per message and one row per session.
-
-    Messages are in the table ``messages``, metadata in the table ``sessions``.
-    """
+    """Base class for sources in databases that have a table ``messages`` and a table ``sessions`` with metadata."""
 
     metadata_columns: ClassVar[tuple[str, ...]] = ()
     """Columns of the session's row that are read as metadata."""
@@ -322,11 +307,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
-        """Return the entries with the given ids, by id.
-
-        Raises:
-            ValueTooLarge: a value has more than *max_value_bytes*.
-        """
+        """Return the entries with the given ids, by id, or raise ValueTooLarge if a value exceeds *max_value_bytes*."""
 
     def read_metadata(self) -> Mapping[str, Any]:
         columns = self.database.list_columns("sessions")
@@ -340,10 +321,7 @@ class RowSource(ABC):
 def query_in_batches(
     ids: Sequence[str], query_entries: Callable[[Sequence[str], int], dict[str, Entry]]
 ) -> list[Entry]:
-    """Return the entries with the given ids, in the same order but without missing ones.
-
-    If a value is over the size limit, each entry is queried separately, and the large one has no texts.
-    """
+    """Return the entries with the given ids, in the same order. If one is too large, query each separately."""
     try:
         entries = query_entries(ids, files.MAX_RECORD_BYTES)
     except ValueTooLarge:

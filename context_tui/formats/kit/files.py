@@ -100,12 +100,7 @@ def format_too_large(length: int) -> str:
 
 
 def format_beginning(data: bytes | memoryview, length: int) -> str:
-    """Return a record's text for display. Above ``MAX_RAW_BYTES`` it is cut, and a last line says so.
-
-    Args:
-        data: the record, or at least its first ``MAX_RAW_BYTES``.
-        length: size of the complete record, in bytes.
-    """
+    """Return a record of *length* bytes as text for display, cut after ``MAX_RAW_BYTES`` with a note at its end."""
     text = bytes(data[:MAX_RAW_BYTES]).decode("utf-8", "replace")
     return text if length <= MAX_RAW_BYTES else f"{text}\n[the first {MAX_RAW_BYTES:,} of {length:,} bytes]"
 
@@ -117,11 +112,9 @@ _CLOSING_BRACKETS = {ord("{"): ord("}"), ord("["): ord("]")}
 
 
 def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
-    """Find where the last complete value ends in JSON text that was cut off.
+    """Find where the last complete value ends in JSON text that was cut off, and the brackets that then close the text.
 
-    Returns:
-        The end of that value and the brackets that close the text there; None if the text is not cut off or is not
-        JSON.
+    Returns None if the text is not cut off or is not JSON.
     """
     closers: list[int] = []
     end = 0
@@ -194,10 +187,7 @@ ALL_PROJECTS = "all projects"
 
 
 def find_working_folder() -> Path:
-    """Return the working folder.
-
-    If it was deleted, return its former path according to ``PWD``, or else the root folder.
-    """
+    """Return the working folder, or its former path (from ``PWD``) or the root folder if it was deleted."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -217,10 +207,7 @@ def find_data_home(environ: Mapping[str, str]) -> Path:
 
 
 def find_program_folder(environ: Mapping[str, str], name: str, *default: str) -> Path:
-    """Return the folder in the environment variable *name*, or *default* below the home folder if it is not set.
-
-    A leading ``~`` in the variable is expanded.
-    """
+    """Return the folder in the variable *name* (with ``~`` expanded), or else *default* below the home folder."""
     home, value = find_home_folder(environ), environ.get(name)
     if not value:
         return home.joinpath(*default)

@@ -25,10 +25,7 @@ OTHER_FILE_OFFSET = (1 << 64) - 1
 
 
 class LineShape(Protocol):
-    """Interface of the parser for one format's records.
-
-    It keeps state between records, so every scan creates a new one.
-    """
+    """Interface of a format's record parser. It keeps state between records, so every scan creates a new one."""
 
     def parse(self, record: Record) -> ParsedRecord:
         """Parse the JSON object on one line.
@@ -156,9 +153,9 @@ def is_whole_file(session: Session) -> bool:
 
 
 def copy_lines(session: Session, path: Path) -> list[str] | None:
-    """Copy the lines of a session that were read to *path*, and return notes on what is missing in the copy.
+    """Copy the lines read so far to *path*.
 
-    Returns None if the session is not exactly one file (see ``Format.copy``).
+    Returns notes, or None if the session is not one file (see ``Format.copy``).
     """
     content = session.content
     if not isinstance(content, LineContent) or not is_whole_file(session):

@@ -71,11 +71,7 @@ class LineFile:
         return self._file.fileno()
 
     def refresh(self) -> None:
-        """Map the file again if it has grown.
-
-        Raises:
-            FileChanged: the file was changed other than by appending.
-        """
+        """Map the file again if it has grown, or raise FileChanged if it was changed other than by appending."""
         status = os.fstat(self._file.fileno())
         size = min(status.st_size, self._limit)
         if size < self.size:
@@ -216,13 +212,12 @@ class LineReader(Generic[R]):
         fast_path: FastPath | None = None,
         handle_large_record: LargeRecordHandler | None = None,
     ) -> bool:
-        """Read steps until the *deadline* (of ``time.perf_counter``), but at least one.
+        """Read at least one step, and more until *deadline* (of ``time.perf_counter``).
 
-        Return whether the end was reached.
+        Return whether the end is reached.
 
         Args:
-            handle_record: handles each decoded record.
-            fast_path: reads usual lines more quickly, where possible.
+            fast_path: reads usual lines more quickly.
             handle_large_record: handles lines of more than ``STEP_BYTES`` if there is a deadline.
 
         Raises:

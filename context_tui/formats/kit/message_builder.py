@@ -35,13 +35,9 @@ class _Record:
 
 @dataclass(frozen=True)
 class MetadataRecord(_Record):
-    """Settings that apply from here on. Each one may be missing.
+    """Settings that apply from here on: model, context window (tokens), system prompt and tools. Each may be missing.
 
-    Attributes:
-        window: size of the context window, in tokens.
-        model_window: the model's own window if the agent uses only part of it.
-        system: the system prompt.
-        tools: tool schemas in Anthropic's form.
+    ``model_window`` is the model's own window if the agent uses only a part of it. ``tools`` are in Anthropic's form.
     """
 
     model: str = ""
@@ -53,11 +49,10 @@ class MetadataRecord(_Record):
 
 @dataclass(frozen=True)
 class UsageRecord(_Record):
-    """Usage recorded separately from the newest assistant message, for the request that this message answers.
+    """Usage recorded apart from the newest assistant message, for the request that this message answers.
 
-    Attributes:
-        time: epoch milliseconds, or -1 if unknown.
-        reasoning: the runtime's estimate of hidden reasoning, in tokens.
+    ``reasoning`` is the runtime's estimate of hidden reasoning in tokens, ``time`` is in epoch milliseconds (-1:
+    unknown).
     """
 
     usage: Usage | None
@@ -100,10 +95,8 @@ class TriggerRecord(_Record):
 class MicroCompactionRecord(_Record):
     """A microcompaction, which clears single blocks from the context.
 
-    Attributes:
-        cleared_keys: ids of calls whose results were cleared, keys of records whose blocks were all cleared, or a
-            record's key with the number of one cleared block.
-        tokens_before, saved_tokens: the context's recorded size before it, and the recorded saving, in tokens.
+    ``cleared_keys`` are ids of calls whose results were cleared, keys of records whose blocks were all cleared, or a
+    record's key with the number of one cleared block. ``tokens_before`` and ``saved_tokens`` are as recorded.
     """
 
     trigger: str | None = None
@@ -116,17 +109,12 @@ class MicroCompactionRecord(_Record):
 class MessageRecord(_Record):
     """A message, or more blocks for one: records with the same ``message_id`` form one message.
 
-    Attributes:
-        has_results: whether the blocks are tool results. All results since the last assistant message form one user
-            message, unless their ``result_group`` differs.
-        flags: a combination of :class:`MessageFlag`.
-        time: epoch milliseconds, or -1 if unknown.
-        reasoning: the runtime's estimate of hidden reasoning, in tokens.
-        is_injected, injected_blocks: whether the runtime inserted the text, or the numbers of the blocks that it
-            inserted.
-        model: the model that wrote the message.
-        version: a value that differs if a later :class:`HistoryRecord` has a changed message with the same key.
-        compaction: the full compaction whose summary this message is.
+    With ``has_results``, the blocks are tool results. All results since the last assistant message form one user
+    message, unless their ``result_group`` differs. ``is_injected`` marks text that the runtime inserted; if it inserted
+    only some blocks, ``injected_blocks`` are their numbers. ``flags`` combines :class:`MessageFlag` values, ``time`` is
+    in epoch milliseconds (-1: unknown), and ``reasoning`` is the runtime's estimate of hidden reasoning in tokens.
+    ``version`` differs if a later :class:`HistoryRecord` has a changed message with the same key. ``compaction`` is set
+    if the message is the summary of a full compaction.
     """
 
     role: Role
@@ -147,10 +135,7 @@ class MessageRecord(_Record):
 
 @dataclass(frozen=True)
 class OmittedMessage(_Record):
-    """A message in a record that is left out, for example because it repeats another.
-
-    Later messages keep their numbers.
-    """
+    """A message that is left out of a record, such as a repetition. Later messages in the record keep their numbers."""
 
 
 @dataclass(frozen=True)
@@ -253,10 +238,7 @@ def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
 
 
 def problems_as_value_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Wrap *function* so that unexpected exceptions become ValueError, which callers turn into a problem of the record.
-
-    Errors that say what is wrong (ValueError, Error, OSError) and MemoryError are raised unchanged.
-    """
+    """Wrap *function* so that any failure is raised as ValueError, which callers turn into a problem of the record."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -349,12 +331,7 @@ class RecordAdder:
 
 
 class MessageBuilder:
-    """Builds the facts of a session from parsed records.
-
-    Attributes:
-        system, tools: the system prompt and the tool schemas of the next request.
-        event_positions: the message before each microcompaction or clear.
-    """
+    """Builds a session's facts from parsed records. ``system`` and ``tools`` are those of the next request."""
 
     def __init__(self) -> None:
         self.facts = Facts()
@@ -468,7 +445,6 @@ class MessageBuilder:
             self.facts.reasoning[self._last_assistant] = self.facts.reasoning.get(self._last_assistant, 0) + tokens
 
     def _add_history(self, history: HistoryRecord, row: int, numbers: dict[int, int]) -> list[str]:
-        """Add the messages of a history that are not in the context yet; return their notes."""
         path, is_known, owner = self._find_current_path(), False, -1
         notes: list[str] = []
         for number, record in enumerate(history.messages, 1):
@@ -531,7 +507,6 @@ class MessageBuilder:
         return message
 
     def _find_open_message(self, record: MessageRecord, parent: int) -> int:
-        """Return the message that a record continues, or -1 if the record starts a new one."""
         message, results = self._messages_by_id.get(record.message_id, -1), self._results_message
         if message >= 0 or not record.has_results or results < 0 or self._result_group != record.result_group:
             return message
@@ -577,7 +552,6 @@ class MessageBuilder:
         self._results_message = -1
 
     def _find_current_path(self, since: int = 0) -> set[int]:
-        """Return the messages on the current path, from *since* on."""
         path, message = set[int](), self._current
         while message >= max(since, 0):
             path.add(message)

@@ -128,10 +128,7 @@ def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
 
 
 def parse_response_items(items: Any) -> MessageRecord | MetadataRecord:
-    """Parse a response's items as one assistant message, with a note for each unknown item.
-
-    If none of them has content, the result is a record without a message.
-    """
+    """Parse a response's items as one assistant message (metadata if it has no blocks), with notes on unknown items."""
     known_items, notes = filter_known_items(items)
     parsed = map(parse_item, known_items)
     blocks = [block for each in parsed if isinstance(each, MessageRecord) for block in each.blocks]
@@ -146,10 +143,7 @@ class ResponseGrouping:
         self._open = False
 
     def assign_response_id(self, record: ParsedRecord) -> str:
-        """Return the id of the response that a record belongs to, or "" if it is not from the assistant.
-
-        Records must be passed in order.
-        """
+        """Return the id of a record's response, or "" if it is not from the assistant. Pass the records in order."""
         if isinstance(record, MessageRecord) and record.role == Role.ASSISTANT:
             self._number += not self._open
             self._open = True
@@ -183,10 +177,7 @@ def _parse_block(part: Any) -> Block:
 
 
 def build_thinking(item: Item) -> Block:
-    """Build a thinking block from the text and summary in a reasoning item.
-
-    If all of it is encrypted, its text is empty.
-    """
+    """Build a thinking block from a reasoning item's text and summary, with "" as text if all of it is encrypted."""
     texts = (block.get("text") for name in ("content", "summary") for block in _parse_blocks(item.get(name)))
     return {"type": "thinking", "thinking": "\n\n".join(text for text in texts if isinstance(text, str))}
 
@@ -299,7 +290,6 @@ class ItemWriter:
             yield WrittenItem(_build_message(role, content), role == "user")
 
     def _build_content_part(self, block: Block, by_assistant: bool) -> Item | None:
-        """Build a content part from a block, or return None if a message cannot contain it."""
         kind = block.get("type")
         if kind == "text":
             return {"type": "output_text" if by_assistant else "input_text", "text": str(block.get("text") or "")}
@@ -310,7 +300,6 @@ class ItemWriter:
         return None
 
     def _build_item(self, block: Block) -> Item | None:
-        """Build a separate item from a block, or return None if the API has no such item."""
         kind = block.get("type")
         if kind == "tool_use":
             return self._build_call(block)

@@ -52,11 +52,9 @@ class OversizedRow(NamedTuple):
 
 
 class RowShape(Protocol[R]):
-    """Interface of the parser for one format's rows. It keeps state between rows, so every scan creates a new one.
+    """Interface of a format's row parser. It keeps state between rows, so every scan creates a new one.
 
-    Attributes:
-        select_sql: SELECT statement for all columns, without conditions.
-        session_column, id_column: columns in the conditions that are appended to it.
+    ``select_sql`` selects all columns. Conditions on ``session_column`` and ``id_column`` are appended to it.
     """
 
     select_sql: str
@@ -76,10 +74,9 @@ class RowShape(Protocol[R]):
         """Return the text of a row as it is shown to users, for example to explain a problem."""
 
     def add_facts(self, row: R, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
-        """Add facts other than the message. *message* is the one that the row became, or -1 if none.
+        """Add facts other than the message.
 
-        Args:
-            usage: the usage recorded in the row, or None.
+        *message* is the one that the row became (-1: none), *usage* its recorded usage.
         """
 
     def finish(self, builder: MessageBuilder) -> None:
@@ -87,11 +84,9 @@ class RowShape(Protocol[R]):
 
 
 class RowCursor(Generic[R]):
-    """Reads the rows of one session in batches, ordered by id.
+    """Reads one session's rows in batches.
 
-    Attributes:
-        read: number of rows read so far.
-        last: id of the last of these rows, or -1 before the first.
+    ``read`` counts the rows read so far, and ``last`` is the id of the last one.
     """
 
     def __init__(self, database: Database, shape: RowShape[R], session_id: str) -> None:
@@ -249,7 +244,6 @@ class RowScanner(Generic[R]):
         self._stamp = self._stamp or self._database.read_stamp()
 
     def _scan_row(self) -> bool:
-        """Scan the next row, and return False if there is none."""
         if not self._pending_rows:
             self._pending_rows = [*reversed(self._rows.read_after(self._rows.last))]
         if not self._pending_rows:

@@ -89,11 +89,7 @@ def _format_unexpected(value: Any) -> str:
 
 
 def parse_time_ms(value: Any) -> int:
-    """Return a time in epoch milliseconds, or -1 if it is unknown.
-
-    Args:
-        value: seconds, milliseconds, a datetime or ISO text. A time without a time zone is in UTC.
-    """
+    """Convert a time (seconds, milliseconds, ISO text in UTC by default) to epoch milliseconds, or -1 if unknown."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -133,10 +129,7 @@ def extract_text(blocks: Sequence[Any]) -> str:
 
 
 def parse_blocks(content: Any) -> list[Block]:
-    """Return the content of a message as blocks, with a string as a text block and [] for None.
-
-    Any other value becomes a block of the type unknown.
-    """
+    """Return message content as blocks. A string becomes a text block, another value a block of type unknown."""
     if content is None:
         return []
     return [parse_block(item) for item in (content if isinstance(content, list) else [content])]
@@ -212,10 +205,7 @@ RAW_ARGUMENTS_KEY = "_raw"
 
 
 def parse_arguments(arguments: Any) -> dict[str, Any]:
-    """Return the arguments of a tool call as an object.
-
-    Arguments that are not a JSON object are stored as text in the member :data:`RAW_ARGUMENTS_KEY`.
-    """
+    """Return a tool call's arguments as an object. Other values become text in the member :data:`RAW_ARGUMENTS_KEY`."""
     if arguments is None or arguments == "":
         return {}
     if isinstance(arguments, dict):

@@ -51,10 +51,9 @@ def parse_tool_schemas(value: Any) -> list[dict[str, Any]]:
 
 
 def format_iso_time(time: int) -> str:
-    """Return a time in the form of JavaScript's ``toISOString``.
+    """Format epoch milliseconds as JavaScript does.
 
-    Args:
-        time: epoch milliseconds. An unknown (-1) or impossible time is replaced by the current time.
+    An impossible time such as -1 (unknown) becomes the current time.
     """
     moment = datetime.fromtimestamp(time / 1000, UTC) if 0 <= time <= MAX_TIME_MS else datetime.now(UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
@@ -101,11 +100,7 @@ INJECTED_LOSS = "injected blocks that look typed now"
 
 
 def convert_body_blocks(result: Block, convert: Callable[[Block], T | None], losses: Losses, loss: str) -> list[T]:
-    """Convert the blocks in a tool result's body. A block for which *convert* returns None is left out and counted.
-
-    Args:
-        loss: description under which the blocks left out are counted.
-    """
+    """Convert the blocks in a tool result's body. Those for which *convert* returns None are counted as *loss*."""
     body = result["content"]
     pairs = [(block, new) for block in body if (new := convert(block))]
     if len(pairs) < len(body):

@@ -25,7 +25,7 @@ from context_tui.session.session import SessionInfo
 
 
 class KodaFormat(Format):
-    """Format of koda's SQLite database."""
+    """The format of koda's SQLite database."""
 
     name: ClassVar[str] = "koda"
     about: ClassVar[str] = "koda's database (SQLite, opened read-only with its write-ahead log)"
@@ -46,7 +46,7 @@ class KodaFormat(Format):
         return Claim(99 if sure else 80, "koda's tables")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions that have messages, oldest first. Each has an id, even if it is the only one."""
+        """Return the sessions that have messages, with the oldest first. Even the only session has an id."""
         with closing(Database(path)) as database:
             return _list_sessions(database)
 
@@ -57,7 +57,7 @@ class KodaFormat(Format):
         return scanner
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the databases at the path in koda's code and at the path in its documentation."""
+        """Return the databases that exist at the path in koda's code and at the path in its documentation."""
         folder = Path(environ.get("XDG_CONFIG_HOME") or find_home_folder(environ) / ".config") / "koda"
         places = (folder / "db" / "koda.db", folder / "koda.db")
         return [SessionFile(path, ALL_PROJECTS, False) for path in places if os.path.isfile(path)]

@@ -1,4 +1,4 @@
-"""In-place clearing of results in koda's own database, by the statement that koda uses.
+"""Clear tool results in koda's own database, with the statement that koda uses.
 
 koda's microcompaction is ``UPDATE messages SET content = ? WHERE id IN (...)``, for 100 rows at a time. It changes no
 other column or table (koda-core, ``microcompact.rs`` and ``db/queries.rs``). Here one transaction covers all batches.

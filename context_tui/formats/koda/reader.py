@@ -1,7 +1,7 @@
-"""Reader of the rows of koda's ``messages`` table, in any version of the schema, and of the implied compactions.
+"""Read the rows of koda's ``messages`` table, in any version of the schema, and infer the compactions.
 
-A compaction stamps the rows that it archives, and appends two rows: the summary, and a hint to continue. Requests hold
-rows in the order of their ids, so the context after a compaction is the remaining rows, the summary, and the hint.
+A compaction stamps the rows that it archives and appends two rows: the summary, and a hint to continue. As requests
+send rows in the order of their ids, the context after it is the remaining rows, the summary, and the hint.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Stamp = tuple[int, str]
 
 
 def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compaction]:
-    """Return the compactions of a session. ``archived`` holds the archiving time of each message, or None."""
+    """Return the compactions of a session. ``archived`` holds the time at which each message was archived, or None."""
     archive_stamps = [None if time is None else (parse_time_ms(time), time) for time in archived]
     summaries = [m for m in range(len(facts)) if facts.flags[m] & MessageFlag.SUMMARY and facts.role[m] == Role.SYSTEM]
     compactions: list[Compaction] = []
@@ -66,8 +66,6 @@ def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> l
 
 
 class _RemainingRows:
-    """Rows that are in the context after successive compactions."""
-
     def __init__(self, stamps: Sequence[Stamp | None]) -> None:
         self._stamps = stamps
         self._next_message = 0
@@ -110,7 +108,7 @@ def _is_hint_next(facts: Facts, summary: int) -> bool:
 
 
 class KodaShape:
-    """Parser of the rows of ``messages``, in any version of the schema."""
+    """Parser for rows of ``messages``, in any version of the schema."""
 
     session_column = "session_id"
     id_column = "id"
@@ -136,7 +134,7 @@ class KodaShape:
         return "\n".join(decode_text(value) for value in row.texts)
 
     def add_facts(self, row: KodaRow, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
-        """Record whether prompt tokens include cached ones, count system prompts, and keep the archiving time."""
+        """Note whether prompt tokens include cached ones, count system prompts, and keep the time of archiving."""
         if usage and usage.fresh != row.prompt_tokens:
             builder.facts.input_includes_cache = True
         if message < 0:
@@ -156,7 +154,7 @@ ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, 
 
 
 class KodaRow(NamedTuple):
-    """Row of ``messages``. Older schemas lack most columns, which are then NULL."""
+    """A row of ``messages``. Columns that an older schema lacks are None."""
 
     id: Any
     role: Any
@@ -174,7 +172,7 @@ class KodaRow(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Size of the row's texts in bytes."""
+        """Total size of the row's text, in bytes."""
         return sum(len(encode_value(value)) for value in self.texts)
 
     @property
@@ -183,9 +181,10 @@ class KodaRow(NamedTuple):
 
 
 def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:
-    """Parse a row. An unknown role is taken for the user's, as koda does.
+    """Parse a row. As in koda, an unknown role counts as the user.
 
-    With ``has_completion`` the schema marks complete replies; koda never sends incomplete ones.
+    Args:
+        has_completion: whether the schema marks complete replies. koda never sends incomplete ones.
     """
     role = ROLES.get(decode_text(row.role), Role.USER)
     content = None if row.content is None else decode_text(row.content)

@@ -1,4 +1,4 @@
-"""Writer of new koda databases: the tables of sessions, with new or copied rows of one session."""
+"""Write new koda databases with the tables for sessions, and copy a session's rows to one."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
 
 
 def copy_rows(session: Session, path: Path) -> list[str] | None:
-    """Copy the rows of *session* to a new database (see ``Format.copy``)."""
+    """Copy the session's rows to a new database (see ``Format.copy``)."""
     if not isinstance(session.content, RowContent):
         return None
     rows = session.content.rows
@@ -138,7 +138,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 
 def write_database(session: Session, path: Path) -> Losses:
-    """Write a new database with the session's context; return the losses."""
+    """Write a new database with the session's context, and return the losses."""
     losses = Losses()
     system = session.content.system()
     rows: list[RowValues] = [{"role": "system", "content": system}] if system and session.facts.system_records else []
@@ -241,7 +241,6 @@ def _build_rows(message: Message, losses: Losses) -> list[RowValues]:
 
 
 def _format_summary(blocks: list[Block]) -> str:
-    """Return a summary in the form of koda's system row; empty if the blocks are not a summary."""
     texts = [str(block.get("text") or "") for block in blocks if block.get("type") == "text"]
     if len(texts) != len(blocks) or not texts:
         return ""

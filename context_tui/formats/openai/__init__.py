@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions API: requests, alone or logged with their responses, or bare lists of messages (JSON)."""
+"""OpenAI's Chat Completions API: requests, perhaps logged with their responses, or bare lists of messages (JSON)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from context_tui.formats.openai.writer import find_unsupported_reason, write_req
 
 
 class OpenAIFormat(DocumentFormat):
-    """Format of Chat Completions requests and message lists."""
+    """The format of requests to Chat Completions, and of bare message lists."""
 
     name: ClassVar[str] = "openai"
     about: ClassVar[str] = "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with logged responses"

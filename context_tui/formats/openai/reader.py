@@ -1,4 +1,4 @@
-"""Reader of Chat Completions messages, which become Anthropic-shaped blocks."""
+"""Read Chat Completions messages, and convert them to blocks in Anthropic's form."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TEXT_PART_TYPES = ("text", "input_text", "output_text")
 
 
 def find_reply(run: Run) -> dict[str, Any] | None:
-    """Return the first choice of a request's logged response, with its usage and time; None if there is none."""
+    """Return the first choice in a logged response, with the response's usage and time, or None if there is none."""
     response = get_response(run)
     message = get_first_choice(response)
     if message is None:
@@ -45,14 +45,14 @@ def find_reply(run: Run) -> dict[str, Any] | None:
 
 
 def get_first_choice(response: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the message of the first choice of a response; None if there is none."""
+    """Return the message in a response's first choice, or None if there is none."""
     choices = as_list(response.get("choices"))
     message = as_object(choices[0] if choices else None).get("message")
     return message if isinstance(message, dict) else None
 
 
 class OpenAIShape:
-    """Parser of the messages of a request. Consecutive tool messages become one user message."""
+    """Parser for the messages in a request. Consecutive tool messages form one user message."""
 
     def __init__(self) -> None:
         self._function_calls = FunctionCalls()
@@ -92,7 +92,6 @@ class OpenAIShape:
     def _parse_assistant(
         self, value: dict[str, Any], blocks: list[dict[str, Any]], place: int
     ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-        """Return the blocks of an assistant message (thinking, text, refusal, calls), and notes on problems."""
         calls, notes = [], []
         listed_calls = value.get("tool_calls")
         for call in as_list(listed_calls):
@@ -114,7 +113,7 @@ class OpenAIShape:
 class FunctionCalls:
     """Assigns ids to old-style function calls, which have none. A result belongs to the newest call before it.
 
-    The same element always gets the same id.
+    Parsing an element again gives the same id.
     """
 
     def __init__(self) -> None:
@@ -123,19 +122,19 @@ class FunctionCalls:
         self._answers: dict[int, str] = {}  # element with a result -> the call that it answers
 
     def make_call_id(self, place: int) -> str:
-        """Return the id of the call in the element at *place*."""
+        """Return the id for the call in the element at *place*."""
         call_id = f"function-{place}"
         if place > self._newest:
             self._newest, self._newest_call = place, call_id
         return call_id
 
     def find_call_id(self, place: int) -> str:
-        """Return the id of the call whose result is in the element at *place*; empty if there is none."""
+        """Return the id of the call that the result in the element at *place* answers, or "" if there is none."""
         return self._answers.setdefault(place, self._newest_call)
 
 
 def parse_schemas(tools: Any) -> list[dict[str, Any]]:
-    """Parse function schemas, Anthropic-shaped."""
+    """Convert recorded function schemas to tool schemas in Anthropic's form."""
     functions = [
         tool["function"] if isinstance(tool.get("function"), dict) else tool for tool in parse_tool_schemas(tools)
     ]
@@ -150,7 +149,7 @@ def parse_schemas(tools: Any) -> list[dict[str, Any]]:
 
 
 def parse_thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the thinking in a message of the assistant: its Anthropic-shaped blocks, or one text."""
+    """Return the thinking in an assistant message: its blocks in Anthropic's form, one block of text, or [] if none."""
     blocks = value.get("thinking_blocks")
     if isinstance(blocks, list) and (thinking := parse_blocks([block for block in blocks if isinstance(block, dict)])):
         return thinking
@@ -159,7 +158,7 @@ def parse_thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def parse_call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
-    """Convert a tool call to a block."""
+    """Convert a recorded tool call to a ``tool_use`` block with the id *call_id*."""
     if isinstance(custom := call.get("custom"), dict):  # a call whose argument is free text
         name, arguments = custom.get("name"), {RAW_ARGUMENTS_KEY: str(custom.get("input") or "")}
     else:
@@ -169,7 +168,10 @@ def parse_call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
 
 
 def parse_content_part(part: dict[str, Any]) -> dict[str, Any]:
-    """Convert a content part to a block. A part without a counterpart stays unchanged; estimators cannot measure it."""
+    """Convert a content part to a block.
+
+    A part without a counterpart stays unchanged, so its size cannot be estimated.
+    """
     kind = part.get("type")
     if kind in TEXT_PART_TYPES and isinstance(part.get("text"), str):
         return {**part, "type": "text"}

@@ -1,4 +1,4 @@
-"""Writer of Chat Completions requests."""
+"""Write requests to Chat Completions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OWN_PART_MEMBERS = {"input_audio": ("data", "format"), "file": ("file_data", "fi
 
 
 def find_unsupported_reason(role: str, block: Block) -> str:
-    """Return why a message of *role* cannot hold *block*; empty if it can."""
+    """Return why the API refuses *block* in a message of *role*, or "" if it accepts it."""
     kind, by_assistant = block.get("type"), role == "assistant"
     match kind:
         case "thinking" | "redacted_thinking":
@@ -36,7 +36,7 @@ def find_unsupported_reason(role: str, block: Block) -> str:
 
 
 def write_request(session: Session, path: Path) -> Losses:
-    """Write model, system message, messages and tools; return the losses."""
+    """Write a request with the model, the system prompt, the messages and the tools, and return the losses."""
     losses = Losses()
     system = session.content.system()
     messages: list[Message] = [{"role": "system", "content": system}] if system else []
@@ -92,7 +92,6 @@ def _build_user(blocks: list[Block], losses: Losses) -> list[Message]:
 
 
 def _build_tool_message(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
-    """Build a tool message; return it with the images that it cannot hold."""
     body = result.get("content")
     if result.get("is_error"):
         losses.add("results no longer marked as errors")

@@ -43,7 +43,7 @@ from context_tui.session.session import Session, SessionInfo
 
 
 def find_opencode_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the databases, or, if there are none, the session files of the tree, which opencode would migrate."""
+    """Yield the databases. If there is none, yield the tree's session files, which opencode would migrate to one."""
     folder = find_data_home(environ) / "opencode"
     configured = environ.get("OPENCODE_DB") or ""
     configured_paths = [folder / configured] if configured and configured != ":memory:" else []
@@ -58,7 +58,7 @@ def find_opencode_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[Se
 
 
 def list_session_files(storage: Path) -> Iterator[Path]:
-    """List the session files of a tree."""
+    """Yield the session files in a storage tree, in all projects."""
     for project in list_entries(storage / "session"):
         for entry in list_entries(project.path):
             if entry.name.startswith("ses_") and entry.name.endswith(".json"):
@@ -66,7 +66,11 @@ def list_session_files(storage: Path) -> Iterator[Path]:
 
 
 def find_folder_files(folder: Path) -> list[Path]:
-    """Return the session files of a folder: the root of a tree, the data folder, or the messages of a session."""
+    """Return the session files that a folder stands for.
+
+    The folder is the root of a storage tree, the data folder that contains it, or the folder with a session's messages.
+    Any other folder stands for none.
+    """
     if folder.parent.name == "message" and folder.name.startswith("ses_"):
         root = folder.parent.parent
         session_files = [path for path in list_session_files(root) if path.stem == folder.name]
@@ -87,7 +91,7 @@ SELECT session_id, sum(size) FROM (
 
 
 class OpencodeFormat(Format):
-    """Format of opencode's sessions: database, tree of files, export."""
+    """The format of opencode's sessions: in the database, in a tree of files, or exported."""
 
     name: ClassVar[str] = "opencode"
     about: ClassVar[str] = "opencode's database (SQLite, read-only), session files before 1.2, and exports (JSON)"
@@ -101,7 +105,10 @@ class OpencodeFormat(Format):
     copy = staticmethod(copy_session)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim a file by its tables or the ids of a session; a lone message or part is unreadable."""
+        """Claim a file with opencode's tables or a session's ids.
+
+        Raises UnreadableSession for a single message or part.
+        """
         if head.startswith(SQLITE_MAGIC):
             messages, parts = read_columns(path, "message", "part")
             is_own = "data" in messages and {"message_id", "data"} <= parts
@@ -149,7 +156,11 @@ class OpencodeFormat(Format):
         return find_branch_in(main, session_id, sessions)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the session that a ``task`` call started."""
+        """Return the session that a ``task`` call started, or None if its record names no session.
+
+        Raises:
+            UnreadableSession: the named session is missing.
+        """
         session_id = _find_subagent_id(session, call)
         if not session_id:
             return None
@@ -164,7 +175,7 @@ class OpencodeFormat(Format):
         return subagent
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions of a storage tree, or the session of a folder of messages."""
+        """Return the sessions in a storage tree, or the session whose messages are in the folder."""
         sessions = []
         for file in find_folder_files(path):
             with suppress(UnreadableSession):
@@ -172,11 +183,11 @@ class OpencodeFormat(Format):
         return sessions
 
     def reads_all_siblings(self, path: Path) -> bool:
-        """Return whether a file is a session file of a storage tree; opencode reads all of these."""
+        """Return True for a session file in a storage tree, as opencode loads all of these."""
         return path.absolute() in list_session_files(path.absolute().parent.parent.parent)
 
     def read_title(self, path: Path) -> str:
-        """Return the title in a session file or at the head of an export."""
+        """Return the title in a session file or at the start of an export, or "" for a database."""
         if is_database(path):
             return ""
         value = _read_head(path)
@@ -184,7 +195,7 @@ class OpencodeFormat(Format):
         return parse_id((info if isinstance(info, dict) else value).get("title"))
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """Return the folders that hold a session's messages and parts in the tree."""
+        """Return the folders in which a storage tree keeps the session's messages and parts, or [] for other files."""
         if is_database(path) or "info" in (head := _read_head(path)):
             return []
         return TreeSource(path, parse_id(head.get("id"))).list_folders()
@@ -238,7 +249,6 @@ def _find_session_file(path: Path, session_id: str) -> Path | None:
 
 
 def _find_subagent_id(session: Session, call: int) -> str:
-    """Return the id of the session that a call started; empty if the part of the call names none."""
     content, facts = session.content, session.facts
     if not isinstance(content, EntryContent):
         return ""

@@ -1,6 +1,6 @@
-"""Parser of opencode's messages: a body and parts, the same in the database, the storage tree and an export.
+"""Parse opencode's messages, each a body and parts, which are the same in the database, the tree and an export.
 
-Reproduces opencode's conversion to requests (``toModelMessages`` in ``session/message-v2.ts``). Ignored texts and plain
+Reproduces opencode's conversion to requests (``toModelMessages`` in ``session/message-v2.ts``). Ignored text and plain
 files are left out, calls that never ended get a result that says so, and failed replies are not sent.
 """
 
@@ -44,7 +44,7 @@ _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[^,;]*)*;base64,(.*)", re.D
 
 @dataclass
 class RequestStep:
-    """Request within a message: the blocks of its reply, their results, and the recorded usage."""
+    """One request within a message: the blocks of its reply, the tool results, and the recorded usage."""
 
     reply_blocks: list[Block] = field(default_factory=list)
     results: list[Block] = field(default_factory=list)
@@ -52,7 +52,7 @@ class RequestStep:
 
 
 def parse_message(info: Value, parts: Sequence[Any]) -> ParsedRecord:
-    """Parse a message; any other value raises ValueError."""
+    """Parse a message from its body and parts. Raises ValueError if its role is unknown."""
     role = info.get("role")
     if role not in ("user", "assistant"):
         raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
@@ -62,7 +62,10 @@ def parse_message(info: Value, parts: Sequence[Any]) -> ParsedRecord:
 
 
 def parse_opencode_usage(value: Any) -> Usage | None:
-    """Parse recorded usage. ``input`` excludes cached tokens; ``total`` shows if ``output`` includes reasoning."""
+    """Parse recorded usage, or return None if there is none.
+
+    ``input`` excludes cached tokens. ``total`` shows whether ``output`` includes reasoning.
+    """
     if not isinstance(value, dict):
         return None
     cache = as_object(value.get("cache"))
@@ -74,23 +77,23 @@ def parse_opencode_usage(value: Any) -> Usage | None:
 
 
 def is_summary(info: Value) -> bool:
-    """Return whether a message is a valid summary: finished without error. Old versions record only the time."""
+    """Return whether a message is a summary that was finished without an error. Old versions record only the time."""
     is_finished = bool(info.get("finish")) or parse_time(info, "completed") >= 0
     return info.get("role") == "assistant" and info.get("summary") is True and not info.get("error") and is_finished
 
 
 def find_compaction_part(parts: Sequence[Any]) -> Value | None:
-    """Return the part that requests a compaction, if there is one."""
+    """Return the part that requests a compaction, or None if there is none."""
     return next((part for part in parts if isinstance(part, dict) and part.get("type") == "compaction"), None)
 
 
 def parse_time(value: Value, name: str) -> int:
-    """Return a member of ``time`` in epoch milliseconds; -1 if it is missing."""
+    """Return a member of a message's ``time`` in epoch milliseconds, or -1 if it is missing."""
     return parse_time_ms(as_object(value.get("time")).get(name))
 
 
 def get_call_state(part: Value) -> Value:
-    """Return the state of a call; empty if it has none."""
+    """Return the state of a tool call, or {} if it has none."""
     return as_object(part.get("state"))
 
 
@@ -189,7 +192,6 @@ def _split_steps(parts: list[Value], notes: list[str], *, is_finished: bool) -> 
 
 
 def _parse_reasoning(part: Value) -> Block:
-    """Convert reasoning to a thinking block, with its signature if any; its size is unknown if it is encrypted."""
     block: Block = {"type": "thinking", "thinking": part.get("text")}
     for provider_metadata in as_object(part.get("metadata")).values():
         if isinstance(provider_metadata, dict):
@@ -218,7 +220,6 @@ def _parse_result(state: Value, *, is_finished: bool) -> Block | None:
 
 
 def _parse_file(part: Value) -> Block:
-    """Convert a file part to an image or a document; its size is unknown if the part has only a URL."""
     mime, url = parse_id(part.get("mime")), parse_id(part.get("url"))
     data = _DATA_URL.fullmatch(url)
     source = {"type": "base64", "media_type": mime or data[1], "data": data[2]} if data else {"type": "url", "url": url}

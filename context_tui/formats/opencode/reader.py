@@ -1,4 +1,4 @@
-"""Reader of opencode's messages, and of the compactions and reverts that they record."""
+"""Read opencode's messages, and the compactions and reverts that they record."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ParsedEntry = tuple[dict[str, Any], Sequence[Any], tuple[str, ...]]
 
 
 class CompactionRequest(NamedTuple):
-    """User message that requests a compaction, with the first message of the tail that the compaction keeps."""
+    """A user message that requests a compaction, with the first message of the tail that the compaction keeps."""
 
     messages: range
     auto: bool
@@ -47,7 +47,7 @@ class CompactionRequest(NamedTuple):
 
 
 class CompactionSummary(NamedTuple):
-    """Summary: its messages, the message that requested it, and the tokens before the compaction."""
+    """A summary: its messages, the message that requested it, and the size of the context before it, in tokens."""
 
     messages: range
     parent: str
@@ -56,7 +56,7 @@ class CompactionSummary(NamedTuple):
 
 
 class OpencodeShape:
-    """Parser of messages with their parts. The texts of an entry are the body of the message, then its parts."""
+    """Parser for messages. The texts of an entry are the message's body, then its parts."""
 
     def __init__(self) -> None:
         self._newest: tuple[Entry | None, ParsedEntry] = (None, ({}, (), ()))
@@ -74,7 +74,7 @@ class OpencodeShape:
         return group_records(*list_cases(record), MetadataRecord(notes=tuple(notes))) if notes else record
 
     def add_facts(self, entry: Entry, parsed_record: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Record the time of a message, its role in a compaction, and the results in it that were cleared."""
+        """Remember the time of a message, its role in a compaction, and which of its results were cleared."""
         newest, parsed = self._newest  # what was understood right before, if no text was read meanwhile
         info, parts, _ = parsed if newest is entry else parse_entry(entry)
         name = parse_id(info.get("id")) or entry.id
@@ -103,14 +103,13 @@ class OpencodeShape:
                 rows.popleft()
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Replace the compactions, in order of time; return the reverted messages."""
+        """Record the compactions in order of time, and return the reverted messages as an abandoned branch."""
         facts = builder.facts
         compactions = [*self._find_compactions(), *self._find_microcompactions(facts)]
         replace_compactions(facts, sorted(compactions, key=lambda each: (each.message, each.kind == "full")))
         return self._find_reverted(metadata.get("revert"), len(facts))
 
     def _find_compactions(self) -> Iterator[Compaction]:
-        """Yield the full compactions: request, summary and kept tail; in old versions only a summary."""
         for summary in self._summaries:
             request = self._compaction_requests.get(summary.parent)
             if request is None:
@@ -149,7 +148,7 @@ class OpencodeShape:
 
 
 def parse_entry(entry: Entry) -> ParsedEntry:
-    """Parse an entry to the body of a message, its parts, and notes on unreadable parts."""
+    """Decode an entry into the body of a message, its parts, and notes on unreadable parts."""
     assert entry.texts is not None
     body, *texts = entry.texts
     info = parse_object(body)
@@ -171,7 +170,11 @@ def parse_entry(entry: Entry) -> ParsedEntry:
 
 
 def remove_reverted(parts: Sequence[tuple[str, bytes]], revert: Any) -> list[bytes]:
-    """Return the texts of *parts* (with their ids) that precede the part to which the session was reverted."""
+    """Return the texts of the parts before the one to which the session was reverted, or of all parts.
+
+    Args:
+        parts: the id and the text of each part.
+    """
     part_id = as_object(revert).get("partID")
     ids = [name for name, _ in parts]
     count = ids.index(part_id) if part_id and part_id in ids else len(parts)

@@ -1,6 +1,6 @@
-"""Sources of the messages of an opencode session: tables, a tree of files, or an export.
+"""Read the messages of an opencode session from tables, a tree of files, or an export.
 
-Of the database, only ``session``, ``message`` and ``part`` are read: other tables hold data private to opencode.
+Of the database, only ``session``, ``message`` and ``part`` are read, as other tables hold data private to opencode.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from context_tui.session.jsontext import loads
 
 
 class TableSource:
-    """Rows of one session in the database: messages by creation time, parts by id."""
+    """The rows of one session in the database, with messages ordered by creation time, and parts by id."""
 
     def __init__(self, database: Database, session_id: str) -> None:
         self.database, self._session = database, session_id
@@ -54,7 +54,7 @@ class TableSource:
         return query_in_batches(ids, self._read_entries)
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """Return the point to which the session was reverted, if any."""
+        """Return the point to which the session was reverted, or {} if it was not."""
         if "revert" not in self.database.list_columns("session"):
             return {}
         rows = self.database.query("SELECT revert FROM session WHERE id = ?", (self._session,))
@@ -79,7 +79,7 @@ class TableSource:
 
 
 class TreeSource:
-    """Files of one session: the session file, ``message/SESSION/ID.json`` and ``part/MESSAGE/ID.json``."""
+    """The files of one session: the session file, ``message/SESSION/ID.json`` and ``part/MESSAGE/ID.json``."""
 
     def __init__(self, path: Path, session_id: str) -> None:
         self.path, self._session = path, session_id
@@ -90,7 +90,7 @@ class TreeSource:
         return read_file_stamp(self.path), tuple(self._list_stamps())
 
     def list_ids(self) -> list[str]:
-        """List the names of the message files, which ascend with creation time."""
+        """Return the names of the message files, which ascend with creation time."""
         self._revert = self.read_metadata().get("revert")
         return [_get_stem(entry) for entry in list_entries(self.messages) if entry.name.endswith(".json")]
 
@@ -115,12 +115,12 @@ class TreeSource:
         return Entry(name, (body, *remove_reverted(parts, self._revert)))
 
     def compute_size(self) -> int:
-        """Return the size of all files of the session, in bytes."""
+        """Return the total size of the session's files, in bytes."""
         stamps = (stamp for _, stamp in self._list_stamps())
         return sum(stamp[1] for stamp in (read_file_stamp(self.path), *stamps) if stamp)
 
     def list_folders(self) -> list[Path]:
-        """List the folders of the session's files, existing or not."""
+        """Return the folders with the session's files, whether they exist or not."""
         return [self.messages, *(self._parts / _get_stem(entry) for entry in list_entries(self.messages))]
 
     def _list_stamps(self) -> Iterator[tuple[str, tuple[int, int] | None]]:
@@ -131,7 +131,7 @@ class TreeSource:
 
 
 class ExportSource:
-    """Messages of a document written by ``opencode export``."""
+    """The messages in a document written by ``opencode export``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -143,7 +143,7 @@ class ExportSource:
         return read_file_stamp(self.path)
 
     def list_ids(self) -> list[str]:
-        """List the indexes of the messages. While the document cannot be read, the messages read last are kept."""
+        """Return the indexes of the messages. If the document cannot be read again, the messages read last are kept."""
         stamp = self.read_stamp()
         if stamp != self._stamp:
             try:
@@ -175,7 +175,10 @@ class ExportSource:
 
 
 def find_message_folders(path: Path, session_id: str) -> tuple[Path, Path]:
-    """Return the folders of a session's messages and parts. Up to 0.5 both are below the session's folder."""
+    """Return the folder with a session's messages and the one with its parts.
+
+    Up to 0.5, both are below the session's folder.
+    """
     root = path.parent.parent
     if path.parent.name == "info" and root.name == "session":
         return root / "message" / session_id, root / "part" / session_id
@@ -183,7 +186,7 @@ def find_message_folders(path: Path, session_id: str) -> tuple[Path, Path]:
 
 
 def read_session_object(path: Path) -> dict[str, Any]:
-    """Return the body of a session in its session file; raises UnreadableSession if there is none."""
+    """Return the JSON object in a session file, or raise UnreadableSession if there is none."""
     value = _parse_json(_read_bytes(path))
     if not isinstance(value, dict):
         raise UnreadableSession(f"{path}: cannot be read as an opencode session")
@@ -191,7 +194,11 @@ def read_session_object(path: Path) -> dict[str, Any]:
 
 
 def read_export(path: Path) -> tuple[Mapping[str, Any], list[Element]]:
-    """Return the session and the messages of an export, undecoded; raises UnreadableSession for other files."""
+    """Return the session's description and the undecoded messages in an export.
+
+    Raises:
+        UnreadableSession: the file cannot be read, or is no export.
+    """
     try:
         element, torn = parse_document(read_whole_file(path))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Writer of documents that ``opencode import`` accepts, and of copies as ``opencode export`` makes them."""
+"""Write documents that ``opencode import`` accepts, and copy sessions as ``opencode export`` does."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ class _ExportDocument:
     _now: int = 1
 
     def make_id(self, prefix: str) -> str:
-        """Return a new id, which is greater than all earlier ones."""
         self._id_count += 1
         stamp = (self._now * 0x1000 + self._id_count) & 0xFFFFFFFFFFFF
         return f"{prefix}_{stamp:012x}{uuid.uuid4().hex[:14]}"
@@ -77,7 +76,7 @@ class _ExportDocument:
 
 
 def write_export(session: Session, path: Path) -> Losses:
-    """Write the context at the end of *session*; return the losses."""
+    """Write the context at the end of *session*, and return the losses."""
     losses, facts, context = Losses(), session.facts, session.context_at()
     providers = _find_recorded_providers(session)
     model = _parse_model(facts.model, providers)
@@ -121,7 +120,6 @@ def _parse_model(name: str | None, recorded_providers: dict[str, str]) -> dict[s
 
 
 def _find_recorded_providers(session: Session) -> dict[str, str]:
-    """Return the provider of each model in a recording by opencode; empty for other recordings."""
     recording = find_recording(session)
     content, providers = recording.content, dict[str, str]()
     if not isinstance(content, EntryContent) or recording.info.format != "opencode":
@@ -141,7 +139,6 @@ def _find_recorded_providers(session: Session) -> dict[str, str]:
 
 
 def _mark_summary(document: _ExportDocument) -> bool:
-    """Mark the newest reply as a summary if the message before it requests one; return whether it was marked."""
     if len(document.messages) < 2:
         return False
     request, reply = document.messages[-2:]
@@ -254,7 +251,6 @@ def _build_call_state(
 
 
 def _build_file_members(block: Block) -> dict[str, str]:
-    """Return the members of a file part for an image or a document; empty if the block has neither data nor a URL."""
     source = block.get("source")
     if block.get("type") not in MEDIA_TYPES or not isinstance(source, dict):
         return {}
@@ -279,13 +275,13 @@ TIME_COLUMNS = {"time_created": "created", "time_updated": "updated"}
 
 
 def is_copyable(session: Session) -> bool:
-    """Return whether a session was read from opencode's files, is not a branch, and is valid JSON throughout."""
+    """Return whether a session was read from opencode's files, is not a branch, and contains only valid JSON."""
     is_branch = bool(session.info.id.rpartition("/")[0])
     return isinstance(session.content, EntryContent) and not is_branch and not session.facts.problems
 
 
 def copy_session(session: Session, path: Path) -> list[str] | None:
-    """Write the messages of *session* unchanged, with all recorded members, if :func:`is_copyable`."""
+    """Write the messages unchanged, with all recorded members, or return None unless :func:`is_copyable`."""
     content = session.content
     if not isinstance(content, EntryContent) or not is_copyable(session):
         return None
@@ -318,7 +314,6 @@ def _read_session_row(database: Database, session_id: str) -> dict[str, Any]:
 
 
 def _read_message_rows(database: Database, session_id: str, ids: list[str]) -> Iterator[dict[str, Any]]:
-    """Read messages with their parts, and add the ids that only the columns have."""
     for start in range(0, len(ids), BATCH_SIZE):
         batch = ids[start : start + BATCH_SIZE]
         messages: dict[str, dict[str, Any]] = {}

@@ -52,14 +52,14 @@ from context_tui.text.sanitize import truncate_name
 
 
 class OpenHandsShape(DocumentShape):
-    """Parser of events of both generations. Those of the SDK have a ``kind``."""
+    """Parser for events of both generations. Only events of the SDK have a ``kind``."""
 
     def __init__(self) -> None:
         self._usages: Mapping[str, Usage] = {}
         self._view, self._legacy = EventView(), LegacyEventParser()
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read the model, the window, and the usage of each response if recorded next to the events."""
+        """Read the model, the context window and each response's usage if they are recorded beside the events."""
         builder.facts.input_includes_cache = True
         self._usages, window = parse_usages(run.get("stats"))
         builder.facts.window = window or None
@@ -81,7 +81,10 @@ _raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def find_conversation_file(path: Path) -> Path | None:
-    """Return the main file (state, or first event) of the conversation of a file; None for other files."""
+    """Return the file by which a conversation is opened, given any of its files: the state, or else the first event.
+
+    Returns None for other files.
+    """
     if path.parent.name == EVENTS_FOLDER:
         state = path.parent.parent / STATE_FILE
         return state if os.path.isfile(state) else next(iter(_list_event_files(path.parent)), None)
@@ -89,7 +92,11 @@ def find_conversation_file(path: Path) -> Path | None:
 
 
 def read_histories(path: Path, *, max_events: int | None = None) -> list[Run]:
-    """Read the histories in a file, or the only history of a conversation folder."""
+    """Return the histories in a file, or the only history in a conversation's folder.
+
+    Args:
+        max_events: maximum number of event files to read, or None for all.
+    """
     if find_conversation_file(path) != path:
         return read_runs(path, find_runs)
     folder, members = path.parent, dict[str, Element]()
@@ -110,7 +117,6 @@ def _list_event_files(folder: Path) -> list[Path]:
 
 
 def _parse_event_number(file: Path) -> int:
-    """Parse the number in the name of an event's file (``event-00012-ID.json``, ``12.json``); -1 if none."""
     digits = file.stem.removeprefix("event-").partition("-")[0]
     return int(digits) if digits.isdecimal() else -1
 
@@ -132,7 +138,7 @@ def _parse_history(value: Element) -> Run | None:
 
 
 def find_runs(values: list[Element]) -> list[Run]:
-    """Find the histories in the values of a file: one list of events, or a history in each value."""
+    """Return the histories in a file: one list of events, or one history in each JSON value."""
     if len(values) == 1 and (elements := decode_items(values[0])) is not None:
         if not any("history" in (decode_members(each) or {}) for each in elements[:10]):
             return [Run({}, _flatten_pairs(elements))]
@@ -153,7 +159,7 @@ TITLE_EVENTS = 5
 
 
 class OpenHandsFormat(Format):
-    """Format of OpenHands' events, of both generations."""
+    """The format of OpenHands' events, in both generations."""
 
     name: ClassVar[str] = "openhands"
     about: ClassVar[str] = (
@@ -182,7 +188,7 @@ class OpenHandsFormat(Format):
         return Claim(89, "an event of a conversation") if alone else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List a session for each history in a file, or the conversation to which a state or first event belongs."""
+        """Return a session for each history in the file, or the conversation that its state or first event opens."""
         conversation = find_conversation_file(path)
         if conversation and conversation != path:
             raise UnreadableSession(f"{path}: one event of an OpenHands conversation; open {conversation}")
@@ -209,7 +215,7 @@ class OpenHandsFormat(Format):
             return ""
 
     def is_standalone(self, path: Path) -> bool:
-        """Return False for an event in a conversation that is opened by its state or first event."""
+        """Return False for an event whose conversation is opened by its state or first event."""
         return path.parent.name != EVENTS_FOLDER or path.name == "0.json"
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:

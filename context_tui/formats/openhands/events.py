@@ -1,4 +1,4 @@
-"""Events of the software-agent SDK (OpenHands V1), blocks of observations, and the view that condensations leave."""
+"""Parse events of the software-agent SDK (OpenHands V1), and compute which of them the model still sees."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UsageByResponse = Mapping[str, Usage]
 
 
 def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
-    """Parse the valid usage of each response in ``base_state.json``, and the newest context window (0: unknown)."""
+    """Return the valid usage of each response in ``base_state.json``, and the newest context window (0 if unknown)."""
     usages, window = dict[str, Usage](), 0
     for metrics in as_object(as_object(stats).get("usage_to_metrics")).values():
         for entry in list_objects(as_object(metrics).get("token_usages")):
@@ -48,7 +48,7 @@ def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
 
 
 def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> ParsedRecord:
-    """Parse an event. Kinds that are not sent to the model are outside the conversation."""
+    """Parse an event. A kind that is not sent to the model becomes metadata."""
     kind, key, time = event["kind"], parse_id(event.get("id")), parse_time_ms(event.get("timestamp"))
     response = parse_id(event.get("llm_response_id"))
     match kind:
@@ -138,7 +138,7 @@ Block = dict[str, Any]
 
 
 def parse_content_blocks(content: Any) -> list[Block]:
-    """Parse content of the SDK. Each URL of an image becomes a separate block."""
+    """Convert the SDK's content to blocks. Each image URL becomes a separate block."""
     blocks: list[Block] = []
     for part in parse_blocks(content):
         urls = part.get("image_urls")
@@ -152,7 +152,7 @@ def parse_content_blocks(content: Any) -> list[Block]:
 
 
 def add_metadata(text: str, metadata: Any) -> str:
-    """Return the output of a command with the metadata that the model sees.
+    """Return a command's output with the metadata that the model sees in it.
 
     Source: OpenHands, CmdOutputObservation.to_agent_observation; the SDK's TerminalObservation.to_llm_content.
     """
@@ -168,7 +168,7 @@ def add_metadata(text: str, metadata: Any) -> str:
 
 
 def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
-    """Add the command metadata that the model sees to the last text of an observation."""
+    """Return the blocks with the command metadata that the model sees added to the last text block."""
     number = next((number for number in reversed(range(len(blocks))) if blocks[number].get("type") == "text"), None)
     if number is None or not isinstance(metadata, dict):
         return blocks
@@ -180,7 +180,7 @@ def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
 
 
 class EventView:
-    """Events that are sent to the model, by key, in order. A repeated event or condensation has no further effect.
+    """The events that the model sees, by key, in order. Adding an event or condensation again changes nothing.
 
     Source: OpenHands software-agent-sdk, context/view/view.py; OpenHands V0, memory/view.py.
     """
@@ -191,7 +191,11 @@ class EventView:
         self._context_by_condensation: dict[str, tuple[str | int, ...]] = {}
 
     def append(self, key: str, *, message: bool = True) -> None:
-        """Append an event. A known one keeps its place."""
+        """Add an event at the end, unless it is known already.
+
+        Args:
+            message: whether the event is a message. Any other event only counts towards offsets.
+        """
         if key and key not in self._known_keys:
             self._known_keys.add(key)
             self._events.append((key, message))
@@ -199,12 +203,12 @@ class EventView:
     def condense(
         self, key: str, is_forgotten: Callable[[str], bool], summary: str | None, offset: int | None, time: int = -1
     ) -> ParsedRecord:
-        """Return the message of a condensation's summary, with its compaction; without a summary, only the compaction.
+        """Return a condensation's summary message with its compaction, or without a summary only the compaction.
 
         Args:
-            key: The key of the condensation, which becomes that of its summary.
-            is_forgotten: Returns whether an event is removed, given its key.
-            offset: The number of remaining events before the summary; None if all are before it.
+            key: key of the condensation and of its summary.
+            is_forgotten: returns whether the event with a given key is removed.
+            offset: number of remaining events before the summary, or None if all are.
         """
         if key not in self._context_by_condensation:
             self._known_keys.add(key)

@@ -1,4 +1,4 @@
-"""Events of OpenHands V0: actions and observations."""
+"""Parse events of OpenHands V0, which are actions and observations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _USAGE_FIELDS = ("prompt_tokens", "cache_read_tokens", "cache_write_tokens", "co
 
 
 class LegacyEventParser:
-    """Parser of events. It stores data from earlier events by place, so that an event can be parsed again."""
+    """Parser for events. It remembers data from earlier events by their place, so that an event can be parsed again."""
 
     def __init__(self) -> None:
         self._view = EventView()
@@ -62,7 +62,7 @@ class LegacyEventParser:
         self._usage_by_place: dict[int, Usage] = {}
 
     def parse(self, event: Event, place: int) -> ParsedRecord:
-        """Parse an event, which must be an action or an observation (else ValueError)."""
+        """Parse an event. Raises ValueError if it is neither an action nor an observation."""
         action, observation = event.get("action"), event.get("observation")
         key, kind = _format_key(event.get("id"), place), action if isinstance(action, str) else observation
         if not isinstance(kind, str):
@@ -130,7 +130,6 @@ class LegacyEventParser:
         return MessageRecord(Role.ASSISTANT, blocks, message_id=response_id, model=model)
 
     def _parse_text_action(self, event: Event, kind: str, place: int) -> MessageRecord:
-        """Parse an action that the model wrote as text; it becomes a call after its thought."""
         arguments = _get_arguments(event)
         thought = as_text(arguments.get("thought"))
         blocks = [build_text(thought)] if thought else []
@@ -189,7 +188,6 @@ class LegacyEventParser:
         return MessageRecord(Role.USER, [result], has_results=True)
 
     def _find_call_id(self, event: Event, place: int) -> str:
-        """Return the id of the call that an observation answers; empty if there is none."""
         metadata = event.get("tool_call_metadata")
         if isinstance(metadata, dict):
             return parse_id(metadata.get("tool_call_id"))
@@ -230,7 +228,6 @@ def _get_arguments(event: Event) -> Event:
 
 
 def _select_own_arguments(arguments: Event) -> Event:
-    """Return the arguments of an action except those that the runtime added."""
     added = (
         *("action", "thought", "source", "id", "timestamp", "message", "is_confirmed", "confirmation_state"),
         *("action_risk", "keep_prompt", "hidden", "blocking", "is_static", "security_risk", "llm_metrics", "cause"),

@@ -29,19 +29,19 @@ from context_tui.session.session import SessionInfo
 
 
 def find_sessions_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder of pi's sessions, with a subfolder for each project."""
+    """Return the folder in which pi keeps its sessions, with a subfolder for each project."""
     if environ.get("PI_CODING_AGENT_SESSION_DIR"):
         return find_program_folder(environ, "PI_CODING_AGENT_SESSION_DIR")
     return find_program_folder(environ, "PI_CODING_AGENT_DIR", ".pi", "agent") / "sessions"
 
 
 def format_project_folder(cwd: Path) -> str:
-    """Return pi's name for the folder of a project: its path without the first slash, with ``-`` for other slashes."""
+    """Return pi's name for a project's folder, such as ``--home-user-project--`` for ``/home/user/project``."""
     return f"--{re.sub(r'[/:]', '-', re.sub(r'^[/]', '', str(cwd.absolute()).replace(chr(92), '/')))}--"
 
 
 def find_pi_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield the sessions of every project. A configured folder may hold sessions directly."""
+    """Yield the sessions in every project, and those directly in a configured folder."""
     root, current_folder = find_sessions_folder(environ), format_project_folder(cwd)
     for path in list_files(root, ".jsonl"):
         yield SessionFile(path, root.name, False)
@@ -57,7 +57,7 @@ def find_pi_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionF
 
 
 class PiFormat(Format):
-    """Format of pi's sessions, versions 1 to 3, with their branches and compactions."""
+    """The format of pi's sessions, versions 1 to 3, with their branches and compactions."""
 
     name: ClassVar[str] = "pi"
     about: ClassVar[str] = "pi sessions (JSONL, versions 1 to 3; OpenClaw's too), with branches and compactions"
@@ -87,7 +87,7 @@ class PiFormat(Format):
         return LineScanner(path, info, PiShape)
 
     def read_title(self, path: Path) -> str:
-        """Return the name of the session, or else the first typed text."""
+        """Return the name given to the session, or else its first typed text."""
         typed = ""
         for record in read_first_objects(path):
             if record.get("type") == "session_info" and isinstance(name := record.get("name"), str) and name.strip():

@@ -1,7 +1,7 @@
-"""Reader of the entries of a pi session.
+"""Read the entries in a pi session.
 
-Entries of versions 2 and 3 form a tree, in which the newest entry is the current one. The file does not contain the
-text that pi adds around summaries and around the output of typed commands, so summaries are shown as recorded.
+Entries of versions 2 and 3 form a tree, in which the newest entry is the current one. The file lacks the text that pi
+adds around summaries and around the output of typed commands, so summaries are shown as recorded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ UNSENT_STOP_REASONS = ("aborted", "error")
 
 
 class PiShape:
-    """Parser of entries of all versions."""
+    """Parser for entries of all versions."""
 
     def parse(self, record: dict[str, Any]) -> ParsedRecord:
         kind = record.get("type")
@@ -157,7 +157,6 @@ class _PiEntry:
 
 
 def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tuple[str, ...]]:
-    """Parse the messages in a compaction without their usage; consecutive results are merged, unknown ones noted."""
     records, notes = list[MessageRecord](), list[str]()
     for message in messages:
         try:
@@ -175,12 +174,12 @@ def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tu
 
 
 def parse_pi_usage(value: Any) -> Usage | None:
-    """Parse recorded usage, whose input excludes cached tokens for any provider."""
+    """Parse recorded usage, whose input excludes cached tokens for every provider. Returns None if there is none."""
     return parse_usage(value, "input", cache_read="cacheRead", cache_write="cacheWrite", output=("output",))
 
 
 def parse_content_blocks(content: Any) -> list[Block]:
-    """Convert pi's content to blocks; unknown parts stay unchanged."""
+    """Convert pi's content to blocks. Unknown parts stay unchanged."""
     if content is None:
         return []
     return [_parse_block(each) for each in (content if isinstance(content, list) else [content])]

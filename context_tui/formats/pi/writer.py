@@ -1,4 +1,4 @@
-"""Writer of sessions that pi can resume: version 3, in which each entry is the child of the previous one.
+"""Write sessions that pi can resume, in version 3, with each entry as the child of the previous one.
 
 A summary at the start of the context is written as a compaction that keeps no earlier entries.
 """
@@ -42,7 +42,7 @@ DEFAULT_API = ("openai-completions", "openai")
 
 
 def write_session(session: Session, path: Path) -> Losses:
-    """Write the header and an entry for each message or result; return the losses."""
+    """Write the header and an entry for each message or result, and return the losses."""
     losses = Losses()
     write_lines(_build_entries(session, losses), path)
     note_omitted_request_parts(session, losses, "pi")
@@ -50,7 +50,7 @@ def write_session(session: Session, path: Path) -> Losses:
 
 
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
-    """Build the shell command that opens the session by its path, in the folder of its project."""
+    """Return a shell command that opens the session by its path, in its project's folder."""
     header = next(iter(read_first_objects(written_session)), {})
     return f"{build_change_folder(header.get('cwd'))}pi --session {shlex.quote(str(out_path.absolute()))}"
 

@@ -1,4 +1,4 @@
-"""Logs of whole requests: Claude Code's raw bodies, and recordings of claude-tap."""
+"""Logs of complete requests: Claude Code's raw bodies, and recordings made with claude-tap."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _open_log(kind: Callable[..., LogSource], path: Path, *arguments: str) -> Op
 
 
 class RequestLogFormat(Format):
-    """Base of the formats whose files are logs of requests."""
+    """Base class for formats whose files are logs of requests."""
 
     def _open(self, path: Path, session_id: str = "") -> OpenLog:
         raise NotImplementedError
@@ -40,7 +40,7 @@ class RequestLogFormat(Format):
         return RequestScanner(self._open(path, info.id), info)
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a branch of a conversation, or a conversation in a large log."""
+        """Return a branch of a conversation, or a conversation in a large log, or None for an unknown id."""
         listed = self._open(Path(main.path), session_id).list_sessions()
         return next((each for each in listed if each.id == session_id), None) or find_branch_in(
             main, session_id, listed
@@ -51,14 +51,14 @@ class RequestLogFormat(Format):
 
 
 class ClaudeCodeRequestsFormat(RequestLogFormat):
-    """Format of Claude Code's requests: folders of raw bodies, and the requests in its own session files."""
+    """The format of Claude Code's requests: folders of raw bodies, and the requests in its own session files."""
 
     name: ClassVar[str] = folder.FORMAT_NAME
     about: ClassVar[str] = "Claude Code's requests: a folder of raw bodies, or FILE#requests of newer session files"
     suffixes: ClassVar[tuple[str, ...]] = (folder.REQUEST_SUFFIX,)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return None: only folders have this format; a body by itself is a request."""
+        """Return None, as only folders have this format. A body by itself is a request to the Messages API."""
         return None
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
@@ -69,7 +69,7 @@ class ClaudeCodeRequestsFormat(RequestLogFormat):
 
 
 class ClaudeTapFormat(RequestLogFormat):
-    """Format of claude-tap's recordings of many clients."""
+    """The format of recordings that claude-tap makes of many clients."""
 
     name: ClassVar[str] = tap.FORMAT_NAME
     about: ClassVar[str] = "claude-tap's recordings of 17 clients: its database (SQLite), bundles, JSONL, exported JSON"
@@ -90,7 +90,10 @@ class ClaudeTapFormat(RequestLogFormat):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the conversations. In a large database, list the recordings without reading them."""
+        """Return the conversations.
+
+        For a large database, return the recordings instead, which need not be read for this.
+        """
         if not _is_database_file(path) or os.stat(path).st_size <= MAX_SIZED_DATABASE_BYTES:
             return super().list_sessions(path)
         rows = tap.TapDatabase(path).list_rows()

@@ -1,6 +1,6 @@
-"""Bodies of logged requests: their API, and their system prompt, tools, messages and reply.
+"""Split the bodies of logged requests into system prompt, tools, messages and reply, for several APIs.
 
-Members and messages stay bytes of the log until they are needed, since a body repeats nearly all of the previous body.
+Members and messages stay bytes of the log until they are needed, as a body repeats nearly all of the previous body.
 """
 
 from __future__ import annotations
@@ -31,13 +31,16 @@ Signature = tuple[tuple[Any, ...], ...]
 
 
 class OtherRequest(ValueError):
-    """A logged request that does not ask a model for a reply, such as a count of tokens."""
+    """Raised for a logged request that does not ask a model for a reply, such as one that counts tokens."""
 
 
 class Body(NamedTuple):
-    """Body of a request by its members, and the body of its response.
+    """A request's body as undecoded members, and its response's body.
 
-    ``path`` is the address of the request, ``source`` the part of the run that sent it, and ``note`` a problem.
+    Attributes:
+        path: the request's address.
+        source: the part of the run that sent it.
+        note: a problem to report, or "".
     """
 
     members: dict[str, Element]
@@ -49,10 +52,15 @@ class Body(NamedTuple):
 
 @dataclass(frozen=True)
 class Exchange:
-    """Logged request: its name in the log, its time (ms), and its sender.
+    """A logged request, whose body is read when it is needed.
 
-    ``group`` is the run that it belongs to, ``source`` the part of the run that sent it, such as a sub-agent; both are
-    empty if the log does not name them. ``read`` returns its body. ``version`` changes when more of it is logged.
+    Attributes:
+        name: its name in the log.
+        time: epoch milliseconds.
+        group, source: the run that it belongs to, and the part of the run that sent it, such as a sub-agent; "" if
+            unknown.
+        read: returns its body.
+        version: a value that changes when more of it is logged.
     """
 
     name: str
@@ -64,7 +72,10 @@ class Exchange:
 
 
 class GeminiShape(DocumentShape):
-    """Parser of the contents of a Gemini request. A result without an id answers a preceding call, by name."""
+    """Parser for the contents of a Gemini request.
+
+    A result without an id answers a call in the message before, by name.
+    """
 
     def __init__(self) -> None:
         self._calls: dict[int, list[Block]] = {}
@@ -128,7 +139,7 @@ def _is_result(block: Block) -> bool:
 
 
 class Api(NamedTuple):
-    """API of a provider: the member with the messages, their shape, and the member with the system prompt."""
+    """A provider's API: the member with the messages, the parser for them, and the member with the system prompt."""
 
     name: str
     key: str
@@ -144,7 +155,7 @@ GEMINI = Api("Gemini", "contents", GeminiShape, "systemInstruction")
 
 
 def detect_api(body: Body) -> Api | None:
-    """Return the API of a request, judged by its members; None for a body without messages."""
+    """Return the API of a request, judged by its members, or None if it has no messages."""
     members = body.members
     if "contents" in members:
         return GEMINI
@@ -156,7 +167,7 @@ def detect_api(body: Body) -> Api | None:
 
 @dataclass
 class Request:
-    """Request, split into parts. The first ``lead`` of its messages are part of the system prompt."""
+    """A request, split into parts. Its first ``lead`` messages belong to the system prompt."""
 
     api: Api
     run: Run
@@ -165,11 +176,11 @@ class Request:
 
     @property
     def elements(self) -> list[Element]:
-        """Messages as sent."""
+        """The messages as sent."""
         return self.run.elements
 
     def parse_system(self, shape: DocumentShape) -> list[str]:
-        """Return the texts of the system prompt."""
+        """Return the parts of the system prompt as text."""
         system = self.run.get(self.api.system_key)
         if self.api is GEMINI and isinstance(system, dict):
             system = [*parse_content(system.get("parts"))]
@@ -181,7 +192,7 @@ class Request:
         return texts
 
     def parse_tools(self) -> Any:
-        """Return the tool schemas as sent, one per function."""
+        """Return the tool schemas as sent. Gemini's are split so that there is one for each function."""
         tools = self.run.get("tools")
         if self.api is GEMINI:
             return [each for tool in parse_tool_schemas(tools) for each in tool.get("functionDeclarations") or [tool]]
@@ -189,7 +200,7 @@ class Request:
 
 
 def split_request(body: Body) -> Request:
-    """Split the body of a request into its parts; raises ValueError if it has no messages."""
+    """Split a request's body into its parts. Raises ValueError if it has no messages."""
     api = detect_api(body)
     if api is None:
         raise ValueError("a JSON body of another API: no messages, input or contents")
@@ -212,22 +223,22 @@ def _is_system(element: Element) -> bool:
 
 
 def join_elements(elements: Sequence[Element]) -> msgspec.Raw:
-    """Return messages as the JSON text of a list."""
+    """Join undecoded messages into the JSON text of a list."""
     return msgspec.Raw(b"[%s]" % b",".join(bytes(memoryview(each)) for each in elements))
 
 
 def copy_element(element: Element) -> Element:
-    """Return a copy of an element that does not keep the bytes of the whole body in memory."""
+    """Return a copy of a message that does not keep the bytes of its body in memory."""
     return element.copy() if isinstance(element, msgspec.Raw) else element
 
 
 def split_reply(api: Api, reply: dict[str, Any]) -> Sequence[Element]:
-    """Return the elements that repeat a reply in the next request."""
+    """Return the messages by which the next request will repeat *reply*."""
     return [item for item in reply.get("output") or []] if api is RESPONSES else [reply]
 
 
 def sign_element(shape: DocumentShape, element: Element, place: int) -> Signature:
-    """Return the signature of a message; empty for a message with only thinking."""
+    """Return a message's signature, or () for one that has only thinking."""
     try:
         message = find_message(shape.parse(decode_element(element), place))
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -254,5 +265,5 @@ def _sign_block(block: Block, has_ids: bool) -> tuple[Any, ...]:
 
 
 def strip_results(signature: Signature) -> Signature:
-    """Return a signature without the bodies of results."""
+    """Return a signature without the parts that depend on the content of tool results."""
     return tuple(sign[:2] if sign[0] == "result" else sign for sign in signature)

@@ -1,7 +1,7 @@
-"""Conversations in a log of requests: the requests that continue each, and the changes by each request.
+"""Group the requests in a log into conversations, and find out what each request changed in its conversation.
 
-A request repeats the history. It is compared with the newest request of each conversation of its run. So it continues
-one, goes back in one (a rewind), replaces messages by a summary (a compaction), or begins one.
+As each request repeats the history, it is compared with the newest request in each conversation of its run. It then
+continues one, goes back in one (a rewind), replaces messages by a summary (a compaction), or starts one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,13 @@ _SUMMARY_TAG = re.compile(r"<(?:summary|state_snapshot)>(.*?)</", re.DOTALL)
 
 @dataclass
 class Place:
-    """Place in the log: number of the exchange, bytes of a message (or several in one record), blocks to skip."""
+    """A place in the log.
+
+    Attributes:
+        exchange: number of the exchange.
+        elements: the message's JSON, or that of several messages in one record.
+        skip: number of blocks at the start that belong to an earlier message.
+    """
 
     exchange: int
     elements: tuple[Element, ...]
@@ -48,7 +54,7 @@ class Place:
 
 @dataclass
 class Item:
-    """Message of the newest request: the place where it first occurred, and its key."""
+    """A message in the newest request: the place where it first occurred, its key, and its signature once computed."""
 
     place: int
     key: str
@@ -57,14 +63,18 @@ class Item:
 
 @dataclass
 class Step:
-    """Effect of an exchange on its conversation.
+    """The changes that an exchange made to its conversation.
 
-    ``rewound`` is the key of the first message that it abandoned, ``parent`` the key of the message that it follows if
-    that is not the newest. ``order`` lists the messages of a new context by key, with None for new ones; ``summary`` is
-    the number of the new one that holds the summary. ``cleared`` holds calls whose results are missing from here on,
-    and blocks by the key of their message. ``places`` are the new places, ``reply`` is that of the reply, and
-    ``probes`` are pieces of its text. ``system`` and ``tools`` (``schemas`` if Anthropic-shaped) are set if they
-    changed. ``cleared_calls`` is the number of oldest calls whose results the server removed.
+    Attributes:
+        rewound: key of the first message that was abandoned.
+        parent: key of the message that it follows, if that is not the newest.
+        order: the messages in a new context, by key, or None for each new one.
+        summary: number of the new message that contains the summary, or -1.
+        cleared: calls whose results are missing from here on, and blocks by their message's key.
+        places: the new places.
+        reply, probes: place of the reply (or -1), and pieces of its text that identify it.
+        system, tools, schemas: set if they changed; the schemas are in Anthropic's form.
+        cleared_calls: number of the oldest calls whose results the server removed.
     """
 
     exchange: int
@@ -84,7 +94,7 @@ class Step:
 
 
 class Summary(NamedTuple):
-    """Message of a new context that holds a summary: its number (-1 if there is none), and its text without spaces."""
+    """The message in a new context that holds a summary: its number (-1 if none), and its text without spaces."""
 
     element: int = -1
     text: str = ""
@@ -92,7 +102,7 @@ class Summary(NamedTuple):
 
 @dataclass
 class _Alignment:
-    """Comparison of a request with a conversation: its first ``element_count`` messages are ``item_count`` known ones.
+    """A comparison: the first ``element_count`` messages of a request are the conversation's first ``item_count`` ones.
 
     ``extended`` holds the numbers of messages with further blocks, and their counts of known blocks. ``changed`` holds
     the numbers of known messages, with their new bytes and signatures.
@@ -107,7 +117,7 @@ class _Alignment:
 
 
 class Conversation:
-    """Requests that continue each other. ``source`` and ``prompt`` (the first texts) distinguish conversations."""
+    """Requests that continue each other. ``source`` and ``prompt`` (the first texts) tell conversations apart."""
 
     def __init__(self, api: Api, group: str, source: str) -> None:
         self.api, self.group, self.source = api, group, source
@@ -123,14 +133,14 @@ class Conversation:
         self.has_tools = False
 
     def sign(self, number: int) -> Signature:
-        """Return the signature of a known message."""
+        """Return the signature of the known message *number*."""
         item = self.items[number]
         if item.signature is None:
             item.signature = sign_element(self.shape, self._elements[number], item.place)
         return item.signature
 
     def align(self, elements: Sequence[Element]) -> _Alignment:
-        """Compare the messages of a request with the known ones, from the first on."""
+        """Compare a request's messages with the known ones, from the first to where they differ."""
         differs = list(map(ne, self._elements, elements))
         element_count = differs.index(True) if True in differs else len(differs)
         self._elements[:element_count] = elements[:element_count]  # the bytes of the older request are no longer needed
@@ -159,7 +169,6 @@ class Conversation:
         return alignment
 
     def _compare(self, alignment: _Alignment, element: Element, old: Signature, new: Signature, position: int) -> bool:
-        """Return whether a message is a known one with other results, or with more or fewer blocks."""
         if new[: len(old)] == old:
             alignment.extended.append((position, len(old) - 1))
         elif strip_results(new) == strip_results(old):
@@ -173,7 +182,7 @@ class Conversation:
         return True
 
     def add(self, exchange: Exchange, request: Request, alignment: _Alignment, summary: Summary | None) -> None:
-        """Add a request. If it has a *summary* (which may be empty), it begins a new context."""
+        """Add a request. If *summary* is not None (it may be empty), the request starts a new context."""
         step = Step(len(self.exchanges), cleared=alignment.cleared)
         self.exchanges.append(exchange)
         self.steps.append(step)
@@ -250,7 +259,7 @@ class Conversation:
                 self._elements.append(element)
 
     def add_late_reply(self, exchange: Exchange, request: Request) -> None:
-        """Add the reply of the newest request, which was logged without it."""
+        """Add the reply to the newest request if it was logged only after the request was added."""
         if self.exchanges[-1].name == exchange.name and self.steps[-1].reply < 0 and request.reply is not None:
             self.exchanges[-1] = exchange
             self.steps.append(Step(self.steps[-1].exchange))
@@ -267,7 +276,7 @@ class Conversation:
 
 
 class RequestLog:
-    """Conversations of a log, as far as it was read; :meth:`update` reads further."""
+    """The conversations in a log, as far as it was read. :meth:`update` reads further."""
 
     def __init__(self) -> None:
         self.conversations: list[Conversation] = []
@@ -276,7 +285,7 @@ class RequestLog:
         self.owners: dict[str, Conversation] = {}  # by the names of exchanges
 
     def update(self, exchanges: Sequence[Exchange]) -> None:
-        """Read exchanges that are new or have changed."""
+        """Read the exchanges that are new or have changed."""
         for exchange in exchanges:
             if self._versions.get(exchange.name, self) == exchange.version:
                 continue
@@ -345,9 +354,9 @@ class RequestLog:
         return conversation, _Alignment(), None
 
     def list_by_id(self) -> dict[str, Conversation]:
-        """Return the conversations that are sessions: the first of a run by the run's name, others as ``RUN/agent-1``.
+        """Return the conversations that are sessions, by id: ``RUN`` for the first in a run, then ``RUN/agent-1``, ...
 
-        In runs with tools, conversations without tools are requests for titles or quotas, and not sessions.
+        If a run has conversations with tools, those without tools only ask for titles or quotas, and are not sessions.
         """
         with_tools = {conversation.group for conversation in self.conversations if conversation.has_tools}
         conversations: dict[str, Conversation] = {}
@@ -359,7 +368,7 @@ class RequestLog:
         return conversations
 
     def count_others(self, group: str) -> int:
-        """Return the number of requests of a run that belong to no session."""
+        """Return the number of requests in a run that belong to no session."""
         all_requests = sum(
             len(conversation.exchanges) for conversation in self.conversations if conversation.group == group
         )

@@ -1,7 +1,7 @@
-"""Folder of raw request bodies that Claude Code writes (``OTEL_LOG_RAW_API_BODIES=file:DIR``).
+"""Read a folder of raw request bodies that Claude Code writes (``OTEL_LOG_RAW_API_BODIES=file:DIR``).
 
-``UUID.request.json`` and ``ID.response.json`` are bodies. ``index.jsonl`` (since 2.1.274) names the pairs, and the
-session of each. Without it, they are paired by time and content, and a request's metadata names the session.
+The bodies are ``UUID.request.json`` and ``ID.response.json``. ``index.jsonl`` (since 2.1.274) names the pairs and each
+pair's session. Without it, they are paired by time and content, and a request's metadata names the session.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MESSAGE_ID = re.compile(rb'"id" ?: ?"([^"]*)"')
 
 
 def has_requests(path: Path) -> bool:
-    """Return whether a folder holds request bodies, judged by their names."""
+    """Return whether a folder contains request bodies, judged by the file names."""
     try:
         with os.scandir(path) as entries:
             return any(entry.name.endswith(REQUEST_SUFFIX) for entry in entries)
@@ -58,15 +58,13 @@ class _IndexRow(NamedTuple):
 
 
 class _File(NamedTuple):
-    """File of a body: its name, time of change (ns) and size in bytes."""
-
     name: str
     changed: int
     size: int
 
 
 class RequestFolder:
-    """Log of the bodies in a folder."""
+    """The log that the bodies in a folder form."""
 
     format_name, generation = FORMAT_NAME, 0
 
@@ -169,7 +167,6 @@ class RequestFolder:
         return rows, problems
 
     def _read_group(self, file: _File) -> str:
-        """Return the session that the metadata of a request names; empty if it names none."""
         if file not in self._groups:
             try:
                 metadata = decode_element(_decode_members(self._read(file.name)).get("metadata"))
@@ -180,7 +177,6 @@ class RequestFolder:
         return self._groups[file]
 
     def _read_message_id(self, file: _File) -> str:
-        """Return the id at the beginning of a response; empty if there is none."""
         if file not in self._message_ids:
             try:
                 with open_regular(self.path / file.name) as opened:
@@ -219,7 +215,6 @@ class RequestFolder:
                 open_requests.remove(match)
 
     def _read_tail(self, file: _File) -> tuple[Signature, int, int, Signature]:
-        """Return the first message's signature, the number of messages, and the last reply's place and signature."""
         if file not in self._tails:
             shape = ANTHROPIC.shape()
             try:
@@ -272,7 +267,7 @@ def _find_session_id(user: str) -> str:
 
 
 def read_session_file(path: Path) -> SessionFacts:
-    """Read facts of a run from Claude Code's session file: typed texts, times of replies, title and folder."""
+    """Read facts about a run from Claude Code's session file: typed text, times of replies, title and folder."""
     typed, times, cwd = set[str](), dict[str, int](), ""
     for record in _read_records(path):
         cwd = cwd or record.cwd or ""
@@ -285,7 +280,7 @@ def read_session_file(path: Path) -> SessionFacts:
 
 
 def find_reply(path: Path, message_id: str) -> dict[str, Any] | None:
-    """Return a reply of the model from Claude Code's session file; None if the file lacks it."""
+    """Return the model's reply *message_id* from Claude Code's session file, or None if the file lacks it."""
     blocks: list[Any] = []
     usage = None
     for record in _read_records(path, message_id.encode()):
@@ -296,7 +291,6 @@ def find_reply(path: Path, message_id: str) -> dict[str, Any] | None:
 
 
 def _read_records(path: Path, text: bytes = b"") -> Iterator[Record]:
-    """Yield the records of a file whose lines contain *text*."""
     with suppress(UnreadableSession):
         for line in read_whole_file(path).split(b"\n"):
             if text in line:

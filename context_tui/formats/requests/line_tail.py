@@ -1,4 +1,4 @@
-"""Lines of a file that grows."""
+"""Read the lines of a growing file."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from context_tui.formats.kit.files import open_regular
 
 
 class LineTail:
-    """Reader of the lines of a growing file. An incomplete last line is left until it is complete."""
+    """Reads the lines of a growing file. An incomplete last line is left for later."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.end, self._inode = path, 0, 0
 
     def is_replaced(self) -> bool:
-        """Return whether the file was replaced or shortened; if so, reading starts again."""
+        """Return whether the file was replaced or shortened. If so, the next read starts again."""
         status = os.stat(self.path)
         is_replaced = self.end > 0 and (status.st_ino != self._inode or status.st_size < self.end)
         self.end, self._inode = 0 if is_replaced else self.end, status.st_ino
         return is_replaced
 
     def read_on(self) -> Iterator[tuple[int, bytes]]:
-        """Yield each new line with its place."""
+        """Yield the offset and the bytes of each new line."""
         with open_regular(self.path) as file:
             file.seek(self.end)
             for line in file:

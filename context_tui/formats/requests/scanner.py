@@ -1,4 +1,4 @@
-"""Scan one conversation of a log of requests, and read its text again."""
+"""Scan one conversation in a log of requests, and read its full text again."""
 
 from __future__ import annotations
 
@@ -52,9 +52,11 @@ MAX_WAIT_S = 600
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """Facts from the agent's own file of a run.
+    """Facts about a run from the agent's own session file.
 
-    ``typed`` holds the typed texts (None: unknown), ``times`` the times of replies by id (ms).
+    Attributes:
+        typed: the typed texts, or None if unknown.
+        times: times of replies in epoch milliseconds, by the reply's id.
     """
 
     typed: frozenset[str] | None = None
@@ -65,7 +67,7 @@ class SessionFacts:
 
 
 class LogSource(Protocol):
-    """Log of requests on disk."""
+    """Interface for reading a log of requests from disk."""
 
     path: Path
     format_name: str
@@ -73,14 +75,14 @@ class LogSource(Protocol):
     """Number that grows when the log's file is emptied or replaced."""
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
-        """Return the exchanges in order, and problems of the log itself."""
+        """Return the exchanges in order, and the problems of the log as a whole."""
 
     def read_session_facts(self, group: str) -> SessionFacts:
-        """Return facts of a run from the agent's own file."""
+        """Return facts about the run *group* from the agent's own session file."""
 
 
 class OpenLog:
-    """Log that is read further when its files grow, and read again if earlier exchanges have changed."""
+    """A log that is read further when its files grow, and read again if earlier exchanges have changed."""
 
     def __init__(self, source: LogSource) -> None:
         self.source, self.log = source, RequestLog()
@@ -90,7 +92,7 @@ class OpenLog:
         self._lock = threading.Lock()
 
     def update(self) -> RequestLog:
-        """Read new exchanges."""
+        """Read new exchanges, and return the log. It is another object if the log had to be read again."""
         with self._lock:
             exchanges, self.problems = self.source.list_exchanges()
             names = [each.name for each in exchanges]
@@ -101,7 +103,11 @@ class OpenLog:
             return self.log
 
     def list_sessions(self) -> list[SessionInfo]:
-        """Return the conversations as sessions. Sub-agents belong to the first conversation of their run."""
+        """Return the conversations as sessions. The parent of sub-agents is the first conversation in their run.
+
+        Raises:
+            UnreadableSession: there is no conversation.
+        """
         log, path = self.update(), str(self.source.path)
         sessions = []
         for name, conversation in log.list_by_id().items():
@@ -128,7 +134,7 @@ class OpenLog:
         return sessions
 
     def find_conversation(self, session_id: str) -> Conversation:
-        """Return the conversation of a session; raises UnreadableSession if there is none."""
+        """Return the conversation of a session, or raise UnreadableSession if there is none."""
         conversation = self.update().list_by_id().get(session_id)
         if conversation is None:
             self.list_sessions()  # if there is no conversation, this raises the reason
@@ -137,7 +143,7 @@ class OpenLog:
 
 
 class RequestContent:
-    """Full text of a conversation, read from the request in which each message first occurred."""
+    """The full text of a conversation. Each message is read from the request in which it first occurred."""
 
     def __init__(self, log: OpenLog, conversation: Conversation, typed: frozenset[str] | None) -> None:
         self.log, self.state, self.conversation = log, log.log, conversation
@@ -167,7 +173,7 @@ class RequestContent:
         return self.log.update() is self.state
 
     def format_request(self, message: int) -> str:
-        """Return the whole request in which *message* was new, or which it answered, as JSON."""
+        """Return, as JSON, the complete request in which *message* was new or which it answered."""
         place = self.facts.record_place[next(self.facts.records_of(message))]
         exchange = self.conversation.exchanges[self.conversation.places[place].exchange]
         members = exchange.read().members.items()
@@ -193,7 +199,7 @@ class RequestContent:
 
 
 class RequestScanner:
-    """Resumable scan of one conversation; requests that are logged later are also read."""
+    """A resumable scan of one conversation, which also reads requests that are logged later."""
 
     def __init__(self, log: OpenLog, info: SessionInfo) -> None:
         self._log, self._info = log, info
@@ -318,7 +324,11 @@ class RequestScanner:
 
 
 def find_subagent(log: OpenLog, session: Session, call: int) -> SessionInfo | None:
-    """Return the session of the sub-agent whose first message contains the prompt of the call in block row *call*."""
+    """Return the session of the sub-agent whose first message contains the prompt of a tool call, or None.
+
+    Args:
+        call: block row of the call.
+    """
     message = session.facts.block_message[call]
     arguments = session.content.blocks(message)[session.facts.ordinal(call)].get("input")
     texts = [text for text in arguments.values() if isinstance(text, str)] if isinstance(arguments, dict) else []

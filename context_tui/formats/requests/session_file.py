@@ -1,8 +1,8 @@
-"""Requests that Claude Code (since 2.1.330) keeps in its own session file, without any setting.
+"""Read requests that Claude Code (since 2.1.330) keeps in its own session file, without any setting.
 
-An ``api-request`` lists the messages of a request by hash: the first ``keep`` of request ``base``, then ``tail``. An
-``api-request-blob`` holds a message that the transcript lacks, an ``api-request-shape`` the system prompt and the
-tools. A hash is the SHA-256 of the message as compact JSON with sorted keys, without cache marks.
+An ``api-request`` lists a request's messages by hash: the first ``keep`` of request ``base``, then ``tail``. An ``api-
+request-blob`` holds a message that the transcript lacks, an ``api-request-shape`` the system prompt and the tools. A
+hash is the SHA-256 of the message as compact JSON with sorted keys, without cache marks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TYPES = (b'"api-request', b'"assistant"', b'"user"')
 
 
 class SessionFileRequests:
-    """Log of the requests in a session file."""
+    """The log that the requests in a Claude Code session file form."""
 
     format_name, generation = FORMAT_NAME, 0
 

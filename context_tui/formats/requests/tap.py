@@ -1,4 +1,4 @@
-"""claude-tap's recordings: its database, bundles of one session, JSON Lines and exported JSON.
+"""Read claude-tap's recordings: its database, bundles of one session, JSON Lines and exported JSON.
 
 A record is a request with its response. In the database and in bundles, large parts of records are stored once as
 blobs, and records refer to them.
@@ -33,17 +33,21 @@ _NO_CONVERSATION = ("count_tokens", "countTokens", "/embeddings")
 
 
 class Blobs:
-    """Large parts of records, each stored once by its hash."""
+    """The large parts of records, each stored once, by hash."""
 
     def __init__(self) -> None:
         self.values: dict[str, msgspec.Raw] = {}
 
     def find(self, digest: str) -> msgspec.Raw | None:
-        """Return the part with a hash; None if there is none."""
+        """Return the part with the hash *digest*, or None if it is missing."""
         return self.values.get(digest)
 
     def resolve(self, element: Element) -> Element:
-        """Return the part to which an element refers (ValueError if it is missing), or else the element."""
+        """Return the part to which *element* refers, or *element* itself if it is no reference.
+
+        Raises:
+            ValueError: the part is missing.
+        """
         if not isinstance(element, msgspec.Raw) or not bytes(memoryview(element)[:40]).startswith(_REFERENCE_START):
             return element
         reference = decode_element(element)
@@ -56,7 +60,7 @@ class Blobs:
 
 
 class DatabaseBlobs(Blobs):
-    """Blobs of a session in the database, each read when it is first needed."""
+    """The blobs of a session in the database. Each is read when it is first needed."""
 
     def __init__(self, database: Database, session: str) -> None:
         super().__init__()
@@ -76,11 +80,11 @@ class DatabaseBlobs(Blobs):
 
 
 def parse_record(data: Element, blobs: Blobs) -> Body:
-    """Parse a record.
+    """Parse a recorded request and its response.
 
     Raises:
-        OtherRequest: the record is not a request for a model's reply.
-        ValueError: the data is not a record, or lacks a part.
+        OtherRequest: the request does not ask a model for a reply.
+        ValueError: the data is not a record, or a part of it is missing.
     """
     members = _decode(data)
     if RECORD_MARK in members:
@@ -122,7 +126,7 @@ def _decode(element: Element) -> dict[str, Element]:
 
 
 class TapDatabase:
-    """Log of all sessions in claude-tap's database, or of one session."""
+    """The log of one session, or of all sessions, in claude-tap's database."""
 
     format_name, generation = FORMAT_NAME, 0
 
@@ -149,7 +153,7 @@ class TapDatabase:
         return exchanges, []
 
     def list_rows(self) -> list[tuple[str, str, str]]:
-        """Return the id, the client and the time of change of each session with records."""
+        """Return the id, the client and the time of the last change of each session that has records."""
         rows = self._database.query("SELECT id, client, updated_at FROM sessions WHERE record_count > 0")
         return [(decode_text(name), decode_text(client), decode_text(updated)) for name, client, updated in rows]
 
@@ -170,7 +174,7 @@ class TapDatabase:
 
 
 class TapFile:
-    """Log of the records in a file: JSON Lines, a bundle, or exported JSON."""
+    """The log in a file: JSON Lines, a bundle, or exported JSON."""
 
     format_name, generation = FORMAT_NAME, 0
 

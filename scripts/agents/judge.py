@@ -24,7 +24,6 @@ from scripts.agents.scripted_model import PROMPT_MARK, SUBTASK_MARK, SUMMARY_MAR
 
 _REPLY = re.compile(r"Reply (main\d+)\b")
 _SUMMARY = re.compile(rf"{SUMMARY_MARK}-\d+")
-_SHORTENED = re.compile(r"\.\.\.\[truncated \d+ chars")
 SHORTEST_BODY = 20
 """Characters of a text that is looked for within the texts that were sent."""
 _APPENDED_REMINDER = re.compile(r"\n\n(?=<system-reminder>)")
@@ -277,7 +276,7 @@ def _judge_request(judgement: Judgement, session: Session, sent: Prompt, message
         is_equal &= sent_ids == held_ids
         for identity in (sent_ids - held_ids).elements():
             part = sent_parts[identity]
-            judgement.miss(reply, f"shortened {kind}" if _SHORTENED.search(part.text) else kind, part.tokens)
+            judgement.miss(reply, kind, part.tokens)
     judgement.requests.add(is_equal)
     held_texts = [part.text.strip() for part in held.get("text", "thinking")]
     shown = "\0".join([*held_texts, session.content.system()])

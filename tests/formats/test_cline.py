@@ -398,6 +398,33 @@ def test_the_newest_compaction_of_the_sdk_is_in_a_file_beside_it(tmp_path: Path)
     assert scanner.advance().end and len(scanner.session().context_at()) == 5
 
 
+@pytest.mark.parametrize(
+    ("source", "version", "shortens"),
+    [("cli", "3.0.65", True), ("cli", "3.0.9", False), ("vscode", "4.0.0", False), ("cli", "nightly", False)],
+)
+def test_long_results_are_shown_as_the_command_line_sends_them(
+    tmp_path: Path, source: str, version: str, shortens: bool
+) -> None:
+    number = "".join(f"{line}\n" for line in range(1, 40_001))[:48_113]
+    picture = {"type": "image", "mediaType": "image/png", "data": "A" * 9_000}
+    content = [{"query": "seq", "result": number, "exit": 0}, {"type": "text", "text": "\U0001f600" * 4_001}, picture]
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "run_commands", "input": {}}]}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": content}
+    session = session_of(SPOKEN[0], call, {"role": "user", "content": [result]})
+    path = put(tmp_path / "a.messages.json", {**session, "origin": {"source": source, "version": version}})
+    opened_session = opened(SDK, path)
+    [block] = opened_session.content.blocks(2)
+    assert number[:9_000].replace("\n", "\\n") in opened_session.content.raw(2), "the file has it whole"
+    if not shortens:
+        assert block["content"] == content
+        return
+    command, faces, image = block["content"]
+    assert command["result"] == f"{number[:3_983]}\n\n...[truncated 40147 chars]...\n\n{number[-3_983:]}"
+    omitted = "\n\n...[truncated 32 chars]...\n\n"  # half a face is left at each side
+    assert faces["text"] == f"{chr(0x1F600) * 1_992}\ufffd{omitted}\ufffd{chr(0x1F600) * 1_992}"
+    assert (command["query"], command["exit"], image) == ("seq", 0, picture)
+
+
 def test_recordings(shared: Path, tmp_path: Path) -> None:
     """Against counts that another program made of the same files."""
     corpus = shared / "corpus"

@@ -33,6 +33,7 @@ from context_tui.formats.kit.values import (
     parse_time_ms,
     parse_tokens_or_note,
     parse_usage_or_note,
+    parse_version,
 )
 from context_tui.session.facts import Usage
 from context_tui.session.session import SessionInfo
@@ -41,6 +42,10 @@ from context_tui.text.sanitize import truncate_name
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 NOTICE_MARK = "<SYSTEM_NOTICE>"
+MAX_RESULT_UNITS = 8_000
+"""UTF-16 code units of a string in a result beyond which the middle of the string is not sent."""
+SHORTENED_SINCE = 3, 0, 57
+"""First version of the command line that is known to shorten the results of all tools by that limit."""
 
 
 def _list_description_files(path: Path) -> list[Path]:
@@ -55,7 +60,14 @@ def _get_compaction_file(path: Path) -> Path:
 class ClineSdkShape(DocumentShape):
     """Parser for Messages API messages with file blocks and marked summaries."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._shortens_results = False
+
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+        origin = as_object(run.get("origin"))
+        version = parse_version(as_text(origin.get("version")))
+        self._shortens_results = origin.get("source") == "cli" and version >= SHORTENED_SINCE
         builder.facts.input_includes_cache = True
         builder.append_system(extract_text(parse_blocks(run.get("system_prompt"))))
 
@@ -66,7 +78,7 @@ class ClineSdkShape(DocumentShape):
         usage, notes = parse_usage_or_note(_parse_usage, value.get("metrics"))
         return MessageRecord(
             role,
-            [*map(_parse_block, blocks)],
+            [*map(self._parse_block, blocks)],
             time=parse_time_ms(value.get("ts")),
             usage=usage,
             notes=notes,
@@ -74,6 +86,42 @@ class ClineSdkShape(DocumentShape):
             model=truncate_name(as_text(as_object(value.get("modelInfo")).get("id"))),
             compaction=_parse_compaction(as_object(value.get("metadata"))),
         )
+
+    def _parse_block(self, block: dict[str, Any]) -> dict[str, Any]:
+        content = block.get("content")
+        if block.get("type") == "file" and isinstance(content, str):
+            return build_text(content)
+        if block.get("type") == "tool_result" and self._shortens_results:
+            return {**block, "content": _shorten_strings(content)}
+        return block
+
+
+def _shorten_strings(value: Any) -> Any:
+    """Return the content of a result as Cline sends it. The file keeps it whole."""
+    if isinstance(value, str):
+        return _shorten_middle(value)
+    if isinstance(value, list):
+        return [_shorten_strings(each) for each in value]
+    if isinstance(value, dict) and value.get("type") != "image":
+        return {name: _shorten_strings(member) for name, member in value.items()}
+    return value
+
+
+def _shorten_middle(text: str) -> str:
+    """Return the beginning and the end of a long text, with the number of omitted units between them."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    omitted, marker = len(units) // 2 - MAX_RESULT_UNITS, ""
+    if omitted <= 0:
+        return text
+    for _ in range(2):  # the marker takes room, so more is omitted, which may make the marker longer
+        marker = f"\n\n...[truncated {omitted} chars]...\n\n"
+        end = (MAX_RESULT_UNITS - len(marker)) // 2
+        omitted = len(units) // 2 - 2 * end
+    return f"{_decode(units[: 2 * end])}{marker}{_decode(units[-2 * end :])}"
+
+
+def _decode(units: bytes) -> str:
+    return units.decode("utf-16-le", "replace")
 
 
 def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
@@ -96,11 +144,6 @@ def _parse_usage(metrics: Any) -> Usage | None:
         return None
     names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
     return make_cached_usage(*(parse_token_count(metrics, name) for name in names))
-
-
-def _parse_block(block: dict[str, Any]) -> dict[str, Any]:
-    content = block.get("content")
-    return build_text(content) if block.get("type") == "file" and isinstance(content, str) else block
 
 
 def _is_injected(block: dict[str, Any]) -> bool:

@@ -28,7 +28,6 @@ class Cline(Agent):
         "rewind": "its checkpoints are a dialog without a command",
     }
     differences = {
-        "calls and results": "results beyond 8,000 characters are sent shortened, and the file has them whole",
         "compactions": "only the newest compaction is in the files; these scenarios make one each",
     }
 

@@ -110,7 +110,7 @@ def _shorten_strings(value: Any) -> Any:
 def _shorten_middle(text: str) -> str:
     """Return the beginning and the end of a long text, with the number of omitted units between them."""
     units = text.encode("utf-16-le", "surrogatepass")
-    omitted, marker = len(units) // 2 - MAX_RESULT_UNITS, ""
+    omitted, end, marker = len(units) // 2 - MAX_RESULT_UNITS, 0, ""
     if omitted <= 0:
         return text
     for _ in range(2):  # the marker takes room, so more is omitted, which may make the marker longer

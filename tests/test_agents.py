@@ -51,9 +51,11 @@ def make_model() -> ScriptedModel:
 def test_each_api_replies_logs_and_counts(tmp_path: Path, api: str) -> None:
     path, body = PATHS[api]
     with serve(make_model(), tmp_path) as server:
-        reply = httpx.post(server.base_url + path, json={"model": "m", **body}, trust_env=False).json()
+        reply = httpx.post(server.base_url + path, json={"model": "m", **body}, trust_env=False, timeout=60).json()
         stream = path.replace(":generate", ":streamGenerate")
-        events = httpx.post(server.base_url + stream, json={"model": "m", "stream": True, **body}, trust_env=False)
+        events = httpx.post(
+            server.base_url + stream, json={"model": "m", "stream": True, **body}, trust_env=False, timeout=60
+        )
     first, second = [json.loads(line) for line in (tmp_path / INDEX_NAME).read_text().splitlines()]
     assert [each["name"] for each in first["calls"]] == ["Bash"] and second["calls"] == []
     assert first["kind"] == second["kind"] == "main"

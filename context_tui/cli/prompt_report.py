@@ -28,7 +28,7 @@ def build_prompt_report(session: Session, context: Context, table: TokenTable | 
     return {
         "exact_requests": facts.holds_requests,
         "tools": [asdict(tool) for tool in shares.tools],
-        "system": [{"part": name, "tokens": tokens} for name, tokens in shares.system],
+        "system": [asdict(part) for part in shares.system],
         "injected": _build_injected_report(session, context, table) if facts.holds_requests else [],
     }
 
@@ -53,14 +53,18 @@ def _build_injected_report(session: Session, context: Context, table: TokenTable
     return [{"part": name, "tokens": size, "count": counts[name]} for name, size in shares]
 
 
+def _format_name(name: str, part: dict[str, Any]) -> str:
+    return f"{make_visible(name)} (cache breakpoint)" if part["cache_breakpoint"] else make_visible(name)
+
+
 def print_prompt_report(session: Session, report: dict[str, Any], measure: str) -> None:
     """Print the parts of the prompt; without any, print how to record them."""
     system, tools, injected = report["system"], report["tools"], report["injected"]
-    parts = [(make_visible(each["part"]), each["tokens"]) for each in system]
+    parts = [(_format_name(each["part"], each), each["tokens"]) for each in system]
     print_table(f"system prompt ({measure})", ("part", "tokens"), parts)
     rows = [
         (
-            make_visible(each["name"]),
+            _format_name(each["name"], each),
             each["tokens"],
             each["calls"],
             "" if each["last_use"] is None else each["last_use"],

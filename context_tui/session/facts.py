@@ -63,11 +63,15 @@ class BlockSize(NamedTuple):
 
 
 class PromptPart(NamedTuple):
-    """Part of a system prompt, or a tool schema as compact JSON: its name, its UTF-8 bytes and its text."""
+    """Part of a system prompt, or a tool schema as compact JSON: its name, its UTF-8 bytes and its text.
+
+    A part with a breakpoint is the end of a prefix that the provider is asked to cache.
+    """
 
     name: str
     size: int
     text: str
+    cache_breakpoint: bool = False
 
 
 @dataclass(slots=True, frozen=True)

@@ -71,13 +71,23 @@ class ToolSchema:
     tokens: int
     calls: int
     last_use: int | None
+    cache_breakpoint: bool
+
+
+@dataclass(frozen=True)
+class SystemPart:
+    """Part of the system prompt of a request: its name and tokens."""
+
+    part: str
+    tokens: int
+    cache_breakpoint: bool
 
 
 @dataclass(frozen=True)
 class PromptShares:
-    """Names and tokens of the parts of the system prompt, and the offered tools, largest first."""
+    """Parts of the system prompt, and the offered tools, largest first."""
 
-    system: list[tuple[str, int]]
+    system: list[SystemPart]
     tools: list[ToolSchema]
 
 
@@ -207,10 +217,11 @@ def measure_prompt(context: Context, table: TokenTable | None = None) -> PromptS
                 calls[facts.tool_name(row)] += 1
                 last_use[facts.tool_name(row)] = facts.block_message[row]
     tools = [
-        ToolSchema(part.name, count(part, True), calls[part.name], last_use.get(part.name)) for part in prompt.tools
+        ToolSchema(part.name, count(part, True), calls[part.name], last_use.get(part.name), part.cache_breakpoint)
+        for part in prompt.tools
     ]
     return PromptShares(
-        [(part.name, count(part, False)) for part in prompt.system],
+        [SystemPart(part.name, count(part, False), part.cache_breakpoint) for part in prompt.system],
         sorted(tools, key=lambda tool: (-tool.tokens, tool.name)),
     )
 

@@ -124,6 +124,8 @@ def test_the_prompt_in_parts(tmp_path: Path) -> None:
     assert tools["mcp__github__issues"]["last_use"] is None and tools["Bash"]["last_use"] == 6
     assert sum(tool["tokens"] for tool in report["tools"]) == report["by_category"]["tools"] > 0
     assert sum(part["tokens"] for part in report["system"]) == report["by_category"]["system"] > 0
+    assert [part["cache_breakpoint"] for part in report["system"]] == [False, True]
+    assert not any(tool["cache_breakpoint"] for tool in report["tools"])
     assert report["window"]["not_in_file_tokens"] == 0 == report["by_category"]["not_in_file"]
     parts = {part["part"] for part in report["injected"]}
     assert parts == {"/src/CLAUDE.md", "reminder"}

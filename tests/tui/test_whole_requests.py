@@ -14,6 +14,9 @@ from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.inspector.breakdown import BreakdownView, build_breakdown_rows
 from context_tui.tui.inspector.keys import build_full_screen
 from context_tui.tui.options import InspectorOptions
+from context_tui.tui.reader.document import DocumentSource, build_document
+from context_tui.tui.timeline.marks import RowMarker
+from context_tui.tui.timeline.rows import Location
 from context_tui.tui.view import View
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from tests.formats import request_logs
@@ -54,4 +57,15 @@ async def test_system_prompt_and_tools_open_to_their_parts(session: Session) -> 
         await pilot.press("enter")
         assert [row.text for row in view.rows] == closed
     rows = build_breakdown_rows(session.context_at(), compute_context_sizes(View(session)), True, {"system"})
-    assert "  You are a counter." in [row.text for row in rows]
+    texts = [row.text for row in rows]
+    start = texts.index("  x-header: version=1")
+    assert texts[start : start + 3] == ["  x-header: version=1", "  You are a counter.", "  cache breakpoint"]
+    assert "cache breakpoint" not in "".join(closed)
+
+
+def test_a_message_says_where_a_prefix_to_cache_ends(session: Session) -> None:
+    reply, marker = session.facts.request_message[1], RowMarker(session.context_at(), None)
+    for message, is_marked in ((reply - 1, True), (reply, False)):
+        blocks = session.content.blocks(message)
+        parts = build_document(DocumentSource(session, Location(message), blocks, marker.find_mark(message)))
+        assert ("cache breakpoint" in [part.text for part in parts]) == is_marked

@@ -10,9 +10,9 @@ from context_tui.formats.base import Claim
 from context_tui.formats.kit.document_scanner import DocumentFormat, copy_document
 from context_tui.formats.kit.documents import Run, get_response, read_head_run
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord
+from context_tui.formats.kit.prompts import build_part
 from context_tui.formats.kit.usage import parse_anthropic_usage
 from context_tui.formats.kit.values import (
-    extract_text,
     list_objects,
     parse_blocks,
     parse_role,
@@ -41,7 +41,7 @@ class AnthropicShape:
         model = run.get("model") or reply.get("model")
         facts.model = truncate_name(model) if isinstance(model, str) else None
         builder.set_window(run.get("context_window"))
-        builder.set_system([extract_text([block]) for block in parse_blocks(run.get("system"))])
+        builder.set_system([*map(build_part, parse_blocks(run.get("system")))])
         if tools := run.get("tools"):
             builder.set_tools(tools)
 

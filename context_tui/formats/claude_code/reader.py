@@ -21,8 +21,8 @@ from context_tui.formats.claude_code.large_records import RecordOutline, decode_
 from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.kit.branches import BRANCH_PREFIX, BranchFacts
 from context_tui.formats.kit.lines import FAST_PATH_LINES, LineFile, LineReader
-from context_tui.formats.kit.prompts import get_prompt, set_system, set_tools
-from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_tokens, parse_version
+from context_tui.formats.kit.prompts import build_part, get_prompt, set_system, set_tools
+from context_tui.formats.kit.values import parse_blocks, parse_time_ms, parse_tokens, parse_version
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.facts import Compaction, Facts, Usage
 from context_tui.session.jsontext import is_nested_deeper
@@ -232,7 +232,7 @@ class ClaudeCodeScanner:
         elif record_type == "api-request" and not (record.querySource or "").startswith("agent"):
             shape = self._shapes.get(record.shapeHash or "")
             if shape is not None and not is_nested_deeper(shape):
-                set_system(self.facts, [extract_text([block]) for block in parse_blocks(shape.get("system"))])
+                set_system(self.facts, [*map(build_part, parse_blocks(shape.get("system")))])
                 set_tools(self.facts, parse_tool_schemas(shape.get("tools")))
         elif record_type in parsing.MESSAGE_TYPES or record_type not in parsing.METADATA_TYPES:
             empty = record_type in parsing.MESSAGE_TYPES or record_type == "attachment"

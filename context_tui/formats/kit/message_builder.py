@@ -10,9 +10,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from context_tui.app.plugins import format_renames
 from context_tui.errors import Error
-from context_tui.formats.kit.prompts import get_prompt, set_system, set_tools
-from context_tui.formats.kit.values import extract_text, parse_block, parse_tokens, parse_usage_or_note
-from context_tui.session.facts import Compaction, Facts, Problem, Usage
+from context_tui.formats.kit.prompts import build_part, get_prompt, set_system, set_tools
+from context_tui.formats.kit.values import build_text, extract_text, parse_block, parse_tokens, parse_usage_or_note
+from context_tui.session.facts import Compaction, Facts, Problem, PromptPart, Usage
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role, Spans
 from context_tui.text.sanitize import truncate_name
 
@@ -418,7 +418,7 @@ class MessageBuilder:
                 self.tools = record.tools
                 self.set_tools(record.tools)
             if record.system is not None:
-                self.set_system([record.system])
+                self.set_system([build_part(build_text(record.system))])
         elif isinstance(record, UsageRecord):
             self._add_reasoning(record.reasoning)
             if record.usage and self._last_assistant >= 0:
@@ -684,11 +684,11 @@ class MessageBuilder:
     def append_system(self, text: str) -> None:
         """Append a paragraph to the session's system prompt."""
         if text:
-            self.set_system([*(part.text for part in get_prompt(self.facts).system), text])
+            self.set_system([*get_prompt(self.facts).system, build_part(build_text(text))])
 
-    def set_system(self, texts: Sequence[str]) -> None:
+    def set_system(self, parts: Sequence[PromptPart]) -> None:
         """Set the parts of the system prompt that requests have from here on."""
-        self.system = set_system(self.facts, texts)
+        self.system = set_system(self.facts, parts)
 
     def set_tools(self, tools: Any) -> None:
         """Set the tool schemas that requests have from here on, in any provider's form."""

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from context_tui.formats.kit.values import parse_id
+from context_tui.formats.kit.values import Block, extract_text, parse_id
 from context_tui.session.facts import Facts, Prompt, PromptPart
 from context_tui.session.jsontext import compact_json, compact_text, utf8_len
 from context_tui.session.markers import name_text
 from context_tui.text.sanitize import truncate_name
 
 
-def set_system(facts: Facts, texts: Sequence[str]) -> str:
+def build_part(*blocks: Block) -> PromptPart:
+    """Return blocks as one part of a system prompt."""
+    text = extract_text(blocks)
+    return PromptPart(name_text(text), utf8_len(text), text, any("cache_control" in block for block in blocks))
+
+
+def set_system(facts: Facts, parts: Sequence[PromptPart]) -> str:
     """Record the parts of the system prompt that requests have from here on, and return them joined as one text."""
-    system = "\n\n".join(filter(None, texts))
+    parts = tuple(part for part in parts if part.text)
+    system = "\n\n".join(part.text for part in parts)
     facts.system_bytes = utf8_len(system)
-    _set_prompt(facts, system=tuple(PromptPart(name_text(text), utf8_len(text), text) for text in texts if text))
+    _set_prompt(facts, system=parts)
     return system
 
 
@@ -44,4 +51,4 @@ def _describe_tool(tool: Any) -> PromptPart:
     schema = schema["function"] if isinstance(schema.get("function"), dict) else schema
     name = truncate_name(parse_id(schema.get("name") or schema.get("type")))
     text = compact_text(tool)
-    return PromptPart(name, utf8_len(text), text)
+    return PromptPart(name, utf8_len(text), text, isinstance(tool, dict) and "cache_control" in tool)

@@ -17,12 +17,14 @@ from context_tui.formats.gemini_cli.reader import parse_content
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Element, Run, decode_element, decode_items, get_element_text
 from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, find_message, validated
+from context_tui.formats.kit.prompts import build_part
 from context_tui.formats.kit.usage import parse_usage
-from context_tui.formats.kit.values import Block, extract_text, parse_blocks, parse_id, parse_usage_or_note
+from context_tui.formats.kit.values import Block, parse_blocks, parse_id, parse_usage_or_note
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.formats.openai.reader import OpenAIShape
 from context_tui.formats.responses import ResponsesShape
 from context_tui.session.blocks import body_to_text
+from context_tui.session.facts import PromptPart
 from context_tui.session.jsontext import compact_text
 from context_tui.session.values import Role
 
@@ -179,17 +181,17 @@ class Request:
         """The messages as sent."""
         return self.run.elements
 
-    def parse_system(self, shape: DocumentShape) -> list[str]:
-        """Return the parts of the system prompt as text."""
+    def parse_system(self, shape: DocumentShape) -> list[PromptPart]:
+        """Return the parts of the system prompt."""
         system = self.run.get(self.api.system_key)
         if self.api is GEMINI and isinstance(system, dict):
             system = [*parse_content(system.get("parts"))]
-        texts = [extract_text([block]) for block in parse_blocks(system)]
+        parts = [*map(build_part, parse_blocks(system))]
         for element in self.elements[: self.lead]:
             with contextlib.suppress(ValueError):  # the message itself becomes a problem
                 message = find_message(validated(shape.parse)(decode_element(element), -1))
-                texts += [extract_text(message.blocks)] if message else []
-        return texts
+                parts += [build_part(*message.blocks)] if message else []
+        return parts
 
     def parse_tools(self) -> Any:
         """Return the tool schemas as sent. Gemini's are split so that there is one for each function."""

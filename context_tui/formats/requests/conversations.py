@@ -26,7 +26,7 @@ from context_tui.formats.requests.bodies import (
     split_request,
     strip_results,
 )
-from context_tui.session.facts import Problem
+from context_tui.session.facts import Problem, PromptPart
 from context_tui.session.markers import is_summary_start, is_tagged
 
 MIN_PROBED_LENGTH = 120
@@ -87,7 +87,7 @@ class Step:
     reply: int = -1
     probes: tuple[str, ...] = ()
     model: str = ""
-    system: list[str] | None = None
+    system: list[PromptPart] | None = None
     tools: Any = None
     schemas: list[dict[str, Any]] = field(default_factory=list)
     cleared_calls: int = 0

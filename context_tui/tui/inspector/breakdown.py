@@ -90,6 +90,10 @@ class BreakdownRow:
         return self.kind, self.value, self.message, self.block
 
 
+BREAKPOINT_ROW = BreakdownRow("  cache breakpoint")
+"""Line below a part of the prompt that the provider is asked to cache, with all before it."""
+
+
 def build_breakdown_rows(
     context: Context, sizes: ContextSizes, by_size: bool = True, opened: Container[str] = ()
 ) -> list[BreakdownRow]:
@@ -146,13 +150,14 @@ def _open_rows(rows: list[BreakdownRow], prompt: PromptShares | None, opened: Co
     """Yield the rows of categories; the system prompt and the tools can be opened if their parts are known."""
     parts: dict[str, list[BreakdownRow]] = {}
     if prompt:
-        parts["system"] = [BreakdownRow(f"  {name}", "open", "system", "", tokens) for name, tokens in prompt.system]
-        parts["tools"] = [
-            BreakdownRow(f"  {tool.name}", "tool", tool.name, f"{tool.calls:,} ×", tool.tokens)
-            if tool.calls
-            else BreakdownRow(f"  {tool.name}", "open", "tools", "never", tool.tokens)
-            for tool in prompt.tools
-        ]
+        for each in prompt.system:
+            row = BreakdownRow(f"  {each.part}", "open", "system", "", each.tokens)
+            parts.setdefault("system", []).extend([row, *([BREAKPOINT_ROW] if each.cache_breakpoint else [])])
+        for tool in prompt.tools:
+            row = BreakdownRow(f"  {tool.name}", "open", "tools", "never", tool.tokens)
+            if tool.calls:
+                row = replace(row, kind="tool", value=tool.name, count=f"{tool.calls:,} ×")
+            parts.setdefault("tools", []).extend([row, *([BREAKPOINT_ROW] if tool.cache_breakpoint else [])])
     for row in rows:
         part_rows = parts.get(row.value, [])
         yield replace(row, kind="open") if part_rows else row

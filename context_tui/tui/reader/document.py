@@ -304,6 +304,8 @@ def _build_block(subject: DocumentSource, row: int, block: RawBlock, rendering: 
         fields = {name: value for name, value in block.items() if name not in ("type", "note", "encrypted_content")}
         if fields:
             yield from _build_text(_format_json(fields), "quiet", extent)
+    if "cache_control" in block:
+        yield TextPart("cache breakpoint", "muted")
     yield TextPart("")
 
 

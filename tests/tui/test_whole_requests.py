@@ -64,7 +64,7 @@ async def test_system_prompt_and_tools_open_to_their_parts(session: Session) -> 
 
 
 def test_a_message_says_where_a_prefix_to_cache_ends(session: Session) -> None:
-    reply, marker = session.facts.request_message[1], RowMarker(session.context_at(), None)
+    reply, marker = session.facts.request_message[3], RowMarker(session.context_at(), None)
     for message, is_marked in ((reply - 1, True), (reply, False)):
         blocks = session.content.blocks(message)
         parts = build_document(DocumentSource(session, Location(message), blocks, marker.find_mark(message)))

@@ -1,4 +1,4 @@
-"""Application of a plan: a new session of copied, changed and inserted messages."""
+"""Apply a plan to a session, which creates a new session from copied, changed and inserted messages."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from context_tui.tokens.measures import TokenTable, build_calibrated_table
 
 
 def apply(session: Session, plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> Session:
-    """Return a new session with the history after *plan*; a plan without changes returns the same session.
+    """Return the session as it is after *plan*, or the same session if the plan changes nothing.
 
     Args:
-        summary: the text of the summary if the plan needs one, without prefix or suffix.
-        token_table: the token measure for the session's size (default: calibrated).
+        summary: text of the summary if the plan needs one, without prefix and suffix.
+        token_table: measure for the new session's size (default: calibrated).
 
     Raises:
-        PlanError: the plan is for another session, or it summarises and the summary is missing or blank.
+        PlanError: the plan was made for another session, or it needs a summary and none or a blank one is given.
     """
     context = plan.context
     if context.facts is not session.facts:
@@ -59,7 +59,7 @@ def apply(session: Session, plan: Plan, summary: str | None = None, token_table:
 
 
 def iterate_result_entries(plan: Plan) -> Iterator[int | Insert]:
-    """Yield the entries of the result in order: messages that stay (by index), and inserts."""
+    """Yield what the new session consists of, in order: the numbers of messages that stay, and inserts."""
     inserts: dict[int, list[Insert]] = {}
     for insert in plan.inserts:
         inserts.setdefault(insert.position, []).append(insert)
@@ -71,7 +71,7 @@ def iterate_result_entries(plan: Plan) -> Iterator[int | Insert]:
 
 
 class SessionBuilder:
-    """Builder of a session from copied messages of another session and new messages."""
+    """Builds a session from copies of another session's messages and from new messages."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._facts = session, Facts()
@@ -80,7 +80,7 @@ class SessionBuilder:
         self.replies: set[int] = set()  # the copies of replies to recorded requests
 
     def copy_message(self, message: int, bodies: Mapping[int, str | None] | None = None) -> None:
-        """Copy a message; *bodies* are new texts by block ordinal, None to remove the block."""
+        """Copy a message. *bodies* are new texts by block ordinal, or None for a block to remove."""
         bodies = bodies or {}
         self._entries.append(find_origin(self._session, message, bodies))
         source = self._session.facts
@@ -111,8 +111,8 @@ class SessionBuilder:
         """Add a new message.
 
         Args:
-            rows: for each block, the row in the source session, or -1 for a new block.
-            injected: whether its new texts count as injected by the runtime.
+            rows: for each block, its row in the source session, or -1 if it is new.
+            injected: whether new text in it counts as injected by the runtime.
         """
         self._entries.append(message)
         facts, blocks = self._facts, message["content"]
@@ -124,11 +124,11 @@ class SessionBuilder:
                 facts.add_block(index, block, injected=injected and block.get("type") == "text")
 
     def build_session(self, origin: str, at: int | None = None) -> Session:
-        """Build the session from the added messages.
+        """Return a session with the messages added so far.
 
         Args:
             origin: names of the policies of the applied plans.
-            at: the point of the source session (default: the end) that decides the model and system prompt.
+            at: the point in the source session from which the model and the system prompt are taken (default: the end).
         """
         facts, source, session = self._facts, self._session.facts, self._session
         for index in range(len(facts)):

@@ -1,4 +1,4 @@
-"""Changes of single blocks: one change, mappings of many, and the texts after the changes."""
+"""Changes to single blocks, mappings of many changes, and the texts that result from them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ TextRenderer = Callable[[Any], str]
 
 @dataclass(frozen=True)
 class Change:
-    """Change of a block by ``policy``: the new body, and ``render``, which makes the text if the body has none.
+    """A change that ``policy`` makes to a block. ``render`` returns the new text if ``body`` has none.
 
-    For a tool_use the text is its new input as compact JSON (:func:`build_input_body`).
+    For a ``tool_use``, the text is the new input as compact JSON (see :func:`build_input_body`).
     """
 
     action: Literal["clear", "truncate", "drop"]
@@ -32,24 +32,24 @@ class Change:
 
 
 def build_removal(policy: str) -> Change:
-    """Build a change that removes a block."""
+    """Return a change that removes a block."""
     return Change("drop", REMOVED_BODY, policy)
 
 
 def build_input_body(facts: Facts, row: int, arguments: Mapping[str, Any]) -> Body:
-    """Build the body of a tool_use with other arguments."""
+    """Return a body that gives the tool call in *row* other arguments."""
     encoded = compact_json(dict(arguments))
     return Body(encoded.decode("utf-8", "surrogatepass"), utf8_len(facts.tool_name(row)) + len(encoded))
 
 
 class LazyChanges(Mapping[int, Change]):
-    """Changes by block row, in prompt order, built on demand because there may be tens of thousands."""
+    """Changes by block row, in prompt order. Each is built when it is looked up, as there may be tens of thousands."""
 
     def __init__(self, rows: Sequence[int], build_change: Callable[[int], Change]) -> None:
         self.rows, self._build_change = rows, build_change
 
     def build_bodies(self) -> dict[int, Body]:
-        """Return the new bodies by block row."""
+        """Return the new body of every changed block, by row."""
         return {row: self._build_change(row).body for row in self.rows}
 
     @cached_property
@@ -72,7 +72,7 @@ class LazyChanges(Mapping[int, Change]):
 
 
 class UniformChanges(LazyChanges):
-    """The same change for many blocks."""
+    """The same change to many blocks."""
 
     def __init__(self, rows: Sequence[int], change: Change) -> None:
         super().__init__(rows, lambda row: change)
@@ -83,7 +83,7 @@ class UniformChanges(LazyChanges):
 
 
 class StackedChanges(Mapping[int, Change]):
-    """Changes on top of earlier ones: a newer change of a block is applied to the result of the older one."""
+    """Changes on top of earlier ones. If both change a block, the newer one is applied to the older one's result."""
 
     def __init__(self, newer: Mapping[int, Change], older: Mapping[int, Change]) -> None:
         self._newer, self._older = newer, older
@@ -113,7 +113,7 @@ class StackedChanges(Mapping[int, Change]):
 
 
 def count_actions(changes: Mapping[int, Change]) -> tuple[int, int]:
-    """Count the changes that clear a block, and those that truncate one."""
+    """Return the number of changes that clear a block and the number of those that truncate one."""
     if isinstance(changes, UniformChanges):
         count, action = len(changes.rows), changes.change.action
         return (count if action == "clear" else 0), (count if action == "truncate" else 0)
@@ -122,7 +122,7 @@ def count_actions(changes: Mapping[int, Change]) -> tuple[int, int]:
 
 
 def collect_bodies(changes: Mapping[int, Change]) -> dict[int, Body]:
-    """Return the new bodies by block row."""
+    """Return the new body of every changed block, by row."""
     if isinstance(changes, LazyChanges):
         return changes.build_bodies()
     return {row: change.body for row, change in changes.items()}
@@ -131,7 +131,7 @@ def collect_bodies(changes: Mapping[int, Change]) -> dict[int, Body]:
 def build_new_texts(
     content: Content, context: Context, changes: Mapping[int, Change], message: int
 ) -> dict[int, str | None]:
-    """Return the new texts of a message's changed blocks by ordinal; None if a block is removed."""
+    """Return the new texts of a message's changed blocks by their ordinal, with None for a removed block."""
     texts: dict[int, str | None] = {}
     blocks: list[dict[str, Any]] | None = None
     for ordinal, row in enumerate(context.facts.blocks_of(message)):

@@ -1,6 +1,6 @@
-"""Size of the next request, without a plan and with it: recorded - removed + inserted.
+"""Predict the size of the next request with and without a plan, as recorded - removed + inserted.
 
-The recorded part is taken as recorded; all else is measured. The size of an unwritten summary is left out.
+The recorded part is taken as recorded, and everything else is measured. A summary that is not written yet is left out.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from context_tui.tokens.measures import TokenTable
 
 @dataclass(frozen=True)
 class NextRequest:
-    """Sizes of the next request, without and with a plan.
+    """The size of the next request, without a plan and with it.
 
     Attributes:
         account: the context without the plan.
-        after: the request with the plan; an unwritten summary is not included.
+        after: size of the request with the plan, excluding a summary that is not written yet.
         inserted_tokens: measured tokens that the plan inserts, including a written summary.
         summary_pending: whether the summary is not written yet, so that its size is unknown.
     """
@@ -40,27 +40,27 @@ class NextRequest:
 
     @property
     def tokens_before(self) -> int:
-        """Tokens of the request without the plan."""
+        """Size of the request without the plan, in tokens."""
         return self.account.tokens
 
     @property
     def tokens_after(self) -> int:
-        """Tokens of the request with the plan."""
+        """Size of the request with the plan, in tokens."""
         return self.after.tokens
 
     @property
     def removed_tokens(self) -> int:
-        """Tokens that the plan removes, less their replacements."""
+        """Tokens that the plan removes, minus those of replacements."""
         return self.tokens_before + self.inserted_tokens - self.tokens_after
 
     @property
     def saved_share(self) -> float:
-        """Share of the request that the plan removes, 0 to 1; 0 if the request would grow."""
+        """The share of the request that the plan saves, from 0 to 1. It is 0 if the request would grow."""
         return max(self.tokens_before - self.tokens_after, 0) / self.tokens_before if self.tokens_before else 0.0
 
 
 def compute_next_request(plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> NextRequest:
-    """Return the next request with *plan* applied; *summary* is the text of its summary, if that is written."""
+    """Return the size of the next request with *plan* applied, and with the text of its *summary* if that exists."""
     account = measure_context(plan.context, token_table)
     inserts = [insert for insert in plan.inserts if summary is not None or not insert.holds_summary]
     count = token_table.count_text if token_table else estimate_text

@@ -1,4 +1,4 @@
-"""Plans: changes, dropped ranges and inserts for a context, and the verdict on each message and block."""
+"""Plans: the changes, dropped ranges and inserts for a context, and the verdict on each message and block."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from context_tui.tokens.estimators import count_block_tokens, estimate_text
 
 
 def return_unchanged(messages: list[Message]) -> list[Message]:
-    """Return the messages as they are."""
+    """Return the messages as they are, for prompts that need no preparation."""
     return messages
 
 
 @dataclass(frozen=True)
 class SummaryPrompt:
-    """Prompt of a summarizer, and the preparation of messages for it.
+    """The prompt of a summarizer, and how messages are prepared for it.
 
     Attributes:
         build_request: builds the request from the prepared messages and the earlier summary to update, or None.
         prepare_messages: truncates long results and replaces images by text, before pairs are repaired.
-        sections: headings of a complete reply, in order; empty if none are required.
-        sends_messages: whether the summarizer gets the messages as messages, with tool schemas, instead of as text.
+        sections: headings of a complete reply, in order, or () if none are required.
+        sends_messages: whether the summarizer gets the messages themselves, with tool schemas, instead of their text.
         retries_with_session_model: whether the session's own model is tried if the first one fails.
     """
 
@@ -58,7 +58,7 @@ IMAGE_OMITTED = "[image omitted from summary]"
 
 
 def prepare_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Truncate long results, and replace images by text, for the summarizer."""
+    """Return the messages with long results truncated and images replaced by text, for the summarizer."""
     return [{**message, "content": [_prepare_block(block) for block in message["content"]]} for message in messages]
 
 
@@ -88,9 +88,10 @@ def _format_part(part: dict[str, Any]) -> str:
 
 @value_class()
 class Trigger:
-    """Decision of a runtime whether to compact, and the reason.
+    """A runtime's decision whether to compact, and the reason.
 
-    ``value`` (from ``source``) is compared with ``threshold``, both in ``unit``. ``by_hand``: the user decides.
+    ``value`` (taken from ``source``) is compared with ``threshold``, both in ``unit``. With ``by_hand``, the user
+    decides.
     """
 
     fires: bool
@@ -104,7 +105,7 @@ class Trigger:
 
 @dataclass(frozen=True)
 class Insert:
-    """Message inserted before ``position``. Its text is prefix, summary (if ``holds_summary``) and suffix."""
+    """A message to insert before ``position``. Its text is prefix, summary (if ``holds_summary``), and suffix."""
 
     role: str
     position: int
@@ -113,13 +114,13 @@ class Insert:
     holds_summary: bool = True
 
     def format_text(self, summary: str = "") -> str:
-        """Format the text of the message."""
+        """Return the message's text, given the summary."""
         return f"{self.prefix}{summary if self.holds_summary else ''}{self.suffix}"
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Change of a message, or of its block with the ordinal ``block``; tokens by ``bytes/4``."""
+    """A change to a message, or to its block with the ordinal ``block``. Tokens are estimated (``bytes/4``)."""
 
     action: str
     message: int
@@ -139,7 +140,7 @@ ALREADY_CLEARED_REASONS = {
 
 
 def merge_ranges(positions: Iterable[range]) -> tuple[range, ...]:
-    """Sort ranges of positions and merge touching and overlapping ones."""
+    """Return the ranges of positions in ascending order, with overlapping and touching ones merged."""
     merged: list[range] = []
     for start, stop in sorted((span.start, span.stop) for span in positions if span):
         if merged and start <= merged[-1].stop:
@@ -165,21 +166,19 @@ def _list_injected_ordinals(facts: Facts, message: int) -> list[int]:
 
 @value_class(eq=False)
 class Plan:
-    """A policy's plan for a context, made whether or not the trigger fires.
-
-    Positions count from 0 within the context.
+    """A policy's plan for a context, made whether or not its trigger fires. Positions count from 0 within the context.
 
     Attributes:
-        changes: by block row.
-        dropped_ranges: positions of the messages to remove.
-        summarised_ranges: positions of the messages to pass to the summarizer (None: all dropped messages if an insert
-            holds a summary).
-        reason: why nothing would change.
-        tokens_saved: tokens (``bytes/4``) that the plan saves, as computed by the policy or counted on demand.
+        changes: changes by block row.
+        dropped_ranges: positions of messages to remove.
+        summarised_ranges: positions of messages for the summarizer, or None for all dropped ones if an insert holds a
+            summary.
+        reason: why nothing would change, or "".
+        tokens_saved: tokens (``bytes/4``) that the plan saves, or None to count them on demand.
         tokens_freed: the same by the policy's own ``estimator``.
         previous_summary_row: block row of an earlier summary that the new one updates, or -1.
-        dropping_policy: name of the step that drops messages, if several policies ran one after another.
-        steps: plans of policies that ran one after another.
+        dropping_policy: the policy that drops messages, if several ran one after another.
+        steps: the plans of policies that ran one after another.
     """
 
     policy: str
@@ -219,7 +218,7 @@ class Plan:
 
     @cached_property
     def summary_insert(self) -> Insert | None:
-        """First insert that holds a summary."""
+        """The first insert that holds a summary, or None."""
         return next((insert for insert in self.inserts if insert.holds_summary), None)
 
     @property
@@ -229,20 +228,20 @@ class Plan:
 
     @property
     def needs_summary(self) -> bool:
-        """Whether applying the plan needs a summary."""
+        """Whether a summary is needed to apply the plan."""
         return bool(self.inserts) and self.summary_insert is not None
 
     # Text, read on demand
 
     @property
     def messages_to_summarise(self) -> list[Message]:
-        """Messages to summarise, prepared for the summarizer; pairs are not repaired."""
+        """The messages to summarise, prepared for the summarizer. Calls and results may still be unpaired."""
         messages = self._build_messages(self.summarised_message_numbers)
         return self.prompt.prepare_messages(messages) if self.prompt else messages
 
     @property
     def quotable_messages(self) -> list[Message]:
-        """Messages to summarise without injected blocks, from which a summary may quote."""
+        """The messages from which a summary may quote: those to summarise, without their injected blocks."""
         return self._build_messages(self.summarised_message_numbers, injected=False)
 
     def _build_messages(self, numbers: Iterable[int], *, injected: bool = True) -> list[Message]:
@@ -259,7 +258,7 @@ class Plan:
         return messages
 
     def iterate_quotable_blocks(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
-        """Yield message, ordinal in the file, and block of :attr:`quotable_messages`."""
+        """Yield the message number, the recorded ordinal and the block for each block to quote from."""
         content, context = self.context.content, self.context
         if content is None:
             return
@@ -272,12 +271,12 @@ class Plan:
 
     @property
     def summarised_message_numbers(self) -> list[int]:
-        """Numbers of the messages to summarise."""
+        """The numbers of the messages to summarise."""
         return [self.context.order[position] for position in chain.from_iterable(self.summarised_ranges or ())]
 
     @property
     def previous_summary(self) -> str | None:
-        """Text of the earlier summary that the new one updates, or None."""
+        """The text of the earlier summary that the new one updates, or None."""
         if self.previous_summary_row < 0 or self.summary_insert is None or self.context.content is None:
             return None
         facts = self.context.facts
@@ -289,12 +288,12 @@ class Plan:
 
     @property
     def messages_dropped(self) -> int:
-        """Number of messages dropped."""
+        """The number of messages to remove."""
         return sum(map(len, self.dropped_ranges))
 
     @property
     def messages_summarised(self) -> int:
-        """Number of dropped messages that are summarised."""
+        """The number of removed messages that are also summarised."""
         summarised = set(chain.from_iterable(self.summarised_ranges or ()))
         return len(summarised.intersection(chain.from_iterable(self.dropped_ranges)))
 
@@ -305,7 +304,7 @@ class Plan:
 
     @cached_property
     def tokens_after(self) -> int:
-        """Estimated tokens of the context after the plan, without the summary."""
+        """Estimated tokens of the context after the plan, excluding the summary."""
         index, facts = index_context(self.context), self.context.facts
         if self.tokens_saved is not None:
             return index.total - self.tokens_saved
@@ -318,12 +317,12 @@ class Plan:
 
     @cached_property
     def tokens_inserted(self) -> int:
-        """Estimated tokens of the inserted messages, except those that hold a summary."""
+        """Estimated tokens of inserted messages, excluding those that hold a summary."""
         return sum(estimate_text(insert.format_text()) for insert in self.inserts if not insert.holds_summary)
 
     @property
     def tokens_removed(self) -> int:
-        """Tokens of the removed content less its replacements, by the policy's own estimator."""
+        """Tokens of removed content minus those of replacements, by the policy's own estimator."""
         if self.steps:
             return sum(step.tokens_removed for step in self.steps)
         if self.tokens_freed is not None:
@@ -332,7 +331,7 @@ class Plan:
 
     @property
     def boundary(self) -> int | None:
-        """First message after the first dropped range; None if nothing is dropped."""
+        """The first message after the first dropped range, or None if no message is dropped."""
         if not self.dropped_ranges:
             return None
         stop = self.dropped_ranges[0].stop
@@ -341,14 +340,14 @@ class Plan:
     # Verdicts
 
     def find_action(self, position: int) -> str:
-        """Return the action on the message at a position: drop, summarise, or an empty string."""
+        """Return the action on the message at *position*: drop, summarise, or ""."""
         if not self.dropped_ranges or _find_range(self.dropped_ranges, position) is None:
             return ""
         return "summarise" if _find_range(self.summarised_ranges or (), position) is not None else "drop"
 
     @property
     def edits(self) -> list[Edit]:
-        """All single changes, in prompt order; changes within a dropped message precede its drop."""
+        """All single changes in prompt order. Changes to blocks of a dropped message come before its drop."""
         return list(self._iterate_edits())
 
     def _iterate_edits(self) -> Iterator[Edit]:
@@ -370,7 +369,7 @@ class Plan:
                 yield Edit(action, message, None, "", "", unchanged_tokens, 0, policy)
 
     def find_verdict_at(self, position: int, block: int | None = None) -> Verdict:
-        """Return the verdict on the message at a position of the context, or on one of its blocks (a row)."""
+        """Return the verdict on the message at *position* in the context, or on its block in row *block*."""
         change = self.changes.get(block) if block is not None else None
         if action := self.find_action(position):
             addition = f", {ACTION_PAST_TENSE[change.action]} first" if change else ""
@@ -393,7 +392,7 @@ class Plan:
         return VerdictCode.DROPPED_RANGE, f"one of messages {order[span.start]:,} to {order[span.stop - 1]:,}"
 
     def find_verdict(self, message: int, block: int | None = None) -> Verdict:
-        """Return the verdict on a message of the context, or on its block with this ordinal."""
+        """Return the verdict on a message, given by its number, or on its block with the ordinal *block*."""
         position = index_context(self.context).position_of.get(message)
         if position is None:
             return Verdict("kept", VerdictCode.NOT_IN_CONTEXT, "not in the context at this point")
@@ -401,7 +400,7 @@ class Plan:
         return self.find_verdict_at(position, None if block is None else rows[block])
 
     def iterate_verdicts(self) -> Iterator[tuple[int, int | None, Verdict]]:
-        """Yield message, block ordinal and verdict for all messages (ordinal None), results and changed blocks."""
+        """Yield number, block ordinal and verdict for each message (with None as ordinal), result and changed block."""
         facts = self.context.facts
         for position, message in enumerate(self.context.order):
             yield message, None, self.find_verdict_at(position)
@@ -410,12 +409,12 @@ class Plan:
                     yield message, ordinal, self.find_verdict_at(position, block)
 
     def build_context_after(self) -> Context:
-        """Return the context with the changed blocks, for the next policy; no message is dropped."""
+        """Return the context for the next policy, with the changed blocks but without dropping any message."""
         return self.context.with_bodies(collect_bodies(self.changes))
 
 
 class VerdictCode(StrEnum):
-    """Reason code of a verdict, for programs; its explanation is for people."""
+    """A code for the reason of a verdict, for use by programs. People read the explanation instead."""
 
     # Kept because of its place: PROTECTED_CODES.
     RECENT_TURN = "recent_turn"
@@ -457,7 +456,7 @@ ACTION_PAST_TENSE = {"clear": "cleared", "truncate": "truncated", "drop": "dropp
 
 
 class KeepReason(NamedTuple):
-    """Reason why a message or block is kept."""
+    """The reason why a message or block is kept."""
 
     code: VerdictCode
     explanation: str
@@ -469,7 +468,7 @@ KeepReasonFinder = Callable[[int, int | None], KeepReason]
 
 @dataclass(frozen=True)
 class Verdict:
-    """Outcome of a plan for a message or block (kept, cleared, truncated, dropped or summarised), and the reason."""
+    """A plan's decision on a message or block (kept, cleared, truncated, dropped or summarised), and the reason."""
 
     outcome: str
     code: VerdictCode
@@ -477,5 +476,5 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """Outcome and explanation."""
+        """The outcome and its explanation, as shown to users."""
         return self.explanation if self.code == VerdictCode.NOT_IN_CONTEXT else f"{self.outcome}: {self.explanation}"

@@ -1,4 +1,4 @@
-"""Compactions found in a recording: the context before and after, and the removed blocks.
+"""Find the compactions in a recording, with the context before and after each, and the blocks that it removed.
 
 There are three kinds: full, with a summary; micro, announced by a record; and silent, visible only as a drop of the
 recorded size (:class:`context_tui.session.facts.Drop`), from which the cleared results are inferred.
@@ -33,14 +33,14 @@ CompactionKind = Literal["full", "micro", "silent"]
 
 @dataclass(frozen=True, eq=False)
 class RecordedCompaction:
-    """Compaction in a recording; the contexts before and after it are built on demand.
+    """A compaction in a recording. The contexts before and after it are built on demand.
 
     Attributes:
         message: the summary of a full compaction, the message after a micro one, or the reply that shows a silent one.
         kind: full, micro or silent.
-        believed_tokens_before: the believed size before it, by baseline and delta; None for an empty context.
+        believed_tokens_before: the size that the runtime believed before it, or None for an empty context.
         believed_is_recorded: whether the believed size includes a recorded one.
-        recorded_tokens_after: recorded size of the next request; None if a new context begins before it.
+        recorded_tokens_after: recorded size of the next request, or None if a new context begins before that.
     """
 
     session: Session
@@ -53,14 +53,14 @@ class RecordedCompaction:
 
     @cached_property
     def context_before(self) -> Context:
-        """Context before the compaction."""
+        """The context just before the compaction."""
         if self.kind == "silent":
             return self.session.context_at(self.message)
         return context_at(self.session.facts, self.message, after_micro=False, content=self.session.content)
 
     @cached_property
     def context_after(self) -> Context:
-        """Context of the first request after the compaction, including messages added until then."""
+        """The context of the first request after the compaction, including messages added until then."""
         if isinstance(self.event, Drop):
             return self.context_before.with_bodies(dict.fromkeys(self.event.cleared_blocks, CLEARED_BODIES["inferred"]))
         at = _find_first_reply(self.session, self.message) if self.kind == "full" else self.message
@@ -68,7 +68,7 @@ class RecordedCompaction:
 
     @cached_property
     def removed_blocks(self) -> Sequence[int]:
-        """Rows of the blocks whose content the compaction removed, in prompt order."""
+        """The rows of blocks whose content the compaction removed, in prompt order."""
         remaining = set(self.context_after.order)
         return [
             row
@@ -80,33 +80,33 @@ class RecordedCompaction:
 
     @cached_property
     def added_messages(self) -> Sequence[int]:
-        """Messages only in the context after the compaction, in prompt order: summary, attachments, new messages."""
+        """The messages that only the context after the compaction has, such as the summary, in prompt order."""
         earlier = set(self.context_before.order)
         return [message for message in self.context_after.order if message not in earlier]
 
     @cached_property
     def remaining_messages(self) -> Sequence[int]:
-        """Messages in the context before and after the compaction, in prompt order."""
+        """The messages that are in both contexts, before and after the compaction, in prompt order."""
         later = set(self.context_after.order)
         return [message for message in self.context_before.order if message in later]
 
     @property
     def summary_message(self) -> int | None:
-        """Message of the summary, or None."""
+        """The message that holds the summary, or None."""
         flags = self.session.facts.flags
         return next((message for message in self.added_messages if flags[message] & MessageFlag.SUMMARY), None)
 
     def count_block_tokens(self, row: int) -> int:
-        """Estimate the tokens (``bytes/4``) of a block before the compaction."""
+        """Estimate the tokens (``bytes/4``) that a block had before the compaction."""
         return count_block_tokens(self.context_before, row)
 
 
 def predict_size_after(
     compaction: RecordedCompaction, table: TokenTable, summary_tokens: int = DEFAULT_SUMMARY_TOKENS
 ) -> ContextSize | None:
-    """Predict the size of the first request after a full compaction, from the context before and the messages after it.
+    """Predict the size of the first request after a full compaction, given the context before it and what follows.
 
-    Return None for other kinds, and if no size was recorded earlier in the same context.
+    Returns None for other kinds, or if no size was recorded earlier in the same context.
 
     Args:
         summary_tokens: estimated tokens (``bytes/4``) of a summary whose text is not in the file.
@@ -126,7 +126,7 @@ def predict_size_after(
 
 
 def count_tokens_by_category(context: Context) -> dict[str, int]:
-    """Estimate the tokens (``bytes/4``) of the messages of a context by the categories of a breakdown."""
+    """Estimate the tokens (``bytes/4``) of a context's messages by category. Categories without tokens are left out."""
     by_category = dict.fromkeys(CATEGORIES, 0)
     for message in context.order:
         for row in context.blocks_of(message):
@@ -135,7 +135,7 @@ def count_tokens_by_category(context: Context) -> dict[str, int]:
 
 
 def find_recorded_compactions(session: Session) -> list[RecordedCompaction]:
-    """Return all compactions of a recording, in order."""
+    """Return all compactions in a recording, in order."""
     facts, sizes = session.facts, RunningSizes(session.facts)
     events: list[Compaction | Drop] = [event for event in facts.compactions if event.message <= session.length]
     events += (drop for drop in session.drops if drop.cleared_blocks)

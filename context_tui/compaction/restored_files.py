@@ -1,7 +1,7 @@
-"""Files that Claude Code puts back into the context after a full compaction, which older session files do not record.
+"""Estimate the files that Claude Code puts back after a full compaction, which older session files do not record.
 
 Claude Code reads the last five files used since the previous compaction from disk, written ones first, and appends them
-as results of Read; a file of more than 5,000 tokens becomes a reference. Source: tests of versions 2.1.120 to 2.1.330
+as results of Read. A file of more than 5,000 tokens becomes a reference. Source: tests of versions 2.1.120 to 2.1.330
 with files of 400 to 60,000 characters (docs/agents.md).
 """
 
@@ -27,9 +27,9 @@ _MEMORY_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md")
 
 
 def estimate_restored_tokens(context: Context, table: TokenTable) -> int:
-    """Estimate the tokens of the files that are put back after a compaction of *context*.
+    """Estimate the tokens of the files that are put back after *context* is compacted.
 
-    Return 0 if the session's format does not record reads and writes of files.
+    Returns 0 if the session's format does not record which files were read and written.
     """
     if not isinstance(context.content, FileStates):
         return 0

@@ -1,7 +1,7 @@
-"""Tool pairing: calls and results without their counterpart, and repairs that make a provider accept a history.
+"""Find tool calls and results that lack their counterpart, and repair a history so that a provider accepts it.
 
 Providers combine consecutive messages of one role, which therefore count as one message here. A provider accepts a call
-only if the next user message holds the result, and a result only there.
+only if the next user message has its result, and a result only there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOTE_MESSAGES_MERGED = "messages merged with the previous one of the same role"
 
 
 class Orphan(NamedTuple):
-    """Call without its result or result without its call (``kind``), with the numbers of message and block."""
+    """A tool call without its result, or a result without its call, and where it is."""
 
     kind: str
     message: int
@@ -42,7 +42,7 @@ class Orphan(NamedTuple):
 
 @dataclass(frozen=True)
 class UnpairedBlocks:
-    """Unpaired calls and results of a history."""
+    """The tool calls and results in a history that lack their counterpart."""
 
     orphan_calls: tuple[Orphan, ...] = ()
     orphan_results: tuple[Orphan, ...] = ()
@@ -52,23 +52,23 @@ class UnpairedBlocks:
 
 
 class BlockPosition(NamedTuple):
-    """Position of a block: number of the message, and of the block in it."""
+    """The position of a block: the number of its message, and its own number in it."""
 
     message: int
     block: int
 
 
 class MessageSource(NamedTuple):
-    """Source of a repaired message and of each of its blocks in the given history; None for new ones."""
+    """The origin of a repaired message and of each of its blocks in the given history, with None for new ones."""
 
     message: int | None
     blocks: list[BlockPosition | None]
 
 
 class RepairedHistory(NamedTuple):
-    """Repaired history: its messages, the source of each one, and notes on changes with their counts.
+    """A repaired history: its messages, the source of each, and notes that count the changes.
 
-    Unchanged messages are the same objects.
+    Unchanged messages are the same objects as before.
     """
 
     messages: list[Message]
@@ -89,7 +89,7 @@ _PlacedBlock = tuple[Block, BlockPosition | None]
 
 
 def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
-    """Find the unpaired calls and results; calls of the very last message are pending and not included."""
+    """Find calls and results without their counterpart. Calls in the very last message are pending, and left out."""
     calls: list[Orphan] = []
     results: list[Orphan] = []
     open_calls: list[Orphan] = []  # of the previous assistant turn
@@ -118,7 +118,11 @@ def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
 def compare_orphans(
     before: list[Message], after: list[Message], renamed: Mapping[str, str] | None = None
 ) -> tuple[list[Orphan], list[Orphan]]:
-    """Return the orphans of *after* that *before* has too (*renamed*: its ids by new id), and those that it lacks."""
+    """Return two lists of the orphans in *after*: those that *before* has too, by kind and id, and those that are new.
+
+    Args:
+        renamed: ids in *before*, by their new ids in *after*.
+    """
     unpaired_before, unpaired_after = find_unpaired(before), find_unpaired(after)
     counts_before = Counter(
         (orphan.kind, orphan.call_id) for orphan in (*unpaired_before.orphan_calls, *unpaired_before.orphan_results)
@@ -140,7 +144,7 @@ def _group_by_call_id(entries: Iterable[tuple[str, T]]) -> dict[str, deque[T]]:
 
 
 def list_block_positions(messages: list[Message]) -> list[tuple[str, str, int, int, str]]:
-    """List role, kind, message number, block number and call id of every block that is not blank."""
+    """Return the role, kind, message number, block number and call id of each block that is not blank."""
     kinds = {"tool_use": ("call", "id"), "tool_result": ("result", "tool_use_id")}
     places = []
     for index, message in enumerate(messages):
@@ -152,12 +156,12 @@ def list_block_positions(messages: list[Message]) -> list[tuple[str, str, int, i
 
 
 def get_role(message: Message) -> str:
-    """Return ``assistant`` or, for any other role, ``user``."""
+    """Return ``assistant`` for an assistant message, or else ``user``."""
     return "assistant" if message.get("role") == "assistant" else "user"
 
 
 def get_content_blocks(message: Message) -> list[Any]:
-    """Return the blocks of a message; a string is one text block."""
+    """Return a message's blocks. A string counts as one text block."""
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -165,7 +169,7 @@ def get_content_blocks(message: Message) -> list[Any]:
 
 
 def list_nonblank_blocks(message: Message) -> list[Block]:
-    """List the blocks of a message, except blank texts."""
+    """Return a message's blocks without blank texts."""
     return [block for block in get_content_blocks(message) if isinstance(block, dict) and not _is_blank(block)]
 
 
@@ -174,10 +178,10 @@ def _is_blank(block: Block) -> bool:
 
 
 def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
-    """Give each call a unique id; return the messages, and the original of each new id.
+    """Give each call a unique id. Returns the messages, and the original id for each new one.
 
-    Recordings of several runs may repeat ids, which providers refuse. The second call with an id, and its result, get a
-    new id derived from it. Unchanged messages are the same objects.
+    Recordings of several runs may repeat ids, which providers refuse. The second call with an id and its result then
+    get a new id derived from it. Unchanged messages are the same objects as before.
     """
     places = list_block_positions(messages)
     present = {call_id for _, kind, _, _, call_id in places if kind}
@@ -223,14 +227,14 @@ def _make_unique_id(call_id: str, assigned: set[str], present: set[str], tried: 
 
 
 def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list[Message], list[str]]:
-    """Return a history that a provider accepts, and notes on the changes with their counts.
+    """Return a history that a provider accepts, and notes that count the changes.
 
-    Roles alternate and the user begins; no message or text is blank; each call has a unique id, and its result is at
-    the start of the next message. Missing results are added as labelled errors; results without a call become labelled
-    text. The input is not modified. Unchanged messages are the same objects.
+    In it, roles alternate and the user begins; no message or text is blank; each call has a unique id; and its result
+    is at the start of the next message. Missing results are added as labelled errors, and results without a call become
+    labelled text. The input is not modified, and unchanged messages are the same objects.
 
     Args:
-        keep_pending: do not answer calls of the very last message, for a history that a runtime will continue.
+        keep_pending: leave calls in the very last message unanswered, as a runtime will continue the history.
     """
     repaired = _repair_history(messages, keep_pending)
     return repaired.messages, format_losses(repaired.notes)
@@ -311,8 +315,6 @@ def _split_merged_messages(
 
 
 def _split_blocks(entry: _TracedMessage, unmerged: Collection[int]) -> list[list[_PlacedBlock]]:
-    """Split the blocks of a message before and after each of the *unmerged* messages."""
-
     def get_unmerged_number(placed: _PlacedBlock) -> int:
         place = placed[1]
         return place.message if place and place.message in unmerged else -1
@@ -344,13 +346,13 @@ def _with_blocks(entry: _TracedMessage, placed: list[_PlacedBlock]) -> _TracedMe
 
 
 def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) -> RepairedHistory:
-    """Repair a history with the fewest changes that a provider accepts.
+    """Repair a history with as few changes as possible so that a provider accepts it.
 
     Consecutive messages of one role are merged only if pairs are broken, or a block stands between a call and its
-    result. Ids must be those of :func:`assign_unique_ids`. Calls of the very last message stay pending.
+    result. The ids must be those of :func:`assign_unique_ids`. Calls in the very last message stay pending.
 
     Args:
-        unmerged: numbers of messages that are not merged, unless they stand between a call and its result.
+        unmerged: numbers of messages not to merge, unless they stand between a call and its result.
     """
     notes = Counter[str]()
     history = _ensure_user_first(_remove_blanks(_trace_messages(messages), notes), notes)
@@ -361,10 +363,10 @@ def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) ->
 
 
 def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> RepairedHistory:
-    """Repair these orphans and change nothing else.
+    """Repair the given orphans, and change nothing else.
 
-    A result becomes labelled text. A call of the assistant gets a labelled result after the other results in the next
-    user message or, if there is none, in a new message before the very last one. A call of the user stays.
+    A result becomes labelled text. A call by the assistant gets a labelled result, after the other results in the next
+    user message or, if there is none, in a new message before the very last one. A call in a user message stays.
     """
     notes = Counter[str]()
     texts = {(orphan.message, orphan.block) for orphan in orphans if orphan.kind == "result"}

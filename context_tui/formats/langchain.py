@@ -73,10 +73,7 @@ MESSAGE_LISTS = MessageLists(
 
 
 class LangChainShape(DocumentShape):
-    """Parser for messages in any of the notations.
-
-    Repeated calls count once, and ``RemoveMessage`` removes a message.
-    """
+    """Parser for messages in any notation. Repeated calls count once, and ``RemoveMessage`` removes a message."""
 
     def __init__(self) -> None:
         self._keys: dict[str, None] = {}  # keys of the messages in the context, in order

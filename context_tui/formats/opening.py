@@ -22,10 +22,7 @@ IGNORED_FOLDERS = frozenset({".git", ".hg", ".venv", "__pycache__", "node_module
 
 
 def split_spec(spec: str | Path) -> tuple[Path, str | None]:
-    """Split a specification into the path and the id after ``#``, or None without an id.
-
-    An existing path is never split.
-    """
+    """Split a specification into the path and the id after ``#`` (or None). An existing path is never split."""
     name, session_id = str(spec), None
     if "#" in name and not os.path.exists(spec):
         name, _, session_id = name.rpartition("#")

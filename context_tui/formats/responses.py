@@ -49,10 +49,7 @@ def find_response(run: Run) -> dict[str, Any] | None:
 
 
 class ResponsesShape:
-    """Parser for the items in a run.
-
-    The items of one response form a message, as do the results between two responses.
-    """
+    """Parser for the items in a run. A response's items form one message, as do the results between two responses."""
 
     lists: ClassVar[MessageLists] = ITEM_LISTS
 
@@ -89,10 +86,7 @@ class ResponsesShape:
         ]
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """Return the response as one more element, or None if there is none.
-
-        It holds the response's items, or only its usage if the run already consists of these items.
-        """
+        """Return the response as one more element (without its items if the run consists of these), or None if none."""
         response = find_response(run)
         if response is None:
             return None

@@ -21,13 +21,7 @@ TELEMETRY_REASON = (
 
 
 class SideFile(NamedTuple):
-    """A kind of file that accompanies a conversation.
-
-    Attributes:
-        description: what the file is, in words.
-        conversation_names: possible names of the conversation's file.
-        matches: returns whether a JSON value from the start of a file is of this kind.
-    """
+    """A kind of file beside a conversation: its description, the conversation's possible names, and a test."""
 
     description: str
     conversation_names: tuple[str, ...]

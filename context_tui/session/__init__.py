@@ -1,1 +1,1 @@
-"""The session model: facts, messages, turns, requests, epochs, and the context at a point."""
+"""The session model: facts, messages, turns, requests, epochs, and the context at any point."""

@@ -1,4 +1,4 @@
-"""Blocks as in the Messages API: their text, its replacement, and its size in bytes and estimated tokens."""
+"""Read, replace and measure the content of message blocks, which have the form of the Messages API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BYTES_PER_TOKEN = 4
 
 
 def bytes_to_tokens(size: int) -> int:
-    """Estimate tokens from UTF-8 bytes."""
+    """Estimate tokens from a size in UTF-8 bytes, at four bytes per token and rounded down."""
     return size // BYTES_PER_TOKEN
 
 
@@ -33,14 +33,14 @@ _find_odd_escape = re.compile(rb"\\[u/\\]").search
 
 
 def is_block_list(content: object) -> TypeGuard[list[dict[str, Any]]]:
-    """Return whether a tool_result body is a list of blocks: only ``text`` and ``image`` objects."""
+    """Return whether a ``tool_result`` body is a list that contains only ``text`` and ``image`` blocks."""
     return isinstance(content, list) and all(
         isinstance(item, dict) and item.get("type") in ("text", "image") for item in content
     )
 
 
 def body_to_text(content: object) -> str:
-    """Convert a tool_result body to text: the joined texts of a list of blocks; other values as JSON."""
+    """Return a ``tool_result`` body as text: the text in its blocks joined, "" for None, and other values as JSON."""
     if content is None or isinstance(content, str):
         return content or ""
     if is_block_list(content):
@@ -49,7 +49,7 @@ def body_to_text(content: object) -> str:
 
 
 def replace_texts(blocks: list[dict[str, Any]], texts: Mapping[int, str | None]) -> list[dict[str, Any]]:
-    """Replace the texts of blocks by ordinal; a block whose text is None is removed."""
+    """Return the blocks with new texts, given by their ordinal. A block whose new text is None is removed."""
     return [
         block if ordinal not in texts else _replace_text(block, texts[ordinal] or "")
         for ordinal, block in enumerate(blocks)
@@ -72,13 +72,13 @@ def _replace_text(block: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def get_text(block: dict[str, Any]) -> Any:
-    """Return the replaceable part of a block: content of a result, input of a call, else its text."""
+    """Return the part of a block that can be replaced: a result's content, a call's input, or another block's text."""
     name = {"tool_result": "content", "tool_use": "input", "thinking": "thinking"}
     return block.get(name.get(str(block.get("type")), "text"))
 
 
 def parse_read_range(arguments: dict[str, Any]) -> tuple[int, int] | None:
-    """Parse the first line (from 1) and the number of lines (0: to the end) that a call reads; None for all lines."""
+    """Return the first line (from 1) and the number of lines (0: to the end) that a call reads, or None for all."""
     get = arguments.get
     first, count, last = get("offset") or get("start_line"), get("limit"), get("end_line")
     if type(lines := get("view_range")) is list and len(lines) == 2:
@@ -91,7 +91,7 @@ def parse_read_range(arguments: dict[str, Any]) -> tuple[int, int] | None:
 
 
 def count_image_bytes(block: dict[str, Any]) -> int:
-    """Count the bytes of an image's base64 string or URL."""
+    """Return the length of an image's base64 data or URL in bytes, or 0 if it has neither."""
     source = block.get("source")
     if not isinstance(source, dict):
         return 0
@@ -100,10 +100,10 @@ def count_image_bytes(block: dict[str, Any]) -> int:
 
 
 def measure_raw_body(raw: bytes) -> BodySize:
-    """Measure a body given as JSON text, without decoding it if possible.
+    """Measure a ``tool_result`` body given as JSON text, if possible without decoding it.
 
-    A string with only two-byte escapes is compact JSON already, and every escape stands for one byte. Other values are
-    decoded.
+    A string that has only two-byte escapes is compact JSON already, and each escape stands for one byte. Any other
+    value is decoded.
 
     Raises:
         ValueError: *raw* is not JSON, or not UTF-8.
@@ -121,7 +121,7 @@ def measure_raw_body(raw: bytes) -> BodySize:
 
 
 def measure_body(content: object) -> BodySize:
-    """Measure a decoded body."""
+    """Measure a decoded ``tool_result`` body (see :data:`BodySize`)."""
     flags, start, wide = 0, "", 0
     if content is None:
         content = ""
@@ -156,14 +156,14 @@ def _count_utf16_units(text: str) -> int:
 
 
 def get_bracket_start(text: str) -> str:
-    """Return the start of a text that begins with a bracket, as placeholders of runtimes do; else nothing."""
+    """Return the start of a text that begins with a bracket, as runtimes' placeholders do, or "" for any other text."""
     return text[:START_LENGTH] if text.startswith("[") else ""
 
 
 def compute_boundary_shifts(encoded: bytes) -> int:
-    """Return the bytes to the nearest character boundaries, back from byte 500 and forward from 200 before the end.
+    """Return the distances to a character boundary: back from byte 500, and forward from 200 bytes before the end.
 
-    The former are the lowest two bits of the result, the latter the next two.
+    The former is in the lowest two bits of the result, the latter in the next two.
     """
     if len(encoded) <= HEAD_BYTES:
         return 0

@@ -1,4 +1,4 @@
-"""Fast appenders for the columns of the facts."""
+"""Append rows to the columns of facts quickly, as a scan does this for every record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_ROW = array("l", [-1])
 
 
 def make_record_appender(facts: Facts) -> Callable[[int, int, int, int], int]:
-    """Return a function that appends a record: place, length, kind, and its message or -1."""
+    """Return a function that appends a record (its place, length, kind, and message or -1) and returns its row."""
     first, last, following = facts.first_record, facts.last_record, facts.record_next
     place_, length_, kind_ = facts.record_place.append, facts.record_length.append, facts.record_kind.append
     message_, following_ = facts.record_message.append, following.extend
@@ -39,7 +39,7 @@ def make_record_appender(facts: Facts) -> Callable[[int, int, int, int], int]:
 
 
 def make_message_appender(facts: Facts) -> Callable[[int, int, int], int]:
-    """Return a function that appends a message: role, flags, time."""
+    """Return a function that appends a message (its role, flags and time) and returns its number."""
     roles = facts.role
     role_, flags_, time_, ended_ = roles.append, facts.flags.append, facts.time.append, facts.end_time.append
     first_block_, last_block_ = facts.first_block.extend, facts.last_block.extend
@@ -61,7 +61,7 @@ def make_message_appender(facts: Facts) -> Callable[[int, int, int], int]:
 
 
 def make_block_appender(facts: Facts) -> Callable[[int, int, int, int, int, int, int, int, int, int], int]:
-    """Return a function that appends a block: message, kind, flags, its four sizes, tool, call, path."""
+    """Return a function that appends a block (its message and other columns) and returns its row."""
     first, last, following = facts.first_block, facts.last_block, facts.block_next
     message_, following_, kind_ = facts.block_message.append, following.extend, facts.kind.append
     flags_, size_, text_ = facts.block_flags.append, facts.size.append, facts.text_bytes.append

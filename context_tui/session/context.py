@@ -1,4 +1,4 @@
-"""The context at a point: the messages that the model had there, in prompt order."""
+"""The context at a point in a session: the messages that the model had there, in prompt order."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Body that replaces the content of a tool_result, the input of a tool_use, or the text of another block.
+    """New content for a block: the content of a ``tool_result``, the input of a ``tool_use``, or another block's text.
 
     Attributes:
-        text: compact JSON for a tool_use; None if the text is rendered later, or the block is removed.
-        size: bytes as estimators count them, including the tool's name for a tool_use.
-        source: recorded or inferred; empty if a policy replaced the body.
+        text: compact JSON for a ``tool_use``, or None if the text is rendered later or the block is removed.
+        size: size in bytes as estimators count it, including the tool's name for a ``tool_use``.
+        source: how the replacement is known (recorded or inferred), or "" if a policy made it.
     """
 
     text: str | None
@@ -42,7 +42,7 @@ class Body:
 
     @classmethod
     def from_text(cls, text: str, source: str = "") -> Body:
-        """Create a body from its text."""
+        """Create a body with the given text, measuring its size."""
         return cls(text, utf8_len(text), source)
 
 
@@ -53,7 +53,7 @@ CLEARED_BODIES = {source: Body.from_text(RESULT_STUB, source) for source in ("re
 
 @value_class(eq=False)
 class Context:
-    """Messages of a session in prompt order, just before message ``at``.
+    """The messages that a request at message ``at`` would contain, in prompt order.
 
     Attributes:
         order: numbers of the messages.
@@ -80,7 +80,10 @@ class Context:
         return len(self.order)
 
     def has_exact_text(self, block: int, text: str, *, in_blocks: bool) -> bool:
-        """Return whether a result is exactly *text*, short and in brackets; *in_blocks* accepts text blocks."""
+        """Return whether a result is exactly *text*, which is in brackets.
+
+        With *in_blocks*, it may be a list of blocks.
+        """
         if body := self.replacements.get(block):
             return body.text == text
         facts = self.facts
@@ -89,22 +92,22 @@ class Context:
         )
 
     def blocks_of(self, message: int) -> Iterator[int]:
-        """Iterate over the rows of the remaining blocks of *message*, in order."""
+        """Iterate over the rows of a message's blocks, in order and without removed ones."""
         rows, removed = self.facts.blocks_of(message), find_removed_blocks(self)
         return (row for row in rows if row not in removed) if removed else rows
 
     def has_kind(self, message: int, kind: Kind) -> bool:
-        """Return whether a remaining block of *message* is of this kind."""
+        """Return whether a message has a block of the given kind that was not removed."""
         return any(self.facts.kind[row] == kind for row in self.blocks_of(message))
 
     def with_bodies(self, bodies: Mapping[int, Body]) -> Context:
-        """Return a context with the same messages and more replaced bodies."""
+        """Return a context with the same messages, in which *bodies* replace further blocks."""
         replacements = {**self.replacements, **bodies}
         return replace(self, replacements=replacements, base=self, memo={})
 
 
 def memoize(compute: Callable[[Context], T]) -> Callable[[Context], T]:
-    """Cache the result of *compute* in the context."""
+    """Decorate a function of a context so that its result is stored in the context's ``memo``."""
 
     @wraps(compute)
     def get_cached(context: Context) -> T:
@@ -119,12 +122,12 @@ def memoize(compute: Callable[[Context], T]) -> Callable[[Context], T]:
 
 @memoize
 def find_removed_blocks(context: Context) -> frozenset[int]:
-    """Return the rows of the removed blocks."""
+    """Return the rows of the blocks that were removed from the context, which is an empty set if there are none."""
     return frozenset(row for row, body in context.replacements.items() if body.removed)
 
 
 def restore_inferred(context: Context) -> Context:
-    """Return the context without replacements of results that are only inferred to be cleared."""
+    """Return the context with the recorded text of results that are only inferred to be cleared."""
     recorded = {row: body for row, body in context.replacements.items() if body.source != "inferred"}
     return replace(context, replacements=recorded, memo={}) if len(recorded) < len(context.replacements) else context
 
@@ -132,10 +135,10 @@ def restore_inferred(context: Context) -> Context:
 def context_at(facts: Facts, at: int, *, after_micro: bool = True, content: Content | None = None) -> Context:
     """Return the context before message *at*: the messages with which its epoch began, and those appended since.
 
-    Results whose clearing is recorded or inferred are replaced.
+    Results that were cleared, whether this is recorded or inferred, have placeholders.
 
     Args:
-        after_micro: False for the context before a microcompaction recorded at this message.
+        after_micro: False to ignore a microcompaction that is recorded at this very message.
     """
     micro_until = at if after_micro else at - 1
     find_drops(facts)

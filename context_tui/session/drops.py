@@ -1,4 +1,4 @@
-"""Silent drops: falls of the recorded context size between two requests, and their explanations."""
+"""Find silent drops, in which the recorded context size falls between two requests, and explain them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _LOCK = Lock()
 
 
 def find_drops(facts: Facts) -> list[Drop]:
-    """Find the drops before all known requests; only new requests are searched."""
+    """Return the drops before all requests so far. Only requests added since the last call are searched."""
     with _LOCK:
         return _update_drops(facts)
 
@@ -100,7 +100,10 @@ def _reconsider_drops(facts: Facts) -> None:
 
 
 def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int, str]:
-    """Map results cleared before *at* to recorded or inferred; *until* limits recorded clearings (default: *at*)."""
+    """Return the results cleared before message *at*, by row, each with how this is known: recorded or inferred.
+
+    *until* limits recorded clearings (default: *at*).
+    """
     sources: dict[int, str] = {}
     for compaction in facts.compactions:
         if compaction.message > (at if until is None else until):

@@ -1,4 +1,4 @@
-"""Facts of a session in append-only columns: records, messages, blocks, requests and epochs."""
+"""Facts of a session in columns that only grow: records, messages, blocks, requests and epochs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ READ_PATH_KEYS = ("file_path", "path", "filePath", "absolute_path")
 
 
 class Usage(msgspec.Struct, gc=False):
-    """Recorded tokens of one request; ``output_trusted`` is False if the file has a placeholder for the output."""
+    """The recorded tokens of one request. ``output_trusted`` is False if the output count is only a placeholder."""
 
     fresh: int = 0
     cache_read: int = 0
@@ -41,19 +41,19 @@ class Usage(msgspec.Struct, gc=False):
     output_trusted: bool = True
 
     def update(self, other: Usage) -> None:
-        """Update the values by a later line about the same request; trusted output remains trusted."""
+        """Replace the values by those in a later line about the same request. An output once trusted stays trusted."""
         self.fresh, self.cache_read, self.output = other.fresh, other.cache_read, other.output
         self.cache_write_5m, self.cache_write_1h = other.cache_write_5m, other.cache_write_1h
         self.output_trusted = self.output_trusted or other.output_trusted
 
     @property
     def context(self) -> int:
-        """Tokens of the prompt: fresh + cache read + cache written."""
+        """Tokens in the prompt: fresh, read from the cache, and written to it."""
         return self.fresh + self.cache_read + self.cache_write_5m + self.cache_write_1h
 
 
 class BlockSize(NamedTuple):
-    """Sizes of a block; see the columns of :class:`Facts` with these names."""
+    """The sizes of a block, which are explained at the columns of :class:`Facts` with these names."""
 
     size: int
     text_bytes: int
@@ -76,7 +76,7 @@ class PromptPart(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Prompt:
-    """System prompt and tool schemas of the requests from message ``message`` on."""
+    """The system prompt and the tool schemas that requests have from the message ``message`` on."""
 
     message: int = 0
     system: tuple[PromptPart, ...] = ()
@@ -85,7 +85,7 @@ class Prompt:
 
 @dataclass(slots=True, frozen=True)
 class Problem:
-    """Unreadable or unknown record: its place, and the problem."""
+    """A record, or a part of one, that cannot be read or is unknown: where it is, and what is wrong."""
 
     where: str
     what: str
@@ -94,16 +94,17 @@ class Problem:
 
 @dataclass(slots=True)
 class Compaction:
-    """Recorded compaction.
+    """A compaction that the session's file records.
 
     Attributes:
         message: the summary of a full compaction, or the message after a microcompaction.
         kind, trigger: full or micro, and the recorded cause.
-        pre_tokens, saved_tokens: recorded tokens of the context before it, and tokens that a microcompaction saved.
+        pre_tokens, saved_tokens: recorded size of the context before it, and recorded saving of a microcompaction, in
+            tokens.
         prefix: messages that a full compaction left in the context, in prompt order.
         cleared_blocks: rows of the results (or texts) that a microcompaction cleared.
         missing_messages: number of kept messages that are not in the file.
-        version: version of the agent, if recorded.
+        version: the agent's version, or () if unknown.
     """
 
     message: int
@@ -118,18 +119,18 @@ class Compaction:
 
     @property
     def is_rewrite(self) -> bool:
-        """Whether it is a microcompaction that cleared content, so that sizes recorded before it are outdated."""
+        """Whether this is a microcompaction that cleared content, so that sizes recorded before it no longer apply."""
         return self.kind == "micro" and bool(self.cleared_blocks or self.saved_tokens)
 
 
 @dataclass(slots=True, frozen=True)
 class Epoch:
-    """Span of messages with one context, which only grows.
+    """A span of messages during which the context only grows.
 
     Attributes:
-        message: its first message: the summary of a compaction, or the first message after a clear.
+        message: its first message, which is a compaction's summary or the first message after a clear.
         cause: start, compaction or clear.
-        prefix: messages with which it begins, in prompt order.
+        prefix: messages with which the context begins, in prompt order.
         start: first message appended after these.
     """
 
@@ -141,13 +142,13 @@ class Epoch:
 
 @dataclass(slots=True, frozen=True)
 class Drop:
-    """Fall of the recorded size between two requests of one epoch, other than at its beginning.
+    """A fall of the recorded context size from one request to the next, within an epoch.
 
     Attributes:
         message: reply to the second request.
-        tokens, removed_tokens: recorded tokens of the fall, and the same plus the tokens appended meanwhile.
-        explained_by: the cause, possibly a recorded compaction that took effect there; None if no explanation matches.
-        cleared_blocks: rows of the results inferred to be cleared.
+        tokens, removed_tokens: size of the fall, and the same plus the tokens appended meanwhile.
+        explained_by: the cause, which may be a recorded compaction that took effect there, or None if none fits.
+        cleared_blocks: rows of the results that were cleared, as inferred.
     """
 
     message: int
@@ -159,7 +160,7 @@ class Drop:
 
 @dataclass(slots=True)
 class DropSearch:
-    """State of the search for drops: its extent, and the data on which its results depend."""
+    """The extent of the search for drops, and the state of the data on which its results depend."""
 
     requests: int = 0
     message: int = -1
@@ -173,21 +174,21 @@ class DropSearch:
     intervals: dict[int, Any] = field(default_factory=dict)  # by request: the interval before it
 
     def is_current(self, facts: Facts) -> bool:
-        """Return whether the data on which the results depend are unchanged."""
+        """Return whether the data on which the results depend is unchanged."""
         if self.requests > len(facts.requests) or self.size_revisions != facts.size_revisions:
             return False
         is_same_message = not self.requests or facts.request_message[self.requests - 1] == self.message
         return is_same_message and self.causes == self._count_causes(facts)
 
     def update(self, facts: Facts) -> None:
-        """Record that all requests so far were searched."""
+        """Note that all requests so far have been searched."""
         self.requests = len(facts.requests)
         self.message = facts.request_message[-1] if facts.requests else -1
         self.causes, self.size_revisions = self._count_causes(facts), facts.size_revisions
         self.blocks, self.paths, self.compactions = len(facts.kind), len(facts.paths), len(facts.compactions)
 
     def has_new_evidence(self, facts: Facts) -> bool:
-        """Return whether a file was read again or a compaction recorded since the search: either can explain a drop."""
+        """Return whether a file was read again or a compaction recorded since the search. Either may explain a drop."""
         if self.compactions < len(facts.compactions):
             return True
         return any(0 <= path < self.paths for path in facts.path[self.blocks :])
@@ -200,7 +201,7 @@ class DropSearch:
 
 @dataclass(slots=True)
 class PeakSearch:
-    """Largest recorded contexts by model row, in the requests searched so far."""
+    """The largest recorded context of each model (by row) among the requests searched so far."""
 
     recorded: dict[int, int] = field(default_factory=dict)
     requests: int = 0
@@ -208,13 +209,13 @@ class PeakSearch:
     size_revisions: int = 0
 
     def is_current(self, facts: Facts) -> bool:
-        """Return whether the searched requests are unchanged."""
+        """Return whether the requests searched so far are unchanged."""
         if self.requests > len(facts.requests) or self.size_revisions != facts.size_revisions:
             return False
         return not self.requests or facts.requests[self.requests - 1] is self.last_usage
 
     def update(self, facts: Facts) -> None:
-        """Search the new requests."""
+        """Search the requests added since the last call."""
         for usage, row in zip(facts.requests[self.requests :], facts.request_model[self.requests :], strict=True):
             self.recorded[row] = max(self.recorded.get(row, 0), usage.context)
         self.requests, self.size_revisions = len(facts.requests), facts.size_revisions
@@ -223,10 +224,10 @@ class PeakSearch:
 
 @dataclass(slots=True, frozen=True)
 class Branch:
-    """Branch abandoned by a rewind: its id (after ``PATH#``), and its numbers of messages and requests.
+    """A branch that a rewind abandoned: its id (which follows ``PATH#``), and its numbers of messages and requests.
 
-    A log of requests also has branches at requests for a summary: the request itself, or the newest messages that it
-    left out.
+    A log of requests also has branches where a summary was requested: the request itself, or the newest messages that
+    it left out.
     """
 
     id: str
@@ -236,7 +237,10 @@ class Branch:
 
 
 class Facts:
-    """Columns of facts. Lengths are UTF-8 bytes, times epoch milliseconds (-1: unknown), links rows (-1: none)."""
+    """Columns of facts.
+
+    Lengths are UTF-8 bytes, times are epoch milliseconds (-1: unknown), links are rows (-1: none).
+    """
 
     def __init__(self) -> None:
         # Small numbers are stored as "I": appending to arrays of "B" and "H" takes three times as long.
@@ -322,7 +326,7 @@ class Facts:
         return len(self.role)
 
     def copy(self) -> Facts:
-        """Return a copy that can be appended to independently."""
+        """Return a copy to which more facts can be added without changing this one."""
         facts = Facts()
         for name, value in vars(self).items():
             if isinstance(value, array):
@@ -334,7 +338,7 @@ class Facts:
         return facts
 
     def add_message(self, role: Role, flags: int = 0, time: int = -1) -> int:
-        """Append a message and return its index."""
+        """Append a message, and return its number."""
         return self._append_message(role, flags, time)
 
     def add_record(self, place: int, length: int, kind: int, message: int = -1) -> int:
@@ -347,7 +351,7 @@ class Facts:
             column.pop()
 
     def add_request(self, message: int, usage: Usage, time: int = -1) -> int:
-        """Insert a request to ``model`` whose reply is *message*, in the order of messages; return its row."""
+        """Insert a request to the current ``model`` with *message* as its reply, sorted by message. Return its row."""
         model = self._model_ids.get(self.model or "", -1)
         if model < 0 and self.model:
             model = self._intern(self.model, self.models, self._model_ids)
@@ -365,7 +369,7 @@ class Facts:
         return row
 
     def add_compaction(self, compaction: Compaction) -> None:
-        """Append a recorded compaction, in the order of messages. A full one begins an epoch."""
+        """Append a compaction. Call this in the order of messages. A full compaction begins an epoch."""
         self.compactions.append(compaction)
         if compaction.is_rewrite:
             self.rewrites.append(compaction.message)
@@ -373,15 +377,15 @@ class Facts:
             self.begin_epoch(compaction.message, "compaction", compaction.prefix)
 
     def revise_request(self, recorded: Usage, usage: Usage) -> None:
-        """Update a request by a later line; if its size changes, drops are searched again."""
+        """Replace a request's usage by a later one. If its size changes, drops will be searched again."""
         size = recorded.context
         recorded.update(usage)
         self.size_revisions += recorded.context != size
 
     def begin_epoch(self, message: int, cause: str, prefix: Spans = NO_MESSAGES) -> None:
-        """Begin a new context at *message*, with the messages of *prefix*.
+        """Begin a new context at *message* that starts with the messages in *prefix*.
 
-        An epoch that begins at the same message as the last one replaces it. A clear at message 0 is ignored.
+        It replaces an epoch that begins at the same message. A clear at message 0 is ignored.
         """
         if not message and cause != "compaction":
             return
@@ -391,7 +395,7 @@ class Facts:
         self.epochs.append(Epoch(message, cause, prefix, start))
 
     def add_block(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:
-        """Measure a block as in the Messages API, append it to *message*, and return its row."""
+        """Measure a block, append it to *message*, and return its row."""
         name = block.get("type")
         flags = BlockFlag.INJECTED if injected else 0
         if name == "tool_result":
@@ -414,7 +418,7 @@ class Facts:
         return self._append_block(message, kind, flags | BlockFlag.UNKNOWN_SIZE, 0, 0, 0, 0, -1, -1, -1)
 
     def add_text(self, message: int, body: str, flags: int = 0) -> int:
-        """Append a text to *message* and return its row."""
+        """Append a text block to *message*, and return its row."""
         size = len(body) if body.isascii() else utf8_len(body)
         if body.startswith("[") or not message:
             self._mark_summary(message, body)
@@ -426,7 +430,7 @@ class Facts:
         return row
 
     def add_thinking(self, message: int, thinking: str, signature: str, flags: int = 0) -> int:
-        """Append visible thinking, or the placeholder of hidden thinking, to *message* and return its row."""
+        """Append a thinking block, whose text is "" if it is hidden, to *message*, and return its row."""
         text = utf8_len(thinking)
         if not text:
             flags |= BlockFlag.UNKNOWN_SIZE
@@ -435,7 +439,7 @@ class Facts:
         return self._append_block(message, _THINKING, flags, text + utf8_len(signature), text, 0, 0, -1, -1, -1)
 
     def add_call(self, message: int, call_id: str, name: str, arguments: Any, flags: int = 0) -> int:
-        """Append a tool_use to *message* and return its row."""
+        """Append a tool call to *message*, and return its row."""
         text = len(compact_json(arguments if arguments is not None else {}))
         call, tool, path = self._intern_call(call_id), self._tool_ids.get(name, -1), -1
         if tool < 0:
@@ -461,7 +465,7 @@ class Facts:
             self.flags[message] |= MessageFlag.TURN_START
 
     def add_result(self, message: int, call_id: str, is_error: bool, body: BodySize, flags: int = 0) -> int:
-        """Append a tool_result with a measured body to *message* and return its row."""
+        """Append a tool result with a measured body to *message*, and return its row."""
         call = self._call_ids.get(call_id, -1)
         if call < 0:
             call = self._intern_call(call_id)
@@ -488,17 +492,17 @@ class Facts:
             self.flags[message] |= MessageFlag.SUMMARY
 
     def starts_with(self, block: int, text: str) -> bool:
-        """Return whether a text begins with *text*, a bracket and up to ``START_LENGTH`` characters in all."""
+        """Return whether a text or result begins with *text* (a bracket and up to ``START_LENGTH`` characters)."""
         return self.bracket_starts.get(block, "").startswith(text)
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:
-        """Append an unchanged block of other facts to *message* and return its row."""
+        """Append a copy of a block in other facts to *message*, and return its row."""
         size, text, json_size, shifts, wide = source.block_size(row)
         flags, start = source.block_flags[row], source.bracket_starts.get(row, "")
         return self._append_copy(message, source, row, (size, text, json_size, shifts, flags, start, wide))
 
     def copy_block_with_text(self, message: int, source: Facts, row: int, body: str) -> int:
-        """Append a block of other facts with another text to *message* and return its row."""
+        """Append a copy of a block in other facts to *message*, with the text *body*, and return its row."""
         kind, flags = source.kind[row], source.block_flags[row] & BlockFlag.INJECTED
         if kind == _TOOL_RESULT:
             size, text, json_size, shifts, body_flags, start, wide = measure_body(body)
@@ -537,33 +541,33 @@ class Facts:
 
     @property
     def rewound_branches(self) -> list[Branch]:
-        """Branches abandoned by a rewind, without those at requests for a summary."""
+        """The branches that a rewind abandoned, without those where a summary was requested."""
         return [branch for branch in self.branches if not branch.is_at_summary]
 
     def block_size(self, row: int) -> BlockSize:
-        """Return the sizes of a block."""
+        """Return all sizes of a block."""
         sizes = self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row]
         return BlockSize(*sizes, self.wide_bytes.get(row, 0))
 
     def set_block_size(self, row: int, size: BlockSize) -> None:
-        """Set the final size of a block that was appended with only its beginning."""
+        """Replace the sizes of a block of which only the beginning was measured."""
         self.size[row], self.text_bytes[row], self.json_bytes[row], self.boundary_shifts[row], wide = size
         if wide:
             self.wide_bytes[row] = wide
 
     def blocks_of(self, message: int) -> Iterator[int]:
-        """Iterate over the rows of the blocks of *message*, in order."""
+        """Iterate over the rows of a message's blocks, in order."""
         row = self.first_block[message]
         while row >= 0:
             yield row
             row = self.block_next[row]
 
     def ordinal(self, block: int) -> int:
-        """Return the position of a block in its message."""
+        """Return a block's position in its message, from 0."""
         return next(at for at, row in enumerate(self.blocks_of(self.block_message[block])) if row == block)
 
     def share_record(self, message: int, row: int, ordinal: int = 1) -> None:
-        """Note that *message* is at position *ordinal* in the record *row*, which belongs to another message."""
+        """Note that *message* is stored at position *ordinal* of record *row*, which belongs to another message."""
         self.shared_record[message] = row
         self.shared_records.add(row)
         if ordinal != 1:
@@ -574,7 +578,7 @@ class Facts:
         return self.shared_ordinal.get(message, 1) if self.shared_record.get(message) == row else 0
 
     def records_of(self, message: int) -> Iterator[int]:
-        """Iterate over the rows of the records that make up *message*, in order."""
+        """Iterate over the rows of the records that store a message, in order."""
         if message in self.shared_record:
             yield self.shared_record[message]
         row = self.first_record[message]
@@ -583,12 +587,12 @@ class Facts:
             row = self.record_next[row]
 
     def tool_name(self, block: int) -> str:
-        """Return the name of the tool that *block* calls or answers; empty if the call is not in the file."""
+        """Return the name of the tool that a call or result is for, or "" if the call is not in the file."""
         row = self.tool[block]
         return self.tools[row] if row >= 0 else ""
 
     def call_id(self, block: int) -> str:
-        """Return the id of the call that *block* makes or answers; empty for other blocks."""
+        """Return the id of a call, or of the call that a result answers, or "" for any other block."""
         row = self.call[block]
         return self.calls[row] if row >= 0 else ""
 
@@ -609,7 +613,7 @@ class Facts:
         return row
 
     def tool_use_of(self, block: int) -> int:
-        """Return the row of the call of *block*, a result: the last call with its id before it, or -1."""
+        """Return the row of the call that a result answers, or -1: the last call with the same id before the result."""
         call = self.call[block]
         newest = self.call_use[call] if call >= 0 else -1
         if newest < block or call not in self.repeated_calls:
@@ -618,7 +622,7 @@ class Facts:
         return rows[max(bisect_left(rows, block) - 1, 0)]
 
     def tool_result_of(self, block: int) -> int:
-        """Return the row of the newest result of *block*, a call, before its id is used again, or -1."""
+        """Return the row of a call's result, or -1: the newest one before another call uses the same id."""
         call = self.call[block]
         newest = self.call_result[call] if call >= 0 else -1
         if newest < 0 or call not in self.repeated_calls:
@@ -629,22 +633,21 @@ class Facts:
         return results[end - 1] if end and results[end - 1] > block else -1
 
     def call_row(self, call_id: str) -> int:
-        """Return the row of *call_id* in ``calls``, or -1."""
+        """Return the row of *call_id* in ``calls``, or -1 if it is unknown."""
         return self._call_ids.get(call_id, -1)
 
 
 def is_turn_start(facts: Facts, row: int) -> bool:
-    """Return whether a block of a user message starts a turn: it is neither a result nor injected."""
+    """Return whether a block of a user message starts a turn, that is, is neither a result nor injected."""
     return facts.kind[row] != _TOOL_RESULT and not facts.block_flags[row] & BlockFlag.INJECTED
 
 
 def _to_call_id(value: object) -> str:
-    """Convert a call id, which may be any value in a broken file, to text."""
     return value if isinstance(value, str) else str(value or "")
 
 
 def epoch_at(facts: Facts, at: int) -> Epoch:
-    """Return the epoch of the context before message *at*."""
+    """Return the epoch to which the context before message *at* belongs."""
     row = bisect_left(facts.epochs, at, key=lambda epoch: epoch.message) - 1
     while row >= 0 and facts.epochs[row].start > at:
         row -= 1
@@ -652,7 +655,7 @@ def epoch_at(facts: Facts, at: int) -> Epoch:
 
 
 def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
-    """Return the epoch before message *at*, and the messages of its context in prompt order."""
+    """Return the epoch before message *at*, and the numbers of the messages in its context, in prompt order."""
     epoch = epoch_at(facts, at)
     order: Sequence[int] = range(epoch.start, at)
     if epoch.prefix:
@@ -664,16 +667,16 @@ def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
 
 
 def prompt_row_at(facts: Facts, at: int) -> int:
-    """Return the row in ``prompts`` of the last request before message *at*, or the first row."""
+    """Return the row in ``prompts`` of the last request before message *at*, or 0 if there is no such request."""
     return max(bisect_right(facts.prompts, at, key=lambda prompt: prompt.message) - 1, 0)
 
 
 def prompt_at(facts: Facts, at: int) -> Prompt:
-    """Return the system prompt and the tools of the last request before message *at*, as far as they are known."""
+    """Return the system prompt and tools of the last request before message *at*, or an empty prompt if unknown."""
     return facts.prompts[prompt_row_at(facts, at)] if facts.prompts else Prompt()
 
 
 def find_last_rewrite(facts: Facts, at: int) -> int:
-    """Return the last message up to *at* before which a recorded microcompaction cleared content, or 0."""
+    """Return the last message up to *at* before which a recorded microcompaction cleared content, or 0 if none did."""
     row = bisect_right(facts.rewrites, at) - 1
     return facts.rewrites[row] if row >= 0 else 0

@@ -1,4 +1,4 @@
-"""Compact JSON, tolerant decoding, and UTF-8 lengths."""
+"""Encode compact JSON, decode JSON tolerantly, and measure text in UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def utf8_len(text: str) -> int:
-    """Return the length of *text* in UTF-8 bytes; a lone surrogate counts as three."""
+    """Return the length of a text in UTF-8 bytes. A lone surrogate counts as three."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def compact_json(value: object, *, sort_keys: bool = False) -> bytes:
-    """Encode *value* as compact JSON in UTF-8; a lone surrogate becomes its three-byte form."""
+    """Return a value as compact JSON in UTF-8. A lone surrogate is encoded as three bytes."""
     try:
         return _encode_sorted(value) if sort_keys else _encode(value)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
@@ -33,12 +33,12 @@ def compact_json(value: object, *, sort_keys: bool = False) -> bytes:
 
 
 def compact_text(value: object, *, sort_keys: bool = False) -> str:
-    """Format *value* as compact JSON text."""
+    """Return a value as compact JSON text."""
     return compact_json(value, sort_keys=sort_keys).decode("utf-8", "surrogatepass")
 
 
 def loads(data: bytes | str | memoryview, decode: Callable[[Any], Any] = msgspec.json.decode) -> Any:
-    """Decode a JSON text, strictly or else leniently (surrogates, NaN, BOM, broken UTF-8); raises ValueError."""
+    """Decode JSON, and tolerate lone surrogates, NaN, a BOM or invalid UTF-8. Raises ValueError for anything else."""
     try:
         return decode(data)
     except (ValueError, RecursionError, UnicodeError):
@@ -66,7 +66,7 @@ _lenient_decoder = json.JSONDecoder(parse_int=_parse_integer)
 
 
 def is_nested_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
-    """Return whether arrays and objects in *value* are nested deeper than *levels*, without recursion."""
+    """Return whether arrays and objects in *value* are nested more than *levels* deep. This does not use recursion."""
     layer = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
         layer = [
@@ -81,7 +81,7 @@ def is_nested_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 
 def find_value_ranges(line: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the byte ranges of the JSON values on a line, the first with its BOM; raises ValueError for other text."""
+    """Yield the byte range of each JSON value on a line. Raises ValueError if there is any other text on it."""
     mark = len(BOM) if line.startswith(BOM) else 0
     text = line[mark:].decode("utf-8", "surrogateescape")  # keeps invalid bytes, so that offsets are exact
     end, offset = 0, mark
@@ -105,5 +105,5 @@ def _skip_space(text: str, at: int) -> int:
 
 
 def loads_all(line: bytes) -> list[Any]:
-    """Decode every JSON value on a line, for lines that hold more than one; raises ValueError for other text."""
+    """Decode each JSON value on a line that may hold several. Raises ValueError if there is other text between them."""
     return [loads(line[begin:end]) for begin, end in find_value_ranges(line)]

@@ -1,4 +1,4 @@
-"""Losses of an export: content that a writer could not keep, counted, and weighed by kind of block."""
+"""Count what an export loses: content that a writer could not keep, weighed by the kind of block."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _COUNTED_KINDS = (Kind.IMAGE, Kind.OTHER)
 
 
 def format_losses(counts: Counter[str]) -> list[str]:
-    """Format losses with their counts."""
+    """Return one line for each loss, with its count."""
     return [f"{loss}: {number:,}" for loss, number in counts.items()]
 
 
 def list_unreadable(facts: Facts) -> list[str]:
-    """List unreadable records as a loss, because no plan and no written context includes them."""
+    """Return the number of unreadable records as a loss, or []. No plan or written context includes such records."""
     count = facts.record_kind.count(RecordKind.PROBLEM)
     return format_losses(Counter({"unreadable records of the session left out": count})) if count else []
 
 
 class Losses:
-    """Losses that a writer declares. ``removed`` is the lost weight (:func:`weigh_context`) by kind of block."""
+    """The losses that a writer declares. ``removed`` is the lost weight (:func:`weigh_context`) by kind of block."""
 
     def __init__(self) -> None:
         self._counts = Counter[str]()
@@ -45,31 +45,31 @@ class Losses:
 
     @property
     def lines(self) -> list[str]:
-        """Losses as lines, with their counts."""
+        """The losses with their counts, then the notes, one per line."""
         return [*format_losses(self._counts), *self._notes]
 
     def add(self, loss: str, number: int = 1) -> None:
-        """Count changes that removed no content."""
+        """Count changes that removed no content. *loss* describes them, and 0 adds nothing."""
         if number:
             self._counts[loss] += number
 
     def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Add several counts."""
+        """Count several kinds of changes that removed no content."""
         for loss, number in counts.items():
             self.add(loss, number)
 
     def add_note(self, text: str) -> None:
-        """Add a note without a count."""
+        """Add a note that has no count."""
         self._notes.append(text)
 
     def omit(self, loss: str, block: dict[str, Any]) -> None:
-        """Count a block that is not written."""
+        """Count a block that is left out, with its weight."""
         self.add(loss)
         kind, weight = weigh_block(block)
         self.removed[kind] += weight
 
     def replace(self, before: dict[str, Any], after: dict[str, Any], loss: str = "") -> None:
-        """Declare the weight that is lost by replacing *before* by *after*; count it as *loss* if given."""
+        """Declare the weight lost by writing block *after* instead of *before*, and count it as *loss* if given."""
         if loss:
             self.add(loss)
         (kind, weight), (new_kind, new_weight) = weigh_block(before), weigh_block(after)
@@ -77,7 +77,7 @@ class Losses:
 
 
 def weigh_context(context: Context) -> Counter[int]:
-    """Weigh the blocks of a context by kind: in bytes if estimators count them, else in blocks."""
+    """Return the weight of a context's blocks by kind: their bytes, or for images and unknown blocks their number."""
     facts, weights = context.facts, Counter[int]()
     for message in context.order:
         for row in facts.blocks_of(message):
@@ -87,7 +87,7 @@ def weigh_context(context: Context) -> Counter[int]:
 
 
 def weigh_block(block: dict[str, Any]) -> tuple[int, int]:
-    """Return the kind and the weight of a block as in the Messages API."""
+    """Return the kind of a block, and its weight as in :func:`weigh_context`."""
     facts = Facts()
     row = facts.add_block(facts.add_message(Role.ASSISTANT), block)
     return facts.kind[row], _weigh_row(facts, row)

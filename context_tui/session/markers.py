@@ -1,4 +1,4 @@
-"""Texts that runtimes and clients write into a history: placeholders, summaries, and injected parts of a prompt."""
+"""Recognise texts that runtimes and clients write into a history: placeholders, summaries, and injected parts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def is_summary_start(text: str, *, by_assistant: bool, first_block: bool, first_
     """Return whether a text begins like the summary of an earlier compaction.
 
     Args:
-        first_message: whether the message is the first; Claude Code's marker, ordinary text, counts only there.
+        first_message: whether it is in the first message. Only there is Claude Code's marker, an ordinary sentence,
+            accepted.
     """
     if text.startswith(DEFECT_SUMMARY):
         return by_assistant
@@ -49,7 +50,7 @@ def is_summary_start(text: str, *, by_assistant: bool, first_block: bool, first_
 
 
 def strip_summary_marker(text: str) -> str:
-    """Return a summary without its marker, except Claude Code's, which is part of the first sentence."""
+    """Return a summary without the runtime's marker. Claude Code's stays, as it is part of the first sentence."""
     marker = next((marker for marker in (DEFECT_SUMMARY, SDK_SUMMARY, KODA_SUMMARY) if text.startswith(marker)), "")
     return text.removeprefix(marker).removesuffix(SDK_SUMMARY_END if marker == SDK_SUMMARY else "").strip()
 
@@ -70,7 +71,7 @@ _TAG = re.compile(r"<([a-z][\w-]*)[ >]", re.IGNORECASE)
 
 
 def split_text(text: str) -> Iterator[tuple[str, str]]:
-    """Yield name and text of the known sections of an injected text; if there are none, of the complete text."""
+    """Yield the name and the text of each known section in an injected text, or of the whole text if it has none."""
     matches = list(_SECTION.finditer(text))
     if not matches:
         yield name_text(text), text
@@ -81,7 +82,7 @@ def split_text(text: str) -> Iterator[tuple[str, str]]:
 
 
 def name_text(text: str) -> str:
-    """Return a short name of a text: its known section, its tag, or its first line."""
+    """Return a short name for an injected text: its known section, its tag, or its first line."""
     text = text.strip()
     match = _SECTION.search(text[:2_000])
     if match and (not match.start() or text.startswith("<")):
@@ -98,6 +99,6 @@ def _name_file(text: str) -> str:
 
 
 def is_tagged(text: str) -> bool:
-    """Return whether a text begins with a tag that it also closes, as markup of clients does."""
+    """Return whether a text begins with a tag and also closes it, as markup added by clients does."""
     match = _TAG.match(text.lstrip())
     return match is not None and f"</{match[1]}>" in text

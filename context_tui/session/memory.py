@@ -1,4 +1,4 @@
-"""Sessions in memory: built from messages as in the Messages API, or derived from another session."""
+"""Sessions in memory, which are made from Messages API messages or derived from another session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from context_tui.session.values import RecordKind, Role
 
 
 def get_blocks(message: Message) -> list[dict[str, Any]]:
-    """Return the blocks of a message; a string is one text block."""
+    """Return a message's blocks. A string counts as one text block."""
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -22,7 +22,7 @@ def get_blocks(message: Message) -> list[dict[str, Any]]:
 
 
 def build_facts(messages: Iterable[Message]) -> Facts:
-    """Build the facts of messages as in the Messages API, with a record for each."""
+    """Build facts from messages of the Messages API, with one record for each message."""
     facts = Facts()
     for number, message in enumerate(messages):
         index = facts.add_message(Role.ASSISTANT if message.get("role") == "assistant" else Role.USER)
@@ -33,7 +33,7 @@ def build_facts(messages: Iterable[Message]) -> Facts:
 
 
 class MemoryContent:
-    """Content of a session whose messages are in memory."""
+    """The content of a session whose messages are in memory."""
 
     def __init__(self, messages: list[Message], system: str = "", tools: list[dict[str, Any]] | None = None) -> None:
         self._messages, self._system, self._tools = messages, system, tools or []
@@ -55,7 +55,7 @@ class MemoryContent:
 
 
 def from_messages(messages: Iterable[Message]) -> Session:
-    """Create a session from messages as in the Messages API; raises UnreadableSession for a malformed one."""
+    """Create a session from messages of the Messages API. Raises UnreadableSession if one is malformed."""
     valid_messages = validate_messages(messages)
     return Session(
         build_facts(valid_messages), MemoryContent(valid_messages), SessionInfo("", "messages"), len(valid_messages)
@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Origin:
-    """Origin of a message in a derived session: a recorded message, of which some blocks may be changed."""
+    """The recorded message that a message in a derived session comes from, and the blocks that were changed since."""
 
     session: Session
     message: int
@@ -75,13 +75,13 @@ class Origin:
 
     @property
     def remaining_blocks(self) -> list[int]:
-        """Ordinals in the recorded message of the blocks that were not removed."""
+        """The blocks that were not removed, by their ordinal in the recorded message."""
         recorded = range(sum(1 for _ in self.session.facts.blocks_of(self.message)))
         return [ordinal for ordinal in recorded if self.texts.get(ordinal, "") is not None]
 
 
 class DerivedContent(ContentOverlay):
-    """Content of a derived session, whose messages are recorded (:class:`Origin`) or new."""
+    """The content of a derived session. Its messages are recorded ones (see :class:`Origin`) or new."""
 
     def __init__(self, parent: Session, entries: list[Origin | Message]) -> None:
         super().__init__(parent.content)
@@ -98,7 +98,7 @@ class DerivedContent(ContentOverlay):
 
 
 def find_origin(session: Session, message: int, texts: Mapping[int, str | None] | None = None) -> Origin | Message:
-    """Return the origin of *message* through any number of applied plans, with *texts* replaced in addition."""
+    """Return the recorded message behind *message* (or itself if it is new), with *texts* as further replacements."""
     new_texts = dict(texts or {})
     if isinstance(session.content, DerivedContent):
         entry = session.content.entries[message]
@@ -110,19 +110,19 @@ def find_origin(session: Session, message: int, texts: Mapping[int, str | None] 
 
 
 def find_recording(session: Session) -> Session:
-    """Return the recording from which a session was derived by any number of plans."""
+    """Return the recording from which a session was derived, through any number of applied plans."""
     while isinstance(session.content, DerivedContent):
         session = session.content.parent
     return session
 
 
 def collect_usage(session: Session) -> dict[int, Usage]:
-    """Return the recorded usage by message of an unchanged session, for replies since the last rewrite."""
+    """Return the recorded usage of replies since the last rewrite, by message, or {} for a derived session."""
     return {} if session.origin else _map_replies(session, _usage_by_reply)
 
 
 def collect_models(session: Session) -> dict[int, str]:
-    """Return the recorded model by message of *session*."""
+    """Return the model that wrote each reply in the session's context, by message, as far as it is recorded."""
     return _map_replies(session, _models_by_reply)
 
 

@@ -1,4 +1,4 @@
-"""Facts without some of their messages, for the live branch and for abandoned branches."""
+"""Select facts without some of their messages, for the current branch or for an abandoned one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from context_tui.session.values import Role, Spans
 
 
 class Selection:
-    """Facts without the *excluded* messages, whose records still count as message records.
+    """Facts without the *excluded* messages. Records of excluded messages still count as message records.
 
-    ``facts`` are updated in place as the *source* grows.
+    ``facts`` is extended in place as the *source* grows.
     """
 
     def __init__(
@@ -41,15 +41,15 @@ class Selection:
         self.update()
 
     def is_current(self) -> bool:
-        """Return whether the source has only grown; a late request may change earlier facts."""
+        """Return whether the source has only grown, without a late request that was inserted before known ones."""
         return not self._requests or self.source.requests[self._requests - 1] is self._last_usage
 
     def number_of(self, message: int) -> int:
-        """Return the number of a message in the selection; for an excluded message, that of the next one."""
+        """Return a message's number in the selection. For an excluded message, return that of the next one."""
         return bisect_left(self._included, message)
 
     def update(self) -> None:
-        """Add the new facts of the source."""
+        """Add the facts that were added to the source since the last update."""
         first, source, facts = len(self._numbers), self.source, self.facts
         for message in range(first, len(source)):
             is_excluded = message in self._excluded

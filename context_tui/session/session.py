@@ -1,4 +1,4 @@
-"""Session: an immutable view of facts, with a reader that fetches text on demand."""
+"""A session: an immutable view of facts, with a reader that fetches text on demand."""
 
 from __future__ import annotations
 
@@ -20,26 +20,29 @@ Message = dict[str, Any]
 
 
 class Content(Protocol):
-    """Full text on demand, in the order of the blocks in the facts."""
+    """Interface for reading a session's text on demand. Blocks come in the same order as in the facts."""
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
-        """Return the blocks of a message, as in the Messages API."""
+        """Return a message's blocks, in the form of the Messages API."""
 
     def raw(self, record: int) -> str:
-        """Return the text of a record, to display a problem."""
+        """Return the text of a record as it is stored, to show a problem to users."""
 
     def system(self) -> str:
-        """Return the system prompt; empty if it is not in the file."""
+        """Return the system prompt, or "" if it is not in the file."""
 
     def tools(self) -> list[dict[str, Any]]:
-        """Return the tool schemas in the file, as in the Messages API."""
+        """Return the tool schemas in the form of the Messages API, or [] if the file has none."""
 
     def is_unchanged(self) -> bool:
-        """Return whether the data that was read is unchanged, appended data aside; raises Error if it is gone."""
+        """Return whether the data read so far is unchanged, apart from appended data.
+
+        Raises Error if the file is gone.
+        """
 
 
 class FileState(NamedTuple):
-    """Whole file as an agent's program last knew it: its bytes and lines, and the message that read or wrote it."""
+    """A whole file as the agent last knew it: its size in bytes and lines, and the message that read or wrote it."""
 
     size: int
     lines: int
@@ -49,14 +52,14 @@ class FileState(NamedTuple):
 
 @runtime_checkable
 class FileStates(Protocol):
-    """Content that records the files that an agent read or wrote as a whole."""
+    """Interface of content that records which files the agent read or wrote as a whole."""
 
     def read_file_states(self, messages: Iterable[int]) -> dict[str, FileState]:
-        """Return the last state of each file, by path, as the results in *messages* record it."""
+        """Return the last state of each file, by path, as recorded with the results in *messages*."""
 
 
 class ContentOverlay:
-    """Content that overrides the messages of another content."""
+    """Content that replaces the messages of other content, and keeps its system prompt and tools."""
 
     def __init__(self, recorded: Content) -> None:
         self.recorded = recorded
@@ -76,13 +79,13 @@ class ContentOverlay:
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """Description of a session that may be unread.
+    """A list entry for a session, which need not have been read.
 
     Attributes:
-        id: follows ``PATH#`` in the name of the session.
-        parent: file of the parent session, or ``PATH#ID`` in the same file.
-        time: in epoch seconds.
-        note: a choice that the reader made about the file.
+        id: the part of the session's name after ``PATH#``, or "".
+        parent: file of the parent session, or ``PATH#ID`` if it is in the same file.
+        time: time of the last change, in epoch seconds.
+        note: a choice that the reader made about the file, for users.
     """
 
     path: str
@@ -98,10 +101,10 @@ class SessionInfo:
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """Recorded session, or a session derived from it by a plan.
+    """A session that was recorded, or derived from another one by a plan.
 
-    ``length`` is the number of messages; the facts may contain more. ``origin`` names the policies of the plans, and
-    ``peaks_before`` are the peaks of the session that it derives from.
+    ``length`` is the number of messages, while the facts may contain more. ``origin`` names the policies of applied
+    plans, and ``peaks_before`` are the peaks of the session that this one was derived from.
     """
 
     facts: Facts
@@ -119,16 +122,16 @@ class Session:
 
     @cached_property
     def peaks(self) -> Peaks:
-        """Largest recorded contexts."""
+        """The largest recorded context of each model."""
         return Peaks(self.facts, self.peaks_before)
 
     @property
     def window(self) -> Window:
-        """Context window at the end of the session."""
+        """The context window at the end of the session."""
         return self.window_at(self.length)
 
     def window_at(self, at: int) -> Window:
-        """Return the context window of the model in use at message *at*."""
+        """Return the context window of the model that is in use at message *at*."""
         key = (self.window_override, model_at(self.facts, at))
         if key not in self._windows:
             self._windows[key] = window_at(self.facts, at, self.peaks, self.window_override)
@@ -136,17 +139,23 @@ class Session:
 
     @property
     def drops(self) -> list[Drop]:
-        """Falls of the recorded size that no recorded compaction explains."""
+        """The falls of the recorded context size between requests, each with its explanation if one was found."""
         return [drop for drop in find_drops(self.facts) if drop.message < self.length]
 
     def with_window(self, tokens: int | None) -> Session:
-        """Return the session with a window given by the user, or None; raises PlanError if it is not positive."""
+        """Return the session with the user's context window, or None for its own.
+
+        Raises PlanError if it is not positive.
+        """
         if tokens is not None and tokens <= 0:
             raise PlanError(f"window={tokens}: must be a positive number of tokens")
         return replace(self, window_override=tokens)
 
     def context_at(self, at: int | None = None) -> Context:
-        """Return the context before message *at* (default: the end); raises PlanError if that is outside."""
+        """Return the context before message *at* (default: the end).
+
+        Raises PlanError if that is outside the session.
+        """
         point = self.length if at is None else at
         if not 0 <= point <= self.length:
             bounds = f"messages 0 to {self.length - 1:,}" if self.length else "no messages"
@@ -159,16 +168,16 @@ class Session:
         return context
 
     def message(self, index: int) -> Message:
-        """Return message *index* with its full text, as in the Messages API."""
+        """Return message *index* with its full text, in the form of the Messages API."""
         role = "assistant" if self.facts.role[index] == Role.ASSISTANT else "user"
         return {"role": role, "content": self.content.blocks(index)}
 
     def to_messages(self, at: int | None = None) -> list[Message]:
-        """Return the context before message *at* (default: the end) with its full text, as in the Messages API."""
+        """Return the context before message *at* (default: the end) as Messages API messages with their full text."""
         return self.messages_in(self.context_at(at))
 
     def messages_in(self, context: Context, order: Sequence[int] | None = None) -> list[Message]:
-        """Return the messages of *context* (or of *order*) with its replaced bodies."""
+        """Return messages in *context* (default: all) with their full text, in which replaced bodies are replaced."""
         messages = []
         for index in context.order if order is None else order:
             message = self.message(index)
@@ -180,5 +189,5 @@ class Session:
 
     @property
     def turns(self) -> int:
-        """Number of turns in the session."""
+        """The number of turns in the session."""
         return sum(bool(flags & MessageFlag.TURN_START) for flags in self.facts.flags[: self.length])

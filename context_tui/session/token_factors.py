@@ -1,4 +1,4 @@
-"""Recorded tokens per estimated token by kind of content, fitted to the growth of the context between requests."""
+"""Fit the ratio of recorded to estimated tokens, by kind of content, to the growth of the context between requests."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _WEIGHT = (250_000.0, 250_000.0, 250_000.0, 250_000.0, 250_000.0, 20.0)
 
 @dataclass(frozen=True)
 class Factors:
-    """Recorded tokens per estimated token by kind of content.
+    """Recorded tokens per estimated token, by kind of content.
 
     Attributes:
-        signature: for the signatures of thinking.
-        request_overhead, image: tokens per request, and per image (None: unknown).
-        intervals, error: number of fitted intervals, and the median error of an interval in tokens.
-        unrecorded: average tokens per request that runtimes inject without a record.
+        signature: factor for the signatures of thinking blocks.
+        request_overhead, image: tokens per request, and tokens per image or None if unknown.
+        intervals, error: number of fitted intervals, and their median error in tokens.
+        unrecorded: average tokens per request that runtimes inject without recording them.
     """
 
     text: float
@@ -53,16 +53,16 @@ class Factors:
     unrecorded: float = 0.0
 
     def count_tokens(self, content: ContentTokens) -> float:
-        """Predict the recorded tokens of content without its images."""
+        """Return the recorded tokens to expect for content, without its images."""
         values = (self.text, self.thinking, self.signature, self.call, self.result)
         return sum(value * tokens for value, tokens in zip(values, content.tokens, strict=True))
 
     def get_factor(self, kind: int) -> float:
-        """Return the factor of a kind of block; 0 for hosted activity."""
+        """Return the factor for a kind of block, or 0 for hosted activity and unknown blocks."""
         return 0.0 if kind == Kind.OTHER else float(getattr(self, _FACTOR_NAMES.get(kind, "text")))
 
     def count_block_tokens(self, facts: Facts, row: int) -> float | None:
-        """Predict the recorded tokens of a block; None for an image of unknown size."""
+        """Return the recorded tokens to expect for a block, or None for an image if an image's size is unknown."""
         kind, size = facts.kind[row], facts.size[row]
         if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
             return self.image
@@ -73,13 +73,13 @@ class Factors:
 
 
 class SizeBasis(NamedTuple):
-    """Size of a compacted copy, derived from the original recording.
+    """The size of a compacted copy, derived from the original recording.
 
     Attributes:
         tokens: size of the next request with all messages of the copy.
-        fixed: part of ``tokens`` that no policy removes: system prompt, tools, inserted instructions.
+        fixed: the part of ``tokens`` that no policy removes, such as the system prompt and the tools.
         replies: messages of the copy that are replies to recorded requests.
-        factors: factors of the recording's model.
+        factors: factors for the recording's model.
     """
 
     tokens: int
@@ -95,7 +95,7 @@ _FACTOR_NAMES: dict[int, str] = {Kind.THINKING: "thinking", Kind.TOOL_USE: "call
 class ContentTokens:
     """Estimated tokens of messages (text, thinking, signatures, calls, results), and numbers of images and turn starts.
 
-    A result with an image counts only as an image, because estimators treat its base64 data as text.
+    A result that contains an image counts only as an image, as estimators would treat its base64 data as text.
     """
 
     tokens: list[int]
@@ -108,13 +108,13 @@ PRIOR = Factors(*_PRIOR, image=None, intervals=0, error=0.0)
 
 
 def count_blocks_before(facts: Facts, message: int) -> int:
-    """Count the blocks recorded before *message*."""
+    """Return the number of blocks recorded before the first block of *message*."""
     first = facts.first_block[message]
     return first if first >= 0 else len(facts.kind)
 
 
 def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | None = None) -> ContentTokens:
-    """Estimate the content of *messages* as recorded, up to (not including) block row *end_block* if given."""
+    """Estimate the content of messages as recorded, up to but not including block row *end_block* if given."""
     content = ContentTokens([0] * 5)
     tokens, size, kinds, flags = content.tokens, facts.size, facts.kind, facts.block_flags
     for message in messages:
@@ -141,7 +141,7 @@ def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | Non
 
 @dataclass(frozen=True)
 class Interval:
-    """Content appended between the previous request and request ``row``, and the recorded growth in tokens."""
+    """The content appended between request ``row`` and the one before, and the recorded growth in tokens."""
 
     row: int
     content: ContentTokens
@@ -149,7 +149,7 @@ class Interval:
 
 
 def find_intervals(facts: Facts, end: int) -> list[Interval]:
-    """Find the newest intervals before request *end* with its model, in which content was only appended."""
+    """Return the newest intervals before request *end* in which its model was used and content was only appended."""
     models = facts.request_model
     model = models[end - 1] if end else -1
     intervals: list[Interval] = []
@@ -164,9 +164,9 @@ def find_intervals(facts: Facts, end: int) -> list[Interval]:
 
 
 def interval_at(facts: Facts, row: int) -> Interval | None:
-    """Return the interval between request *row* and the previous one; None if content was not only appended.
+    """Return the interval between request *row* and the one before, or None if content was not only appended.
 
-    The drops up to this request must have been searched.
+    Drops must have been searched up to this request.
     """
     intervals: dict[int, Interval | None] = facts.drop_search.intervals
     if row not in intervals:
@@ -182,7 +182,7 @@ def interval_at(facts: Facts, row: int) -> Interval | None:
 
 
 def is_other_conversation(facts: Facts, row: int) -> bool:
-    """Return whether request *row* is a side request: less than half as large as the previous and the next one."""
+    """Return whether request *row* is a side request, which is less than half as large as its two neighbours."""
     if not facts.has_side_requests or not 0 < row < len(facts.requests) - 1:
         return False
     before, size, after = (facts.requests[neighbour].context for neighbour in range(row - 1, row + 2))
@@ -191,7 +191,7 @@ def is_other_conversation(facts: Facts, row: int) -> bool:
 
 
 def fit_factors(facts: Facts, end: int) -> Factors | None:
-    """Fit the factors to the requests before *end*; None if they are too few or too inconsistent."""
+    """Return factors fitted to the requests before *end*, or None if these are too few or too inconsistent."""
     factors_by_request: dict[int, Factors | None] = facts.drop_search.factors
     if end not in factors_by_request:
         factors_by_request[end] = _compute_factors(facts, end)

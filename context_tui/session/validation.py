@@ -1,4 +1,4 @@
-"""Limits of plausible recorded values, and validation of Anthropic-shaped messages."""
+"""Limits for plausible recorded values, and a check of messages that a caller provides."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SCALARS = (str, float, bool, type(None))
 
 
 def validate_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the messages as a list; raises UnreadableSession, with number and block, for a malformed one."""
+    """Return the messages as a list. Raises UnreadableSession if one is malformed, with its number and block."""
     if isinstance(messages, str | bytes | dict) or not isinstance(messages, Iterable):
         raise UnreadableSession(
             f"messages: {_describe_type(messages)}, not a list; give a list of messages with role and content"

@@ -1,4 +1,4 @@
-"""Values in the columns of the facts: kinds, flags, message ranges, and fast frozen dataclasses."""
+"""Values used in facts: kinds, flags, ranges of messages, and fast dataclasses that must not be modified."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Checkpoint = Callable[[], object]
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value_class(*, eq: bool = True) -> Callable[[type[T]], type[T]]:
-    """Make a dataclass that must not be modified; without *eq*, instances are compared by identity.
+    """Decorate a class as a dataclass that must not be modified. Without *eq*, instances are compared by identity.
 
-    ``frozen=True`` would enforce this, but makes construction slow: a replay would take a seventh longer.
+    ``frozen=True`` would enforce this, but creating instances would be slower: a replay would take a seventh longer.
     """
     return dataclass(eq=eq, unsafe_hash=eq)
 
 
 class Role(IntEnum):
-    """Role of a message; SYSTEM is for messages within a history, not for the system prompt."""
+    """The role of a message. SYSTEM is for messages inside a history, not for the system prompt."""
 
     USER = 0
     ASSISTANT = 1
@@ -33,7 +33,7 @@ class Role(IntEnum):
 
 
 class Kind(IntEnum):
-    """Type of a block; OTHER is for hosted activity and unknown blocks, which estimators ignore."""
+    """The type of a block. OTHER is for hosted activity and unknown blocks, which estimators ignore."""
 
     TEXT = 0
     THINKING = 1
@@ -44,7 +44,7 @@ class Kind(IntEnum):
 
 
 class RecordKind(IntEnum):
-    """Kind of a record: part of a message, metadata, or a problem."""
+    """The kind of a record: part of a message, metadata, or a problem."""
 
     MESSAGE = 0
     METADATA = 1
@@ -52,7 +52,7 @@ class RecordKind(IntEnum):
 
 
 class Explanation(StrEnum):
-    """Explanation of a drop, as displayed."""
+    """The explanation of a drop, as shown to users."""
 
     COMPACTION = "full compaction"
     MICROCOMPACTION = "microcompaction"
@@ -62,7 +62,7 @@ class Explanation(StrEnum):
 
 
 class BlockFlag:
-    """Properties of a block: bits of a plain integer, because IntFlag is slow."""
+    """Properties of a block, as bits of a plain integer, which is faster than IntFlag."""
 
     INJECTED = 1  # inserted by the runtime
     ERROR = 2  # is_error
@@ -73,7 +73,7 @@ class BlockFlag:
 
 
 class MessageFlag:
-    """Properties of a message beyond its role: bits of a plain integer."""
+    """Properties of a message other than its role, as bits of a plain integer."""
 
     TURN_START = 1  # a user message with a block that is neither a tool_result nor injected
     SUMMARY = 2  # the summary of an earlier compaction
@@ -82,7 +82,7 @@ class MessageFlag:
 
 
 class Spans(Sequence[int]):
-    """Sequence of message numbers, stored as ranges; it equals any sequence of the same numbers."""
+    """A sequence of message numbers that is stored as ranges. It equals any sequence with the same numbers."""
 
     __slots__ = ("_ends", "ranges")
 
@@ -92,7 +92,7 @@ class Spans(Sequence[int]):
 
     @classmethod
     def from_numbers(cls, numbers: Iterable[int]) -> Spans:
-        """Build spans from numbers; consecutive numbers share a range."""
+        """Create spans from message numbers, with one range for each run of consecutive numbers."""
         ranges: list[range] = []
         for number in numbers:
             if ranges and ranges[-1].stop == number:
@@ -103,7 +103,7 @@ class Spans(Sequence[int]):
 
     @property
     def end(self) -> int:
-        """The highest number plus one; 0 if empty."""
+        """The highest number plus one, or 0 if there are no numbers."""
         return max((span.stop for span in self.ranges), default=0)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Size of the context window, and its source."""
+"""Find the size of the context window, and say how it is known."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ tokens without a sign in their names."""
 
 @dataclass(frozen=True)
 class Window:
-    """Context window.
+    """A context window: its size in tokens, and how this is known.
 
     Attributes:
         source: given, file, model, inferred or assumed.
         alternatives: other sizes that fit the model and the recording.
-        full_tokens: the model's window, if the file records that the agent uses only a part of it.
+        full_tokens: the model's own window, if the file records that the agent uses only a part of it.
     """
 
     tokens: int
@@ -53,19 +53,19 @@ class Window:
 
     @property
     def model_tokens(self) -> int:
-        """Tokens of the model's window."""
+        """Size of the model's own window, in tokens."""
         return self.full_tokens or self.tokens
 
     @property
     def is_known(self) -> bool:
-        """Whether the size is not merely assumed; in place of an assumed size, runtimes use their own fallback."""
+        """Whether the size is more than an assumption. Runtimes replace an assumed size by their own default."""
         return self.source != "assumed"
 
 
 class Peaks:
-    """Largest recorded context of each model, including sizes before its full compactions.
+    """The largest recorded context of each model, including sizes before full compactions.
 
-    A derived session includes the peaks of its source, because a plan does not change the model's window.
+    A derived session includes the peaks of its source, as a plan does not change the model's window.
     """
 
     def __init__(self, facts: Facts, before: Peaks | None = None) -> None:
@@ -82,15 +82,15 @@ class Peaks:
                 self._compacted[model] = max(self._compacted.get(model, 0), compaction.pre_tokens or 0)
 
     def peak_of(self, model: str | None) -> int:
-        """Return the peak of a model in tokens; requests without a model count for None."""
+        """Return the largest recorded context of a model in tokens, or 0. None stands for requests without a model."""
         before = self._before.peak_of(model) if self._before else 0
         return max(before, self._recorded.get(self._model_rows.get(model or "", -1), 0), self._compacted.get(model, 0))
 
 
 def window_at(facts: Facts, at: int, peaks: Peaks, override: int | None = None) -> Window:
-    """Return the window at message *at*: given by the user, else recorded, else that of the model in use there.
+    """Return the window at message *at*: given by the user, else recorded in the file, else by the model in use.
 
-    A model's window is its usual size or, if a context recorded with the model is larger, its next size.
+    A model's window is its usual size, or a larger one if a context recorded with the model exceeds that.
     """
     if override:
         return Window(override, "given")
@@ -110,13 +110,13 @@ def window_at(facts: Facts, at: int, peaks: Peaks, override: int | None = None) 
 
 
 def normalize_model_name(model: str) -> str:
-    """Return a model's name without a gateway's prefix and, for Claude models, with dashes instead of dots."""
+    """Return a model's name in lower case without a gateway's prefix, and with dashes for dots if it is Claude."""
     name = model.lower().rpartition("/")[2]
     return name[name.find("claude-") :].replace(".", "-") if "claude-" in name else name
 
 
 def model_at(facts: Facts, at: int) -> str | None:
-    """Return the model of the last request before message *at*, else of the first one, else the session's model."""
+    """Return the model of the last request before message *at*, else of the first one, else of the session."""
     row = max(bisect_left(facts.request_message, at) - 1, 0)
     model = facts.request_model[row] if facts.requests else -1
     return facts.models[model] if model >= 0 else facts.model

@@ -354,7 +354,7 @@ _USAGE_FIELDS = ("input_tokens", "cache_read_input_tokens", "cache_creation_inpu
 def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usage | None:
     """Return normalized usage, or None if nothing was sent.
 
-    A message's last line (*finished*) has the final output count.
+    The output count is final once the message is *finished*.
     """
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation

@@ -47,7 +47,7 @@ class UnfinishedChange(UnreadableSession):
 
 
 class Database:
-    """An SQLite database, opened for reading by the first query and reopened when its files change.
+    """An SQLite database, opened for reading by the first query and again when its files change.
 
     Text is read as bytes.
     """

@@ -254,9 +254,9 @@ def make_run_reader(shape: Callable[[], DocumentShape]) -> RunReader:
 def list_document_sessions(
     path: Path, name: str, shape: Callable[[], DocumentShape], *, read_runs: RunReader | None = None
 ) -> list[SessionInfo]:
-    """Return a session for each run in a document.
+    """Return a session for each run in a document, titled by its first prompt.
 
-    Its id is the run's number ("" for an only run), its title a prompt.
+    If there are several, ids are numbers.
     """
     runs = (read_runs or make_run_reader(shape))(path)
     status, format_note = files.read_status(path), getattr(shape, "note", lambda run: "")
@@ -302,9 +302,9 @@ def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder =
 
 
 def copy_document(session: Session, path: Path) -> list[str] | None:
-    """Copy a session's file, or write one of several runs, to *path*.
+    """Copy a session's file, or write one of its runs as a document.
 
-    Returns the losses or None (see ``Format.copy``).
+    Return the losses, or None (see ``Format.copy``).
     """
     content = session.content
     if not isinstance(content, DocumentContent):

@@ -153,10 +153,7 @@ def is_whole_file(session: Session) -> bool:
 
 
 def copy_lines(session: Session, path: Path) -> list[str] | None:
-    """Copy the lines read so far to *path*.
-
-    Returns notes, or None if the session is not one file (see ``Format.copy``).
-    """
+    """Copy the lines read so far to *path*. Return notes, or None if this cannot be done (see ``Format.copy``)."""
     content = session.content
     if not isinstance(content, LineContent) or not is_whole_file(session):
         return None

@@ -74,20 +74,14 @@ class RowShape(Protocol[R]):
         """Return the text of a row as it is shown to users, for example to explain a problem."""
 
     def add_facts(self, row: R, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
-        """Add facts other than the message.
-
-        *message* is the one that the row became (-1: none), *usage* its recorded usage.
-        """
+        """Add facts about a row that became *message* (-1 if none) and recorded the usage *usage* (None if none)."""
 
     def finish(self, builder: MessageBuilder) -> None:
         """Complete the facts after the last row."""
 
 
 class RowCursor(Generic[R]):
-    """Reads one session's rows in batches.
-
-    ``read`` counts the rows read so far, and ``last`` is the id of the last one.
-    """
+    """Reads one session's rows in batches. ``read`` counts the rows so far, and ``last`` is the id of the last one."""
 
     def __init__(self, database: Database, shape: RowShape[R], session_id: str) -> None:
         self.database, self._shape, self.session = database, shape, session_id

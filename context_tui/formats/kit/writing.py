@@ -51,10 +51,7 @@ def parse_tool_schemas(value: Any) -> list[dict[str, Any]]:
 
 
 def format_iso_time(time: int) -> str:
-    """Format epoch milliseconds as JavaScript does.
-
-    An impossible time such as -1 (unknown) becomes the current time.
-    """
+    """Format epoch milliseconds as JavaScript does. An impossible time such as -1 becomes the current time."""
     moment = datetime.fromtimestamp(time / 1000, UTC) if 0 <= time <= MAX_TIME_MS else datetime.now(UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
 

@@ -168,10 +168,7 @@ def parse_call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
 
 
 def parse_content_part(part: dict[str, Any]) -> dict[str, Any]:
-    """Convert a content part to a block.
-
-    A part without a counterpart stays unchanged, so its size cannot be estimated.
-    """
+    """Convert a content part to a block. A part without a counterpart stays unchanged, with its size unknown."""
     kind = part.get("type")
     if kind in TEXT_PART_TYPES and isinstance(part.get("text"), str):
         return {**part, "type": "text"}

@@ -66,11 +66,7 @@ def list_session_files(storage: Path) -> Iterator[Path]:
 
 
 def find_folder_files(folder: Path) -> list[Path]:
-    """Return the session files that a folder stands for.
-
-    The folder is the root of a storage tree, the data folder that contains it, or the folder with a session's messages.
-    Any other folder stands for none.
-    """
+    """Return the session files for a storage tree, for the data folder above it, or for a session's messages."""
     if folder.parent.name == "message" and folder.name.startswith("ses_"):
         root = folder.parent.parent
         session_files = [path for path in list_session_files(root) if path.stem == folder.name]
@@ -107,7 +103,7 @@ class OpencodeFormat(Format):
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Claim a file with opencode's tables or a session's ids.
 
-        Raises UnreadableSession for a single message or part.
+        Raises UnreadableSession for a lone message or part.
         """
         if head.startswith(SQLITE_MAGIC):
             messages, parts = read_columns(path, "message", "part")
@@ -156,11 +152,7 @@ class OpencodeFormat(Format):
         return find_branch_in(main, session_id, sessions)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the session that a ``task`` call started, or None if its record names no session.
-
-        Raises:
-            UnreadableSession: the named session is missing.
-        """
+        """Return the session that a ``task`` call started, or None for other calls (see ``Format.subagent_of``)."""
         session_id = _find_subagent_id(session, call)
         if not session_id:
             return None

@@ -170,11 +170,7 @@ def parse_entry(entry: Entry) -> ParsedEntry:
 
 
 def remove_reverted(parts: Sequence[tuple[str, bytes]], revert: Any) -> list[bytes]:
-    """Return the texts of the parts before the one to which the session was reverted, or of all parts.
-
-    Args:
-        parts: the id and the text of each part.
-    """
+    """Return the texts of *parts* (ids and texts) before the part to which the session was reverted, or else of all."""
     part_id = as_object(revert).get("partID")
     ids = [name for name, _ in parts]
     count = ids.index(part_id) if part_id and part_id in ids else len(parts)

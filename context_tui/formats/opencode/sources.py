@@ -175,10 +175,7 @@ class ExportSource:
 
 
 def find_message_folders(path: Path, session_id: str) -> tuple[Path, Path]:
-    """Return the folder with a session's messages and the one with its parts.
-
-    Up to 0.5, both are below the session's folder.
-    """
+    """Return the folders with a session's messages and parts. Up to 0.5, both are below the session's own folder."""
     root = path.parent.parent
     if path.parent.name == "info" and root.name == "session":
         return root / "message" / session_id, root / "part" / session_id
@@ -194,11 +191,7 @@ def read_session_object(path: Path) -> dict[str, Any]:
 
 
 def read_export(path: Path) -> tuple[Mapping[str, Any], list[Element]]:
-    """Return the session's description and the undecoded messages in an export.
-
-    Raises:
-        UnreadableSession: the file cannot be read, or is no export.
-    """
+    """Return the session and the undecoded messages in an export, or raise UnreadableSession for any other file."""
     try:
         element, torn = parse_document(read_whole_file(path))
     except ValueError as error:

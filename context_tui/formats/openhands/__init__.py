@@ -81,10 +81,7 @@ _raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def find_conversation_file(path: Path) -> Path | None:
-    """Return the file by which a conversation is opened, given any of its files: the state, or else the first event.
-
-    Returns None for other files.
-    """
+    """Return the state or first event by which a file's conversation is opened, or None if the file is in none."""
     if path.parent.name == EVENTS_FOLDER:
         state = path.parent.parent / STATE_FILE
         return state if os.path.isfile(state) else next(iter(_list_event_files(path.parent)), None)
@@ -92,11 +89,7 @@ def find_conversation_file(path: Path) -> Path | None:
 
 
 def read_histories(path: Path, *, max_events: int | None = None) -> list[Run]:
-    """Return the histories in a file, or the only history in a conversation's folder.
-
-    Args:
-        max_events: maximum number of event files to read, or None for all.
-    """
+    """Return the histories in a file, or a conversation folder's only history with at most *max_events* events."""
     if find_conversation_file(path) != path:
         return read_runs(path, find_runs)
     folder, members = path.parent, dict[str, Element]()

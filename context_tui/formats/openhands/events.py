@@ -191,11 +191,7 @@ class EventView:
         self._context_by_condensation: dict[str, tuple[str | int, ...]] = {}
 
     def append(self, key: str, *, message: bool = True) -> None:
-        """Add an event at the end, unless it is known already.
-
-        Args:
-            message: whether the event is a message. Any other event only counts towards offsets.
-        """
+        """Add an event at the end, unless it is known. One that is no *message* only counts towards offsets."""
         if key and key not in self._known_keys:
             self._known_keys.add(key)
             self._events.append((key, message))

@@ -90,10 +90,7 @@ class ClaudeTapFormat(RequestLogFormat):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """Return the conversations.
-
-        For a large database, return the recordings instead, which need not be read for this.
-        """
+        """Return the conversations, or for a large database only the recordings, which need not be read for this."""
         if not _is_database_file(path) or os.stat(path).st_size <= MAX_SIZED_DATABASE_BYTES:
             return super().list_sessions(path)
         rows = tap.TapDatabase(path).list_rows()

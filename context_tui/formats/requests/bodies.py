@@ -37,12 +37,9 @@ class OtherRequest(ValueError):
 
 
 class Body(NamedTuple):
-    """A request's body as undecoded members, and its response's body.
+    """A request's body as undecoded members, and the response's body.
 
-    Attributes:
-        path: the request's address.
-        source: the part of the run that sent it.
-        note: a problem to report, or "".
+    ``path`` is the request's address, ``source`` the part of the run that sent it, and ``note`` a problem to report.
     """
 
     members: dict[str, Element]
@@ -54,15 +51,10 @@ class Body(NamedTuple):
 
 @dataclass(frozen=True)
 class Exchange:
-    """A logged request, whose body is read when it is needed.
+    """A logged request: its name in the log, its time (epoch milliseconds), its sender, and a reader of its body.
 
-    Attributes:
-        name: its name in the log.
-        time: epoch milliseconds.
-        group, source: the run that it belongs to, and the part of the run that sent it, such as a sub-agent; "" if
-            unknown.
-        read: returns its body.
-        version: a value that changes when more of it is logged.
+    ``group`` is the run that it belongs to, and ``source`` the part of the run that sent it, such as a sub-agent; both
+    are "" if unknown. ``version`` changes when more of it is logged.
     """
 
     name: str
@@ -74,10 +66,7 @@ class Exchange:
 
 
 class GeminiShape(DocumentShape):
-    """Parser for the contents of a Gemini request.
-
-    A result without an id answers a call in the message before, by name.
-    """
+    """Parser for the contents of a Gemini request. A result without an id answers a call just before it, by name."""
 
     def __init__(self) -> None:
         self._calls: dict[int, list[Block]] = {}

@@ -38,13 +38,7 @@ _SUMMARY_TAG = re.compile(r"<(?:summary|state_snapshot)>(.*?)</", re.DOTALL)
 
 @dataclass
 class Place:
-    """A place in the log.
-
-    Attributes:
-        exchange: number of the exchange.
-        elements: the message's JSON, or that of several messages in one record.
-        skip: number of blocks at the start that belong to an earlier message.
-    """
+    """A place in the log: an exchange, and a message in it (or several in one record) after ``skip`` blocks."""
 
     exchange: int
     elements: tuple[Element, ...]

@@ -103,11 +103,7 @@ class OpenLog:
             return self.log
 
     def list_sessions(self) -> list[SessionInfo]:
-        """Return the conversations as sessions. The parent of sub-agents is the first conversation in their run.
-
-        Raises:
-            UnreadableSession: there is no conversation.
-        """
+        """Return the conversations as sessions. The parent of a sub-agent's session is the first one in its run."""
         log, path = self.update(), str(self.source.path)
         sessions = []
         for name, conversation in log.list_by_id().items():
@@ -324,11 +320,7 @@ class RequestScanner:
 
 
 def find_subagent(log: OpenLog, session: Session, call: int) -> SessionInfo | None:
-    """Return the session of the sub-agent whose first message contains the prompt of a tool call, or None.
-
-    Args:
-        call: block row of the call.
-    """
+    """Return the sub-agent session whose first message contains the prompt of the call in block row *call*, or None."""
     message = session.facts.block_message[call]
     arguments = session.content.blocks(message)[session.facts.ordinal(call)].get("input")
     texts = [text for text in arguments.values() if isinstance(text, str)] if isinstance(arguments, dict) else []

@@ -43,11 +43,7 @@ class Blobs:
         return self.values.get(digest)
 
     def resolve(self, element: Element) -> Element:
-        """Return the part to which *element* refers, or *element* itself if it is no reference.
-
-        Raises:
-            ValueError: the part is missing.
-        """
+        """Return the part to which *element* refers (ValueError if missing), or *element* if it is no reference."""
         if not isinstance(element, msgspec.Raw) or not bytes(memoryview(element)[:40]).startswith(_REFERENCE_START):
             return element
         reference = decode_element(element)

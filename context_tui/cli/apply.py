@@ -147,7 +147,6 @@ def _apply_in_place(session: Session, options: argparse.Namespace) -> int:
 
 
 def _write_summary(plan: Plan, options: argparse.Namespace) -> WrittenSummary:
-    """Write the summary; announce the request on stderr before it is sent."""
     prepared = prepare_summary(plan, mask_secrets=options.mask_secrets)
     summarizer = choose_summarizer(plan, options.summarizer, options.model, options.base_url)
     for line in format_notice(summarizer, prepared):

@@ -17,14 +17,7 @@ from context_tui.cli.options import (
     parse_arguments,
     resolve_policy,
 )
-from context_tui.cli.output import (
-    build_session_name,
-    pick_fields,
-    print_line,
-    print_notice,
-    print_table,
-    write_json,
-)
+from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
 from context_tui.cli.plan import plan_from_options
 from context_tui.errors import ExitCode, PlanError
 from context_tui.policies.base import is_session_bound

@@ -17,14 +17,7 @@ from context_tui.cli.options import (
     open_named_session,
     parse_arguments,
 )
-from context_tui.cli.output import (
-    build_session_name,
-    pick_fields,
-    print_line,
-    print_notice,
-    print_table,
-    write_json,
-)
+from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
 from context_tui.cli.prompt_report import build_prompt_report, print_prompt_report
 from context_tui.compaction.recorded_compactions import (
     RecordedCompaction,

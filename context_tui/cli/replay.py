@@ -20,14 +20,7 @@ from context_tui.cli.options import (
     parse_name,
     resolve_policy,
 )
-from context_tui.cli.output import (
-    build_session_name,
-    pick_fields,
-    print_line,
-    print_notice,
-    print_table,
-    write_json,
-)
+from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.lab.price.pricing import FiringPrice, ReplayPrice
 from context_tui.lab.price.report import (

@@ -101,7 +101,6 @@ def try_export(session: Session, format_name: str) -> ExportResult:
 
 
 def _find_writable_format(format_name: str) -> Format | None:
-    """Return the format to write; None for Markdown."""
     form = None if format_name == MARKDOWN else get_format(format_name)
     if form is not None and not form.writable:
         raise ExportError(f"format {form.name!r} cannot be written; available: {', '.join(list_export_formats())}")

@@ -98,14 +98,12 @@ def compute_slider_max(parameter: Parameter, context: Context, state: RuntimeSta
 
 @memoize
 def _measure_largest_result(context: Context) -> tuple[int, int]:
-    """Return the size of the largest tool result in tokens, and in bytes of compact JSON."""
     results = index_context(context).results
     return max(results.tokens, default=0), max((context.facts.json_bytes[row] for row in results.block), default=0)
 
 
 @memoize
 def _list_tool_entries(context: Context) -> tuple[ListEntry, ...]:
-    """List the tools with results in the context, with the tokens of their results, largest first."""
     facts, results = context.facts, index_context(context).results
     tokens: dict[int, int] = {}
     for block, size in zip(results.block, results.tokens, strict=True):

@@ -145,7 +145,6 @@ def validate_params(policy: Policy, values: Mapping[str, Any], option_names: Map
 
 
 def _format_error(policy: Policy, name: str, error: Any) -> str:
-    """Describe the error of a value for users, in place of pydantic's text."""
     field = policy.Params.model_fields.get(name)
     kind = str(error["type"]).partition("_")[0]
     if field is not None and error["type"] in ("greater_than_equal", "less_than_equal", "finite_number"):

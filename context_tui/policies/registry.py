@@ -45,7 +45,6 @@ RENAMED_MEMBERS = {
 
 
 def _find_policy_error(name: str, policy: Any) -> str:
-    """Describe why a loaded object cannot be the policy of this name; empty if it can."""
     if renames := format_renames(policy, RENAMED_MEMBERS):
         return f"it is written for an older context-tui: {renames}"
     missing = [member for member in _POLICY_MEMBERS if not hasattr(policy, member)]
@@ -108,7 +107,6 @@ class GuardedPolicy(Guard):
 
 
 def _find_plan_error(plan: Plan, name: str, context: Context) -> str:
-    """Describe why a plan of another package cannot be shown and applied; empty if it can."""
     if plan.policy != name or plan.context is not context:
         return "its plan is of another policy or context"
     if not all(number is None or isinstance(number, int) for number in (plan.tokens_saved, plan.tokens_freed)):

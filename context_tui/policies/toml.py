@@ -170,7 +170,6 @@ def _find_line(text: str, path: Sequence[int | str]) -> int:
 
 
 def _iterate_lines(text: str) -> Iterator[tuple[tuple[int | str, ...], int]]:
-    """Yield every key and table of a TOML text with its line number."""
     table: tuple[int | str, ...] = ()
     counts: dict[tuple[int | str, ...], int] = {}
     open_quotes = ""  # of a multi-line string

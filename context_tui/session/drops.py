@@ -116,7 +116,6 @@ def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int
 
 
 def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
-    """Build the drop at request *row*, with an explanation if its size matches."""
     before, after = facts.request_message[row - 1], facts.request_message[row]
     appended = estimate_content(facts, range(before, after), count_blocks_before(facts, after))
     factors = _fit_factors_before(facts, row)

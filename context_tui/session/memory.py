@@ -140,7 +140,6 @@ def _map_replies(session: Session, read: Callable[[Session], Mapping[int, T]]) -
 
 
 def _usage_by_reply(recording: Session) -> dict[int, Usage]:
-    """Return the usage by reply, since the last epoch began or was rewritten."""
     context, facts = recording.context_at(), recording.facts
     first = max(context.epoch_start, context.last_rewrite)
     return {reply: usage for reply, usage in zip(facts.request_message, facts.requests, strict=True) if reply >= first}

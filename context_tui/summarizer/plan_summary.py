@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from context_tui.compaction.plan import Plan, SummaryPrompt
@@ -141,7 +140,6 @@ def choose_summarizer(
     base_url: str | None = None,
     *,
     environ: Mapping[str, str] | None = None,
-    config: Path | None = None,
 ) -> Summarizer:
     """Build the summarizer from flags, environment and configuration.
 
@@ -152,7 +150,7 @@ def choose_summarizer(
     """
     if kind == EXTRACT:
         return Summarizer()
-    endpoint = resolve_endpoint(kind, model, base_url, environ=environ, config=config)
+    endpoint = resolve_endpoint(kind, model, base_url, environ=environ)
     session_model = plan.context.facts.model or ""
     endpoints = [endpoint]
     retries = plan.prompt is not None and plan.prompt.retries_with_session_model
@@ -187,11 +185,9 @@ async def write_summary(
     return await summarize_with_fallback(summarizer.endpoints, prepared.request, on_event, transport=transport)
 
 
-def write_summary_blocking(
-    summarizer: Summarizer, prepared: PreparedSummary, on_event: Callable[[ReplyEvent], None] | None = None
-) -> Summary:
+def write_summary_blocking(summarizer: Summarizer, prepared: PreparedSummary) -> Summary:
     """Run :func:`write_summary` without an event loop; an interrupt closes the connection and propagates."""
-    return asyncio.run(write_summary(summarizer, prepared, on_event))
+    return asyncio.run(write_summary(summarizer, prepared))
 
 
 def find_blocking_checks(checks: Iterable[SummaryCheck]) -> list[SummaryCheck]:

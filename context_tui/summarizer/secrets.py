@@ -360,7 +360,6 @@ def _find_in_headers(text: str, lower: str) -> Iterator[_SecretMatch]:
 
 
 def _find_in_cookies(text: str, lower: str) -> Iterator[_SecretMatch]:
-    """Find values of cookies, except short and plain ones."""
     starts = [
         match.end() for place in _find_positions("cookie", lower) if (match := _COOKIE_HEADER.match(lower, place))
     ]

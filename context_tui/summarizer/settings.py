@@ -114,7 +114,6 @@ def _check_url(url: str) -> str:
 
 
 def _read_config_table(config: Path | None, environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Read and validate the ``[summarizer]`` table of the configuration file; empty if there is no file."""
     path = config or config_path(environ)
     if config and not config.exists():
         raise SummarizerError(f"the configuration file {path} does not exist; create it, or name another one")

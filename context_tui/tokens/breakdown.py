@@ -251,7 +251,6 @@ def count_wasted(reads: Sequence[FileRead]) -> int:
 
 
 def _count_tokens_from(first: float, start: float, end: float, tokens: float) -> float:
-    """Return the tokens of the lines from *first* on, given those of the lines from *start* to *end*."""
     return tokens if start >= first or end == inf else tokens * (end - first) / (end - start)
 
 

@@ -266,7 +266,6 @@ def _get_countable_text(block: Mapping[str, Any]) -> str:
 
 
 def _complete_table(facts: Facts, table: TokenTable, checkpoint: Checkpoint) -> TokenTable:
-    """Add the sums by message, the sizes of prompts, and the tokens that are not in the file."""
     messages = array("l")
     for message in range(len(facts)):
         checkpoint()

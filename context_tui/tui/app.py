@@ -257,7 +257,6 @@ class ContextTuiApp(App[None]):
         super().exit(result, return_code, message)
 
     def _list_inspectors(self) -> list[InspectorScreen]:
-        """List the open inspectors, in the order in which they were opened."""
         from context_tui.tui.inspector.screen import InspectorScreen
 
         return [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]

@@ -13,12 +13,7 @@ from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, SessionFile
 from context_tui.formats.cline.paths import find_sdk_sessions
-from context_tui.formats.kit.document_scanner import (
-    DocumentFormat,
-    DocumentShape,
-    copy_document,
-    read_document_title,
-)
+from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape, copy_document, read_document_title
 from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.files import parse_first_values, read_json
 from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageBuilder, MessageRecord, ParsedRecord

@@ -196,7 +196,6 @@ class _CacheReconstruction:
         return 0, str(drop.explained_by or "part of the context went")
 
     def _starts_turn(self, row: int) -> bool:
-        """Return whether a turn starts between the previous request and request *row*."""
         messages = self.facts.request_message
         return any(self.facts.flags[m] & MessageFlag.TURN_START for m in range(messages[row - 1] + 1, messages[row]))
 

@@ -105,7 +105,6 @@ def price_replay(
     *,
     recorded: RecordedCalls | None = None,
     shares_prefix: bool = False,
-    summarizer: Rates | None = None,
     reuse: CacheReuse = "breakpoints",
 ) -> ReplayPrice:
     """Price *replay*.
@@ -113,11 +112,10 @@ def price_replay(
     Args:
         recorded: the result of :func:`~context_tui.lab.price.cache_requests.reconstruct_recorded_calls`, if computed.
         shares_prefix: whether the summarizer's prompt begins as the calls do, and is therefore read from the cache.
-        summarizer: the prices of the summarizer's model (default: those of the session's model), in the same unit.
         reuse: the assumed reuse of an explicit cache by a changed prompt; an automatic one is read up to the change.
     """
     calls = recorded or reconstruct_recorded_calls(replay.session)
-    run = _ReplayPricing(replay, calls, shares_prefix=shares_prefix, summarizer=summarizer, reuse=reuse)
+    run = _ReplayPricing(replay, calls, shares_prefix=shares_prefix, reuse=reuse)
     return run.compute_price()
 
 
@@ -142,16 +140,8 @@ class _FirstCallCost(NamedTuple):
 
 
 class _ReplayPricing:
-    def __init__(
-        self,
-        replay: Replay,
-        recorded: RecordedCalls,
-        *,
-        shares_prefix: bool,
-        summarizer: Rates | None,
-        reuse: CacheReuse,
-    ) -> None:
-        self.replay, self.shares_prefix, self.summarizer = replay, shares_prefix, summarizer
+    def __init__(self, replay: Replay, recorded: RecordedCalls, *, shares_prefix: bool, reuse: CacheReuse) -> None:
+        self.replay, self.shares_prefix = replay, shares_prefix
         facts, self.requests = replay.session.facts, _build_cache_requests(replay, recorded)
         beginnings = recorded.cached_beginnings
         self.cached_beginnings = [beginnings[row] if 0 <= row < len(beginnings) else 0 for _, row in replay.calls]
@@ -285,11 +275,9 @@ class _ReplayPricing:
         return usage
 
     def _reads_up_to_change(self, call: CacheRequest) -> bool:
-        """Return whether a prompt that the policy changed is read up to the first change."""
         return call.anywhere or self.reuse == "anywhere"
 
     def _compute_rewrite_cost(self, group: _FiringGroup, usage: CacheUsage, cache: PromptCache) -> _FirstCallCost:
-        """Compute the cost of a group's first call, given its usage and the cache before it."""
         warm_cache, cleared = cache.copy(), group.before - group.after
         usage_without = self._update_cache(cache, group.call, max(self.replay.sizes[group.call] + cleared, 0))
         is_cold = usage_without.read <= usage.read
@@ -351,9 +339,10 @@ class _ReplayPricing:
     def _compute_summarizer_cost(self, group: _FiringGroup, is_cold: bool) -> float:
         total = 0.0
         for firing in group.firings:
-            rates = self.summarizer or self._get_rates(group.call, firing.cache_cut.summarizer_input)
-            is_read = self.shares_prefix and not is_cold and self.summarizer is None
-            total += (rates.read if is_read else rates.input) * firing.cache_cut.summarizer_input
+            rates = self._get_rates(group.call, firing.cache_cut.summarizer_input)
+            total += (
+                rates.read if self.shares_prefix and not is_cold else rates.input
+            ) * firing.cache_cut.summarizer_input
             total += rates.output * firing.cache_cut.summarizer_output
         return total
 

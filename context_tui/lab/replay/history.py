@@ -278,7 +278,6 @@ class History:
         return in_context and row not in self._cleared
 
     def _count_loss(self, row: int, body: Body) -> Amount:
-        """Count the content that a recorded block loses if *body* replaces it."""
         facts = self.recording.facts
         return subtract_amounts(count_block_amount(facts, row), count_block_amount(facts, row, body))
 
@@ -388,7 +387,6 @@ class History:
         return positions
 
     def _replace_bodies(self, bodies: Mapping[int, Body]) -> Amount:
-        """Replace the bodies of blocks; return the amount that this adds."""
         self._clear_context_memo()
         if self._context_index is not None and not self._context_index.replace_bodies(bodies, self.replaced):
             self._context_index = None

@@ -295,7 +295,6 @@ def _is_inserted(facts: Facts, message: int) -> bool:
 
 
 def _find_events(session: Session) -> list[RecordedEvent]:
-    """Find the changes of a recorded context: new epochs, microcompactions, and results removed silently."""
     facts, length = session.facts, len(session)
     events = list[RecordedEvent]()
     for epoch in facts.epochs:

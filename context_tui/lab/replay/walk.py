@@ -275,7 +275,6 @@ class Walk:
             self._apply_plan(step, plan, trigger, believed, message, message)
 
     def _build_rewritten_state(self, state: RuntimeState) -> RuntimeState:
-        """Update the state after an earlier step has changed the history."""
         history = self.history
         return replace(
             state,
@@ -287,7 +286,6 @@ class Walk:
         )
 
     def _make_plan(self, step: _PolicyStep, state: RuntimeState) -> Plan | None:
-        """Plan *step*; return None if the plan changes nothing."""
         history, name, replan_on = self.history, step.policy.name, step.policy.replan_on
         generation, length = self.fruitless_plans.get(name, (-1, -1))
         if replan_on and generation == history.generation:
@@ -386,7 +384,6 @@ class Walk:
     def _append_firing(
         self, change: _PendingFiring, size: int, recorded_amount: Amount, weights: tuple[float, ...]
     ) -> None:
-        """Append a firing, given the *size* of the first call with it."""
         plan, is_last = change.plan, change.after is self.history.excess
         after = size if is_last else self._compute_size(change.after, recorded_amount, weights)
         summarised = summarizer_input = summarizer_output = 0

@@ -285,7 +285,6 @@ class _KernelRun:
     weight_class = 0
 
     def _enter_segment(self, segment: _Segment, previous: _Segment | None) -> None:
-        """Update the state of all rules for the context after a recorded event."""
         if previous is not None:
             track = self.track
             self._settle_all_calls(int(track.calls_before[segment.begin]))
@@ -302,7 +301,6 @@ class _KernelRun:
         self.sums = _build_result_sums(segment, self.mins, self.track.placeholder.tokens)
 
     def _leave_segment(self) -> None:
-        """Store the totals of the last clearing in a segment."""
         cleared = np.flatnonzero(self.last_cell >= 0)
         cell = self.last_cell[cleared]
         self.original_tokens[cleared] = self.sums.original_tokens[cell]
@@ -391,7 +389,6 @@ class _KernelRun:
         return chosen
 
     def _settle_all_calls(self, until: int) -> None:
-        """Add the calls up to *until* to the totals of all rules."""
         self._settle_calls(slice(None), np.full(len(self.keep), until), self.weight_class)
 
     def _settle_calls(self, chosen: Ints | slice, until: Ints, weight_class: int) -> None:

@@ -93,7 +93,6 @@ def plan_body_changes(
 
 
 def _explain_too_little(only_if: OnlyIf, freed: int, body_kind: BodyKind) -> str:
-    """Explain why *freed* tokens are too few for the rule; empty if they are enough."""
     minimum, exclusive_minimum = only_if.clear_at_least, only_if.clear_more_than
     if (minimum and freed < minimum) or (exclusive_minimum is not None and freed <= exclusive_minimum):
         bound = f"at least {minimum:,}" if minimum else f"more than {exclusive_minimum:,}"

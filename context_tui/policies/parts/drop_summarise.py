@@ -154,7 +154,6 @@ def _strip_kept_messages(
 
 
 def _build_truncation(size: int, budget: int, name: str) -> Change:
-    """Build a change that keeps about *budget* bytes of a text of *size* bytes, from its start and end."""
     middle = f"…{(size - budget) // BYTES_PER_TOKEN} tokens truncated…"
     cut = Truncate(head=budget - budget // 2, tail=budget // 2, middle=middle)
     return Change("truncate", Body(None, budget + utf8_len(middle)), name, lambda text: truncate_text(cut, text))

@@ -139,9 +139,7 @@ def _truncate_middle(text: str) -> str:
     return text if len(text) <= MAX_BLOCK_CHARS else f"{text[: MAX_BLOCK_CHARS // 2]}\n{text[-MAX_BLOCK_CHARS // 2 :]}"
 
 
-def extract_facts(
-    pieces: Iterable[TextPiece], tools: frozenset[str] = frozenset(), max_per_kind: int = MAX_FACTS_PER_KIND
-) -> list[Fact]:
+def extract_facts(pieces: Iterable[TextPiece], tools: frozenset[str] = frozenset()) -> list[Fact]:
     """Extract the facts of a history, sorted by kind and rank.
 
     Args:
@@ -166,7 +164,7 @@ def extract_facts(
     return [
         _build_fact(kind, key, each, needs.get(key, 1))
         for kind in FactKind
-        for key, each in islice(_rank_facts(kind, occurrences[kind]), max_per_kind)
+        for key, each in islice(_rank_facts(kind, occurrences[kind]), MAX_FACTS_PER_KIND)
     ]
 
 

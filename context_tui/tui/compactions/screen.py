@@ -179,7 +179,6 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
             self.query_one(ReadingPane).show(self._build_text_parts())
 
     def _build_text_parts(self) -> Iterator[TextPart]:
-        """Build the message under the cursor and the summary, side by side if there is room."""
         message, summary = self.comparison.message, self.comparison.compaction.summary_message
         if message < 0:
             return iter([TextPart("The context before this compaction is not in the file.", "muted")])

@@ -332,7 +332,6 @@ def _find_outermost(key: SessionKey, parents: Mapping[SessionKey, SessionKey]) -
 
 
 def _find_parent_key(entry: SessionEntry) -> SessionKey | None:
-    """Return the key of a session's parent, which may be in the same file; None if it has no parent."""
     parent, file_prefix = entry.info.parent, f"{entry.info.path}#"
     if not parent:
         return None

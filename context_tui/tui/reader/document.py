@@ -411,7 +411,6 @@ def _build_result(
 
 
 def _build_output(text: str, language: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
-    """Build the output of a tool, highlighted if it is a file or looks like code."""
     language = language or detect_language(text)
     if language == "diff" and rendering.highlight:
         start = extent.find_range(text).start

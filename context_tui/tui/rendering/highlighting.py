@@ -53,7 +53,6 @@ def highlight(text: str, language: str, checkpoint: Checkpoint) -> list[StyleSpa
 
 
 def _append_span(spans: list[StyleSpan], span: StyleSpan) -> None:
-    """Append a span; join it to the last one if both have the same style and are adjacent."""
     if spans and spans[-1].stop == span.start and spans[-1].style == span.style:
         span = StyleSpan(spans.pop().start, span.stop, span.style)
     spans.append(span)

@@ -64,7 +64,6 @@ def _format_lane(lane: Lane) -> Iterator[str]:
 
 
 def _format_study(study: Study) -> Iterator[str]:
-    """Yield the cost of the policy, advice, and the dropped content that was needed later."""
     price, regret = study.price, study.regret
     yield f"cost: {format_price(price.cost, price)}, without the policy {format_price(price.baseline_cost, price)}"
     if price.firings:

@@ -262,7 +262,6 @@ def _find_firing_price(study: Study, firing: Firing) -> FiringPrice:
 
 
 def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]]:
-    """Yield lines about the cost of a firing, and about removed content that was needed later."""
     cost, cases = _find_firing_price(study, firing), [study.regret.cases[each] for each in study.find_cases(firing)]
     saves = cost.cost < 0
     price = format_saving(-cost.cost, study.price.rate_table.unit, with_unit=True)
@@ -285,7 +284,6 @@ def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[li
 
 
 def _format_verdict(cost: FiringPrice) -> str:
-    """Format the verdict on a firing, with the calls to break even and the remaining calls."""
     if cost.verdict == "pays":
         calls = format_count(cost.calls_left, "call")
         return (

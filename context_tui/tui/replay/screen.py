@@ -206,7 +206,6 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self._fit_bottom()
 
     def _fit_bottom(self) -> None:
-        """Fit the height of the table to its lines, or to those of the settings next to it."""
         lines, is_wide = len(self.comparison.lanes) + 2, self.has_class("-wide")
         settings = len(list_setting_lines(self.query_one(SettingRows).parameters)) + SETTING_NOTE_LINES
         fit_key = is_wide, lines, settings, self.size.height

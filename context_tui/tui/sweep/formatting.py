@@ -13,13 +13,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.text.numbers import format_cost, format_count, format_saving
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.sweep.board import GRID_ORDER, SweepBoard, format_value
-from context_tui.tui.sweep.table import (
-    BEATEN_SIGN,
-    BEST_SIGN,
-    CURRENT_SIGN,
-    CURSOR_SIGN,
-    format_setting_values,
-)
+from context_tui.tui.sweep.table import BEATEN_SIGN, BEST_SIGN, CURRENT_SIGN, CURSOR_SIGN, format_setting_values
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
 from context_tui.tui.widgets.styled_text import (
     BAD,

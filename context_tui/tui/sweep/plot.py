@@ -108,7 +108,6 @@ def _draw_crosshair(canvas: Canvas, x: int, y: int, height: int) -> None:
 
 
 def _draw_frontier(canvas: Canvas, scatter: Scatter) -> None:
-    """Draw the Pareto front: the largest savings at each regret."""
     cells = [scatter.frame.compute_cell(scatter.points[name]) for name in scatter.frontier]
     for (x, y), (next_x, next_y) in pairwise(cells):
         canvas.write(GUTTER + x, y, HORIZONTAL * (next_x - x), FRONTIER_STYLE)
@@ -119,7 +118,6 @@ def _draw_frontier(canvas: Canvas, scatter: Scatter) -> None:
 
 
 def _draw_axes(canvas: Canvas, scatter: Scatter, cursor: str | None, format_saving: Callable[[float], str]) -> None:
-    """Write the ends of both scales, and the numbers of the setting under the cursor."""
     frame, points = scatter.frame, scatter.points
     height, width = frame.height, frame.width
     labels = {0: (format_saving(frame.top), MUTED), height - 1: (format_saving(frame.bottom), MUTED)}

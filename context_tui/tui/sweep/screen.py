@@ -193,7 +193,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         return max(self._table_pane.content_size.height - 1, 1)
 
     def _reveal_cursor(self) -> None:
-        """Scroll the table as little as needed to show the cursor."""
         index = self.board.cursor_index
         self._first_row = min(max(self._first_row, index - self._visible_rows + 1), index)
 

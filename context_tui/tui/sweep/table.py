@@ -50,7 +50,6 @@ def format_amount(number: float, full: bool = True) -> str:
 
 
 def _format_share(saved: float, full: bool = True) -> str:
-    """Format a saved share to a tenth of a percent."""
     return f"{abs(saved):.1%}".replace("%", " %") + (" more" if saved < 0 else "")
 
 

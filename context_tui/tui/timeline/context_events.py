@@ -135,7 +135,6 @@ def format_news(old: SeenState, session: Session) -> list[str]:
 
 
 def _format_compaction(compaction: RecordedCompaction) -> str:
-    """Format a compaction on one line: its kind, the size before it, and the lost blocks."""
     event = compaction.event
     trigger = f" ({format_line(event.trigger)})" if isinstance(event, Compaction) and event.trigger else ""
     names = {"full": f"Full compaction{trigger}", "micro": f"Microcompaction{trigger}"}

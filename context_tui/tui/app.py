@@ -279,7 +279,7 @@ class ContextTuiApp(App[None]):
         """Open the inspector, the picker if a session must be chosen, or a sweep."""
         self._has_begun = True
         if self.sweep is not None:
-            from context_tui.tui.sweep import build_sessions_screen
+            from context_tui.tui.sweep.screen import build_sessions_screen
 
             screen = build_sessions_screen(self.sweep.sweep, self.sweep.command, self.options)
             self.push_screen(screen, lambda _: self.exit())

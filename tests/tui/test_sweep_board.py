@@ -26,10 +26,11 @@ from context_tui.policies.parameter_space import build_params, get_value, list_p
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
 from context_tui.tui.comparison import Comparison
-from context_tui.tui.sweep import formatting, merge_params, table
+from context_tui.tui.sweep import formatting, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board
 from context_tui.tui.sweep.grids import MAX_PROPOSED, build_settings, count_settings, parse_grid, propose_grid
 from context_tui.tui.sweep.plot import GUTTER, build_frame, build_scatter, draw_plot
+from context_tui.tui.sweep.screen import merge_params
 from context_tui.tui.view import View
 from context_tui.tui.widgets.styled_text import count_cells
 from tests.tui.tuning import sample

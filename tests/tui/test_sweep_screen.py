@@ -25,7 +25,7 @@ from context_tui.tui.controller import Controller
 from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.replay.screen import ReplayScreen
-from context_tui.tui.sweep import build_screen, grids, screen
+from context_tui.tui.sweep import grids, screen
 from context_tui.tui.sweep.plot import GUTTER
 from context_tui.tui.sweep.screen import SweepScreen
 from context_tui.tui.sweep.sessions import SessionsScreen
@@ -55,7 +55,7 @@ def alone(
     """The screen without the inspector."""
     controller = Controller(session or sample(), InspectorOptions(window=asked.pop("window", WINDOW), **asked))
     controller.open_session(controller.view.session)
-    return Shell(build_screen(controller), light=light, ascii=ascii)
+    return Shell(screen.build_screen(controller), light=light, ascii=ascii)
 
 
 def app(session: Session | None = None, **asked: Any) -> ContextTuiApp:

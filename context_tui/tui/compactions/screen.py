@@ -25,7 +25,7 @@ from context_tui.tokens.context_size import ContextSize
 from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.compactions import comparison as texts
 from context_tui.tui.compactions.comparison import CompactionComparison
-from context_tui.tui.controller import Controller
+from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.rendering.formatting import MessageReader, format_block
 from context_tui.tui.rendering.layout import TextPart, pair_columns
 from context_tui.tui.saving import notify_briefly
@@ -276,3 +276,11 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
+
+
+def build_screen(controller: Controller) -> CompactionsScreen:
+    """Build the screen of the compactions read so far; raises CommandRefused if there is none."""
+    session = controller.recorded_session
+    if not session.facts.compactions and not any(drop.cleared_blocks for drop in session.drops):
+        raise CommandRefused("This recording holds no compaction")
+    return CompactionsScreen(controller, session)

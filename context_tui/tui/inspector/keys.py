@@ -56,8 +56,8 @@ def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
     Raises:
         CommandRefused: the view has nothing to show.
     """
-    folder = "inspector." if name in ("problems", "calibration", "request") else ""
-    screen: Screen[Any] = import_module(f"context_tui.tui.{folder}{name}").build_screen(controller)
+    module = f"inspector.{name}" if name in ("problems", "calibration", "request") else f"{name}.screen"
+    screen: Screen[Any] = import_module(f"context_tui.tui.{module}").build_screen(controller)
     return screen
 
 

@@ -477,7 +477,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     # Other screens, and the way back
 
     def action_sweep(self) -> None:
-        from context_tui.tui.sweep import build_comparison_screen
+        from context_tui.tui.sweep.screen import build_comparison_screen
 
         try:
             screen = build_comparison_screen(self.controller, self.comparison)
@@ -533,3 +533,8 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
 def _list_replayable_policies() -> dict[str, Any]:
     return {name: policy for name, policy in POLICIES.items() if policy.phases}
+
+
+def build_screen(controller: Controller) -> ReplayScreen:
+    """Return the replay screen; raises CommandRefused while the session is read, or for a compacted copy."""
+    return ReplayScreen(controller, controller.build_comparison())

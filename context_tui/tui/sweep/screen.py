@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -25,10 +25,16 @@ from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SessionSweep, sweep_settings
 from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.agent_settings import format_agent_settings
-from context_tui.tui.comparison import InspectorCommand, format_limits
+from context_tui.policies.base import list_nested_policies
+from context_tui.policies.parameter_space import find_changed_values
+from context_tui.tui.command_line import format_sweep_command
+from context_tui.tui.comparison import Comparison, InspectorCommand, Lane, format_limits
+from context_tui.tui.controller import CommandRefused, Controller
+from context_tui.tui.options import InspectorOptions
 from context_tui.tui.saving import notify_briefly, save_picture
 from context_tui.tui.sweep import formatting, plot, table
-from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_partial_sweep
+from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board, build_partial_sweep
+from context_tui.tui.sweep.grids import parse_grid
 from context_tui.tui.sweep.report import SweepTextScreen, build_project_parts, build_report_parts
 from context_tui.tui.sweep.sessions import SessionsScreen
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
@@ -471,3 +477,74 @@ _OTHER_BINDINGS = [
     _build_binding("x", "picture", "Picture", "picture", "Save the screen as a picture (SVG) in the working directory"),
     _build_binding("q", "leave", "Leave", "leave", "Go back, changing nothing"),
 ]
+
+
+# Building
+
+
+def build_screen(controller: Controller) -> SweepScreen:
+    """Return the sweep screen for the policy on screen; the inspector adopts the chosen setting.
+
+    Raises:
+        CommandRefused: the session is still being read or is a compacted copy, or the policy cannot be replayed.
+    """
+    comparison = controller.build_comparison()
+    try:
+        return build_comparison_screen(controller, comparison, partial(_adopt_in_inspector, controller))
+    except PlanError as error:
+        raise CommandRefused(str(error), warn=True) from None
+
+
+def build_comparison_screen(
+    controller: Controller, comparison: Comparison, adopt: AdoptSetting | None = None
+) -> SweepScreen:
+    """Return the sweep screen for the selected policy of a comparison.
+
+    Args:
+        adopt: adopts the chosen setting; by default it changes the selected policy.
+
+    Raises:
+        PlanError: the policy cannot be replayed, or its settings are invalid.
+    """
+    board = build_board(comparison, controller.sweep_results)
+    controller.sweep_results = board.row_cache
+
+    def format_command(board: SweepBoard) -> str:
+        parts = parse_grid(board.grid_text, board.current_setting.policy)
+        grids = [(part.policy.name, part.value_texts) for part in parts]
+        return format_sweep_command(
+            comparison.session, grids, board.current_setting, comparison.settings, board.saving_unit
+        )
+
+    adopt = adopt or partial(_adopt_in_comparison, comparison)
+    return SweepScreen(board, format_command=format_command, adopt=adopt)
+
+
+def build_sessions_screen(sweep: Sweep, command: str, options: InspectorOptions) -> SweepScreen:
+    """Return the screen of a sweep over sessions; *command* is its command line."""
+    board = SweepBoard(sweep, command=command, window=options.window)
+    return SweepScreen(board, format_command=lambda board: board.command)
+
+
+def _adopt_in_inspector(controller: Controller, setting: SweepSetting) -> str:
+    params = merge_params(controller.view.params, setting)
+    controller.adopt_settings(setting.policy.name, params, None)
+    return f"Applied: {setting.name}"
+
+
+def _adopt_in_comparison(comparison: Comparison, setting: SweepSetting) -> str:
+    lane, policy = comparison.selected_lane, setting.policy.name
+    view = replace(lane.view, policy=policy, params=merge_params(lane.view.params, setting))
+    if lane.policy == policy:
+        lane.view = view
+    else:
+        comparison.lanes[comparison.selected_number] = Lane(view)
+    return f"Applied: {setting.name}"
+
+
+def merge_params(params: Mapping[str, Mapping[str, Any]], setting: SweepSetting) -> dict[str, Mapping[str, Any]]:
+    """Return the changed values of all policies, by policy, with those of a swept setting replaced."""
+    policy = setting.policy
+    policies = {policy.name, *list_nested_policies(policy, setting.params)}
+    other_params = {name: values for name, values in params.items() if name not in policies}
+    return {**other_params, **find_changed_values(policy, setting.params)}

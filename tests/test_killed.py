@@ -19,7 +19,7 @@ import pytest
 
 from benchmarks.pty import Terminal
 from context_tui.app.signals import Terminated, find_termination, handle_termination
-from context_tui.text.private_files import MARKER, find_leftovers, private_folder, remove_leftover
+from context_tui.text.files import MARKER, find_leftovers, private_folder, remove_leftover
 from tests.formats.recordings import four_turns
 
 pytestmark = pytest.mark.slow
@@ -280,7 +280,7 @@ def test_a_thread_that_ends_with_the_program_leaves_nothing(out: Path) -> None:
     code = f"""
 import threading, time
 from pathlib import Path
-from context_tui.text.private_files import private_folder
+from context_tui.text.files import private_folder
 ready = threading.Event()
 def work():
     with private_folder(Path({str(out)!r}), "x") as folder:

@@ -21,8 +21,12 @@ from context_tui.lab.price.cache import (
     CacheUsage,
     PromptCache,
 )
-from context_tui.lab.price.cache_requests import NOTHING_CHANGED, reconstruct_recorded_calls
-from context_tui.lab.price.model import PriceModel, build_price_model
+from context_tui.lab.price.cache_requests import (
+    NOTHING_CHANGED,
+    PriceModel,
+    build_price_model,
+    reconstruct_recorded_calls,
+)
 from context_tui.lab.price.pricing import ReplayPrice
 from context_tui.lab.price.pricing import price_replay as price_of
 from context_tui.lab.price.rates import (

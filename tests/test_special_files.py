@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from context_tui.text.regular_files import MAX_SETTINGS_BYTES
+from context_tui.text.files import MAX_SETTINGS_BYTES
 
 SAMPLE = Path(__file__).parents[1] / "sample_sessions" / "coding-session.jsonl"
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_tui.errors import Error
-from context_tui.text.private_files import lock_folder, write_atomically
-from context_tui.text.regular_files import read_settings_file
+from context_tui.text.files import lock_folder, read_settings_file, write_atomically
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument

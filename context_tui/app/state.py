@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from context_tui.text.private_files import write_atomically
-from context_tui.text.regular_files import read_settings_file
+from context_tui.text.files import read_settings_file, write_atomically
 
 
 class InspectorState(NamedTuple):

@@ -17,8 +17,7 @@ from context_tui.batch.workers import SweepSource
 from context_tui.errors import Error
 from context_tui.lab.sweep.rows import SweepRow, build_row_report, flatten_row, parse_row_report
 from context_tui.lab.sweep.session_sweep import SweepOptions
-from context_tui.text.private_files import private_folder
-from context_tui.text.regular_files import open_regular_file
+from context_tui.text.files import open_regular_file, private_folder
 
 SCHEMA = "context-tui.sweep/1"
 

@@ -128,7 +128,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 def _clean_up() -> None:
     """Remove private temporary folders now: during interpreter shutdown a second signal could interrupt the removal."""
-    if temporary := sys.modules.get("context_tui.text.private_files"):
+    if temporary := sys.modules.get("context_tui.text.files"):
         temporary.remove_open_folders()
 
 

@@ -33,8 +33,8 @@ from context_tui.summarizer.comparison import (
     compare_summarizers,
     parse_contender,
 )
+from context_tui.text.files import read_settings_file
 from context_tui.text.numbers import format_count
-from context_tui.text.regular_files import read_settings_file
 
 MAX_FACTS_SHOWN = 40
 """Maximum number of lost facts in the text; JSON lists all facts."""

@@ -18,7 +18,7 @@ from context_tui.errors import ExitCode, PlanError, SeveralSessions, UnreadableS
 from context_tui.formats.opening import open_session
 from context_tui.session.session import Session
 from context_tui.session.validation import MAX_TOKENS
-from context_tui.text.private_files import private_folder
+from context_tui.text.files import private_folder
 from context_tui.text.sanitize import sanitize
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Any
 
 from context_tui.app.plugins import BrokenPlugin
 from context_tui.session.session import Session
+from context_tui.text.files import find_leftovers, remove_leftover
 from context_tui.text.numbers import format_count
-from context_tui.text.private_files import find_leftovers, remove_leftover
 from context_tui.text.sanitize import make_visible, sanitize_line
 
 

@@ -24,7 +24,7 @@ from context_tui.session.losses import Losses, list_unreadable, weigh_context
 from context_tui.session.memory import build_facts, collect_usage, find_recording
 from context_tui.session.session import Message, Session
 from context_tui.session.values import Kind
-from context_tui.text.private_files import is_temporary, move_new, private_folder, sync, sync_folder
+from context_tui.text.files import is_temporary, move_new, private_folder, sync, sync_folder
 from context_tui.tokens.context_index import index_context
 
 MAX_NAME_BYTES = 255

@@ -7,9 +7,8 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 from context_tui.lab.price.cache import CacheReuse
+from context_tui.lab.price.cache_requests import PriceModel, build_price_model, reconstruct_recorded_calls
 from context_tui.lab.price.cache_requests import RecordedCalls as RecordedCalls
-from context_tui.lab.price.cache_requests import reconstruct_recorded_calls
-from context_tui.lab.price.model import PriceModel, build_price_model
 from context_tui.lab.price.pricing import ReplayPrice, price_replay
 from context_tui.lab.regret.bound import RegretBound, compute_regret_bound
 from context_tui.lab.regret.cases import Regret, compute_regret

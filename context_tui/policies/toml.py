@@ -16,7 +16,7 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Policy, get_bounds
 from context_tui.policies.parts.rules import PolicySpec
 from context_tui.policies.rule_policy import PolicyLookup, build_rule_policy
-from context_tui.text.regular_files import open_regular_file
+from context_tui.text.files import open_regular_file
 from context_tui.text.sanitize import sanitize_line, truncate_name
 
 MAX_POLICY_BYTES = 1_000_000

@@ -28,7 +28,7 @@ from context_tui.app.config import Config, ConfigError, save_theme
 from context_tui.app.signals import exit_code_of, handle_termination
 from context_tui.app.state import EMPTY_STATE, read_state, state_path, write_state
 from context_tui.session.session import Session, SessionInfo
-from context_tui.text.private_files import remove_open_folders
+from context_tui.text.files import remove_open_folders
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.options import InspectorOptions

@@ -19,7 +19,7 @@ from context_tui.export.files import apply_in_place
 from context_tui.formats.opening import open_session
 from context_tui.policies.planning import plan
 from context_tui.session.markers import RESULT_STUB
-from context_tui.text.private_files import find_leftovers
+from context_tui.text.files import find_leftovers
 from tests.formats.test_koda import SCHEMA, calls, insert, make, reply, tool, user
 from tests.test_koda_vectors import VECTORS, database_of
 

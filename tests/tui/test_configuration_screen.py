@@ -9,8 +9,8 @@ import pytest
 
 import context_tui as ct
 from context_tui.tui.comparison import Lane
-from context_tui.tui.replay.configuration import ConfigurationScreen, format_configuration
 from context_tui.tui.replay.screen import ReplayScreen
+from context_tui.tui.replay.texts import ConfigurationScreen, format_configuration
 from context_tui.tui.saving import save_new_file
 from context_tui.tui.view import View
 from tests.tui.fakes import drawn

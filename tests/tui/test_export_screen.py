@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 import context_tui as ct
 from context_tui.export.files import ExportResult
 from context_tui.session.session import Session
-from context_tui.text.private_files import private_folder
+from context_tui.text.files import private_folder
 from context_tui.tui.export import screen as export_screen
 from context_tui.tui.export.screen import ExportScreen
 from tests.tui.fakes import Shell, drawn, footer_fits, until

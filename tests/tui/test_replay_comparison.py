@@ -31,8 +31,8 @@ from context_tui.tui.comparison import (
 )
 from context_tui.tui.replay import formatting
 from context_tui.tui.replay.charts import draw_charts
-from context_tui.tui.replay.firings import build_firing_parts
 from context_tui.tui.replay.sawtooth import TRACE
+from context_tui.tui.replay.texts import build_firing_parts
 from context_tui.tui.timeline.context_events import ContextEvent
 from context_tui.tui.view import View
 from tests.formats import recordings

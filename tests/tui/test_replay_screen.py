@@ -16,9 +16,9 @@ from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.controller import Controller
 from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.options import InspectorOptions
-from context_tui.tui.replay.firings import FiringsScreen
 from context_tui.tui.replay.panes import ChartsView
 from context_tui.tui.replay.screen import ReplayScreen
+from context_tui.tui.replay.texts import FiringsScreen
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.setting_rows import SettingRows
 from context_tui.tui.widgets.text_screen import HelpScreen

@@ -17,9 +17,9 @@ from context_tui.tui.comparison import Comparison, add_study, build_recording_in
 from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.replay import regret_cases
-from context_tui.tui.replay.firings import FiringsScreen
 from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.replay.screen import ReplayScreen
+from context_tui.tui.replay.texts import FiringsScreen
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.styled_text import Run
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until

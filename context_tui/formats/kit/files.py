@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES
 from context_tui.session.jsontext import BOM, loads, loads_all
-from context_tui.text.regular_files import NotRegularFile, open_regular_file
+from context_tui.text.files import NotRegularFile, open_regular_file
 
 
 class FileChanged(UnreadableSession):

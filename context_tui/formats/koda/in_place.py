@@ -19,7 +19,7 @@ from context_tui.formats.koda.reader import KodaRow, KodaShape
 from context_tui.session.markers import RESULT_STUB
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
-from context_tui.text.private_files import move_to_free_name, private_folder
+from context_tui.text.files import move_to_free_name, private_folder
 
 BATCH_ROWS = 100
 

@@ -28,8 +28,8 @@ from context_tui.export.files import (
     try_export,
 )
 from context_tui.session.session import Session
+from context_tui.text.files import find_leftovers, remove_leftover
 from context_tui.text.numbers import format_count
-from context_tui.text.private_files import find_leftovers, remove_leftover
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.threads import WorkErrorHandler, run_in_thread
 from context_tui.tui.widgets.bindings import KeyFooter

@@ -37,12 +37,11 @@ from context_tui.tui.comparison import (
 from context_tui.tui.controller import Controller
 from context_tui.tui.replay import formatting, setting_controls
 from context_tui.tui.replay.charts import Charts, draw_charts
-from context_tui.tui.replay.configuration import ConfigurationScreen
-from context_tui.tui.replay.firings import FiringsScreen
 from context_tui.tui.replay.keys import HELP_NOTES, build_bindings
 from context_tui.tui.replay.panes import ChartsView
 from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.replay.setting_controls import ThresholdDrag, ThresholdHandle
+from context_tui.tui.replay.texts import ConfigurationScreen, FiringsScreen
 from context_tui.tui.saving import notify_briefly, save_picture
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work

@@ -1,8 +1,9 @@
-"""Private temporary folders, atomic writes and moves, and cleanup after killed runs."""
+"""Files: opened without waiting, private temporary folders, atomic writes and moves, and cleanup after killed runs."""
 
 from __future__ import annotations
 
 import atexit
+import errno
 import fcntl
 import os
 import re
@@ -14,6 +15,45 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import EEXIST
 from pathlib import Path
+from typing import BinaryIO
+
+MAX_SETTINGS_BYTES = 4 << 20
+"""Size limit of a file written by hand: a configuration, a policy, or a gate."""
+
+
+class NotRegularFile(OSError):
+    """The path is a folder, a pipe or a device."""
+
+
+def open_regular_file(path: str | Path) -> BinaryIO:
+    """Open a regular file for reading, without blocking: opening a pipe would wait for its writer.
+
+    Raises:
+        NotRegularFile: the path is a folder, a pipe or a device.
+        OSError: the file is missing or may not be read.
+    """
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "the name contains NUL", str(path))
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return open(handle, "rb")
+    os.close(handle)
+    if stat.S_ISDIR(mode):
+        raise NotRegularFile(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise NotRegularFile(errno.EINVAL, "not a regular file", str(path))
+
+
+def read_settings_file(path: Path) -> bytes:
+    """Return the bytes of a regular file, none of ``/dev/null``; OSError if it is above ``MAX_SETTINGS_BYTES``."""
+    if str(path) == os.devnull:  # the convention for "no file"
+        return b""
+    with open_regular_file(path) as file:
+        data = file.read(MAX_SETTINGS_BYTES + 1)
+    if len(data) > MAX_SETTINGS_BYTES:
+        raise OSError(errno.EFBIG, f"larger than {MAX_SETTINGS_BYTES >> 20} MB", str(path))
+    return data
+
 
 MARKER = ".context-tui"
 """Name of the file that marks a folder as created by this program."""

@@ -22,7 +22,7 @@ from context_tui.cli import main
 from context_tui.policies.parameter_space import build_params, find_changed_values
 from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
-from context_tui.text import private_files
+from context_tui.text import files
 
 WRITTEN = """\
 # my settings
@@ -132,8 +132,8 @@ def test_two_that_save_at_once_lose_nothing(path: Path) -> None:
 
 
 def test_a_folder_that_stays_locked_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(private_files, "LOCK_SECONDS", 0.05)
-    with private_files.lock_folder(path.parent), pytest.raises(ConfigError, match="another program has locked it"):
+    monkeypatch.setattr(files, "LOCK_SECONDS", 0.05)
+    with files.lock_folder(path.parent), pytest.raises(ConfigError, match="another program has locked it"):
         save_theme("x")
 
 

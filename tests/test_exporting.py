@@ -26,7 +26,7 @@ from context_tui.export.files import (
 from context_tui.formats.registry import FORMATS
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
-from context_tui.text import files
+from context_tui.text import files as text_files
 
 SAMPLES = Path(__file__).parents[1] / "sample_sessions"
 
@@ -111,7 +111,7 @@ def test_a_file_that_appears_while_writing_is_not_replaced(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out.json"
-    sync = files.sync
+    sync = text_files.sync
     monkeypatch.setattr(files, "sync", lambda path: (sync(path), out.write_text("mine")))
     with pytest.raises(OutputExists):
         export(ct.open_session(source), out, "anthropic")

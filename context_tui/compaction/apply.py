@@ -59,7 +59,7 @@ def apply(session: Session, plan: Plan, summary: str | None = None, token_table:
 
 
 def iterate_result_entries(plan: Plan) -> Iterator[int | Insert]:
-    """Yield what the new session consists of, in order: the numbers of messages that stay, and inserts."""
+    """Yield the entries of the new session, in order: the numbers of messages that stay, and inserts."""
     inserts: dict[int, list[Insert]] = {}
     for insert in plan.inserts:
         inserts.setdefault(insert.position, []).append(insert)

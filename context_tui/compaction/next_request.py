@@ -60,7 +60,7 @@ class NextRequest:
 
 
 def compute_next_request(plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> NextRequest:
-    """Return the size of the next request with *plan* applied, and with the text of its *summary* if that exists."""
+    """Return the size of the next request with *plan* applied, including *summary* if it is written already."""
     account = measure_context(plan.context, token_table)
     inserts = [insert for insert in plan.inserts if summary is not None or not insert.holds_summary]
     count = token_table.count_text if token_table else estimate_text

@@ -456,7 +456,7 @@ ACTION_PAST_TENSE = {"clear": "cleared", "truncate": "truncated", "drop": "dropp
 
 
 class KeepReason(NamedTuple):
-    """The reason why a message or block is kept."""
+    """The reason why a message or block is kept, as a code and as an explanation."""
 
     code: VerdictCode
     explanation: str

@@ -135,14 +135,14 @@ class Format(Protocol):
         """
 
     def make_lister(self) -> Lister:
-        """Return a :meth:`list_sessions` for several files in one folder. It looks up shared data only once."""
+        """Return a function like :meth:`list_sessions` that looks up data shared by the files in a folder only once."""
         return self.list_sessions
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner for a session in the file. Raises UnreadableSession if there is no such session."""
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a session that only a full read would list, such as a branch, or None if the id cannot name one."""
+        """Return a session that only a full read would list, such as a branch, or None if *session_id* names none."""
         return None
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:

@@ -254,7 +254,7 @@ class LinesSource:
         return read_file_stamp(self.path)
 
     def list_ids(self) -> list[str]:
-        """Return the numbers of the records, from "1"."""
+        """Return the records' numbers, starting with "1", as ids."""
         stamp = self.read_stamp()
         if stamp != self._stamp:
             data = read_whole_file(self.path)

@@ -129,7 +129,7 @@ class LangChainShape(DocumentShape):
         )
 
     def resolve_in_order(self, value: Any, parsed: ParsedRecord) -> ParsedRecord:
-        """Turn the last of consecutive removals into a new context that lacks the removed messages."""
+        """Return *parsed*. The last of consecutive removals becomes a new context without the removed messages."""
         if isinstance(parsed, MessageRecord):
             self._keys[parsed.key] = None
             return parsed

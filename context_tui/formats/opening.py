@@ -32,7 +32,7 @@ def split_spec(spec: str | Path) -> tuple[Path, str | None]:
 
 
 def detect_format(path: Path) -> Format:
-    """Return the format with the strongest claim to a file; raises UnreadableSession if there is none."""
+    """Return the format with the strongest claim to a file. Raises UnreadableSession if no format claims it."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise UnreadableSession(f"{path}: is not a regular file; pipe it in: `context-tui inspect - < {path}`")
     try:
@@ -79,7 +79,7 @@ def list_session_suffixes() -> tuple[str, ...]:
 
 
 def sessions_in(spec: str | Path) -> list[SessionInfo]:
-    """Return the sessions of a file, or of the files in a directory; raises UnreadableSession if there is none."""
+    """Return the sessions that *spec* names, in a file or a folder. Raises UnreadableSession if there are none."""
     path, session_id = split_spec(spec)
     sessions = _list_sessions_in_directory(path) if os.path.isdir(path) else detect_format(path).list_sessions(path)
     if session_id is not None:
@@ -122,7 +122,7 @@ def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
 
 
 def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionInfo]]) -> list[SessionInfo]:
-    """Return the sessions in a folder, or else in its subfolders; raises UnreadableSession if those are too many."""
+    """Return the sessions in a folder, or else in its subfolders. Raises UnreadableSession if these are too many."""
     sessions: list[SessionInfo] = []
     searched, queue = set[str](), [path]
     while queue:
@@ -165,7 +165,10 @@ def _list_sessions_of_files(files: Iterable[Path]) -> list[SessionInfo]:
 
 
 def choose_session(spec: str | Path) -> SessionInfo:
-    """Return the only or main session of a specification; raises SeveralSessions or UnreadableSession without one."""
+    """Return the only or main session that *spec* names.
+
+    Raises SeveralSessions or UnreadableSession if there is none.
+    """
     sessions = sessions_in(spec)
     if session := find_main_session(sessions):
         return session

@@ -106,7 +106,7 @@ class ResponsesShape:
         return mark_injected(record) if isinstance(record, MessageRecord) and record.role != Role.SYSTEM else record
 
     def resolve_in_order(self, value: Any, parsed: ParsedRecord) -> ParsedRecord:
-        """Complete an item from the earlier ones: consecutive assistant items belong to the same response.
+        """Return *parsed*, assigned to a response: consecutive assistant items belong to the same one.
 
         Developer messages at the start of a list without a system prompt are that prompt. Later ones are injected.
         """

@@ -63,9 +63,9 @@ class BlockSize(NamedTuple):
 
 
 class PromptPart(NamedTuple):
-    """Part of a system prompt, or a tool schema as compact JSON: its name, its UTF-8 bytes and its text.
+    """A part of the system prompt, or a tool schema as compact JSON: its name, its size in UTF-8 bytes, and its text.
 
-    A part with a breakpoint is the end of a prefix that the provider is asked to cache.
+    A part with a breakpoint ends a prefix that the provider is asked to cache.
     """
 
     name: str

@@ -22,7 +22,7 @@ def format_losses(counts: Counter[str]) -> list[str]:
 
 
 def list_unreadable(facts: Facts) -> list[str]:
-    """Return the number of unreadable records as a loss, or []. No plan or written context includes such records."""
+    """Return a line that counts the unreadable records, or [] if there are none. No plan or export includes them."""
     count = facts.record_kind.count(RecordKind.PROBLEM)
     return format_losses(Counter({"unreadable records of the session left out": count})) if count else []
 

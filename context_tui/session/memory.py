@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Origin:
-    """The recorded message that a message in a derived session comes from, and the blocks that were changed since."""
+    """The recorded message that a message in a derived session comes from, and the new texts of its changed blocks."""
 
     session: Session
     message: int

@@ -37,7 +37,7 @@ class Content(Protocol):
     def is_unchanged(self) -> bool:
         """Return whether the data read so far is unchanged, apart from appended data.
 
-        Raises Error if the file is gone.
+        Raises Error if the file was deleted or can no longer be read.
         """
 
 
@@ -143,9 +143,9 @@ class Session:
         return [drop for drop in find_drops(self.facts) if drop.message < self.length]
 
     def with_window(self, tokens: int | None) -> Session:
-        """Return the session with the user's context window, or None for its own.
+        """Return the session with a context window given by the user, or with its own if *tokens* is None.
 
-        Raises PlanError if it is not positive.
+        Raises PlanError if *tokens* is not positive.
         """
         if tokens is not None and tokens <= 0:
             raise PlanError(f"window={tokens}: must be a positive number of tokens")
@@ -154,7 +154,7 @@ class Session:
     def context_at(self, at: int | None = None) -> Context:
         """Return the context before message *at* (default: the end).
 
-        Raises PlanError if that is outside the session.
+        Raises PlanError if *at* is outside the session.
         """
         point = self.length if at is None else at
         if not 0 <= point <= self.length:
@@ -177,7 +177,7 @@ class Session:
         return self.messages_in(self.context_at(at))
 
     def messages_in(self, context: Context, order: Sequence[int] | None = None) -> list[Message]:
-        """Return messages in *context* (default: all) with their full text, in which replaced bodies are replaced."""
+        """Return messages in *context* (default: all) with their full text and the replacements in the context."""
         messages = []
         for index in context.order if order is None else order:
             message = self.message(index)

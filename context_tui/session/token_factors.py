@@ -53,7 +53,7 @@ class Factors:
     unrecorded: float = 0.0
 
     def count_tokens(self, content: ContentTokens) -> float:
-        """Return the recorded tokens to expect for content, without its images."""
+        """Predict the recorded tokens of content, excluding its images."""
         values = (self.text, self.thinking, self.signature, self.call, self.result)
         return sum(value * tokens for value, tokens in zip(values, content.tokens, strict=True))
 
@@ -62,7 +62,7 @@ class Factors:
         return 0.0 if kind == Kind.OTHER else float(getattr(self, _FACTOR_NAMES.get(kind, "text")))
 
     def count_block_tokens(self, facts: Facts, row: int) -> float | None:
-        """Return the recorded tokens to expect for a block, or None for an image if an image's size is unknown."""
+        """Predict the recorded tokens of a block, or return None for an image if the size of images is unknown."""
         kind, size = facts.kind[row], facts.size[row]
         if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
             return self.image

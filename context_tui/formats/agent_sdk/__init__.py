@@ -119,7 +119,7 @@ class AgentSdkShape:
         return _parse_message(record, message, ROLES[kind])
 
     def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
-        """Complete a record from the earlier ones, which determine the context after a compaction or a new run."""
+        """Return *parsed*, completed from earlier records. They determine the context after a compaction or new run."""
         if self._is_agent_sdk:
             return self._place_in_file(record, parsed)
         if record.get("subtype") == "compact_boundary" and record.get("type") == "system":

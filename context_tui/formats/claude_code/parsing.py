@@ -151,7 +151,7 @@ _READ_RANGE = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')
 
 
 def parse_line(line: bytes | memoryview) -> Record:
-    """Parse a record of any kind; raises ValueError if the line is not one JSON object, or is nested too deeply."""
+    """Parse a record of any type. Raises ValueError if the line is not a JSON object, or is nested too deeply."""
     try:
         record = _decoder.decode(line)
         if record.message is not None:
@@ -192,7 +192,7 @@ def remove_deep_members(content: Any) -> Any:
 
 
 def build_record(value: Any) -> Record:
-    """Build a record from a decoded value, without fields of wrong types; raises ValueError as :func:`parse_line`."""
+    """Build a record from a decoded value, without fields of wrong types. Raises the errors of :func:`parse_line`."""
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     fields = {name: value[name] for name in _FIELD_TYPES if isinstance(value.get(name), _FIELD_TYPES[name])}
@@ -298,7 +298,7 @@ def is_markup(text: str) -> bool:
 
 
 def is_typed_by_person(record: Record) -> bool | None:
-    """Return whether a person typed the record, or None if the record does not say so and its text must decide."""
+    """Return whether the record states that a person typed it, or None if only its text can tell."""
     if record.isMeta:
         return False
     kind = record.origin.get("kind") if record.origin else None
@@ -324,12 +324,12 @@ def is_injected(record: Record, block: dict[str, Any]) -> bool:
 
 
 def select_blocks(blocks: list[dict[str, Any]], record: Record, *, typed: bool) -> list[dict[str, Any]]:
-    """Return either the typed blocks of a record that also has results, or its results and injected blocks."""
+    """Return the typed blocks of a record that also has results, or unless *typed* its results and injected blocks."""
     return [block for block in blocks if typed != (is_result(block) or is_injected(record, block))]
 
 
 def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None:
-    """Parse and normalize unvalidated usage; raises ValueError, which names the size, if a size is invalid."""
+    """Validate and normalize recorded usage. Raises ValueError, which names the invalid size, if there is one."""
     if not isinstance(value, dict):
         raise ValueError("usage is not an object; left out")
     split = value.get("cache_creation")

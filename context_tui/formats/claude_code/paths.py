@@ -48,7 +48,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def is_agent_file(path: str | Path) -> bool:
-    """Return whether a file's name is that of a sub-agent's file."""
+    """Return whether a path has the name of a sub-agent's file."""
     name = os.path.basename(path)
     return name.startswith("agent-") and name.endswith(".jsonl")
 

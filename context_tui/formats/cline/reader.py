@@ -239,7 +239,7 @@ _XML_CALL = re.compile(r"<(read_file|execute_command|write_to_file|apply_diff|re
 
 
 def find_injected_blocks(blocks: list[dict[str, Any]]) -> frozenset[int]:
-    """Return the numbers of those blocks in a user message that nobody typed."""
+    """Return the numbers of the blocks in a user message that no person typed."""
     numbers, after_result = set[int](), False
     for number, block in enumerate(blocks):
         if block.get("type") == "tool_result":

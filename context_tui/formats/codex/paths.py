@@ -84,10 +84,11 @@ def find_title(path: Path) -> str:
 
 
 def find_bases(path: Path, meta: SessionMeta) -> tuple[list[tuple[Path, int]], str]:
-    """Return the rollouts that a rollout continues, the oldest first, each with the bytes that belong to the session.
+    """Return the rollouts that a rollout continues, with the oldest first, and a note for users on the history.
 
-    A thread that is forked, or of which turns are taken back, goes on in a new file. The note for users says where the
-    history is. A rollout that is not here or does not fit is left out, and so are those that it continues.
+    A forked thread, or one from which turns were taken back, goes on in a new file. Each rollout comes with the number
+    of its bytes that belong to the session. If one is missing or does not fit, it and those that it continues are left
+    out.
     """
     bases, paths, reason = list[tuple[Path, int]](), {path}, ""
     while meta.continued_from and not reason:
@@ -125,9 +126,9 @@ def _is_line_end(path: Path, place: int) -> bool:
 
 
 def find_rollout(path: Path, rollout_id: str) -> Path | None:
-    """Return another rollout in the same tree, from the day of its id or an adjacent one.
+    """Return the rollout with an id, or None if it is neither in the same folder nor near the day of its id.
 
-    The first rollout of a session has the id of the session; a later one has an id of its own.
+    A session's first rollout has the session's id, and each later one has an id of its own.
     """
     if not _UUID.fullmatch(rollout_id):
         return None

@@ -56,9 +56,9 @@ def parse_rollout_line(record: Record) -> RolloutLine:
 
 
 class SessionMeta(NamedTuple):
-    """Metadata of a session, with the ids of its fork source, its parent, and the rollout that it continues.
+    """A session's metadata, with the ids of the session it was forked from, its parent, and the rollout it continues.
 
-    ``base_bytes``, the first member, is the size of the beginning of that rollout that belongs to this session.
+    ``base_bytes`` is the number of bytes at the start of that rollout that belong to this session.
     """
 
     base_bytes: int
@@ -259,7 +259,7 @@ MAX_TAG_LENGTH = 200
 
 
 def is_scaffolding(text: str) -> bool:
-    """Return whether Codex injected a text of a user message: instructions, or one of Codex's elements."""
+    """Return whether Codex wrote a text in a user message: instructions, or one of Codex's own elements."""
     text = text.strip()
     if text.startswith(INSTRUCTIONS_START):
         return True

@@ -86,7 +86,7 @@ class JournalShape:
         raise ValueError(f"a record of unknown type {str(inside.get('type'))[:40]!r}")
 
     def resolve_in_order(self, record: Record, parsed: ParsedRecord) -> ParsedRecord:
-        """Complete a line from the earlier ones. A snapshot is compared with the history that it replaces."""
+        """Return *parsed*, completed from earlier lines. A snapshot is compared with the history that it replaces."""
         assert not isinstance(parsed, RecordGroup)
         notes, seq = parsed.notes, record.get("seq")
         if type(seq) is int and self._seq is not None and seq <= self._base_seq:

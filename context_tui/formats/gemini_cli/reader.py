@@ -85,7 +85,7 @@ class GeminiLineShape:
         raise ValueError("neither a message nor anything else that Gemini CLI records")
 
     def resolve_in_order(self, record: dict[str, Any], parsed: ParsedRecord) -> ParsedRecord:
-        """Complete a record from the earlier ones. A rewritten history is compared with the known one."""
+        """Return *parsed*, completed from earlier records. A rewritten history is compared with the known one."""
         if isinstance(parsed, RewindRecord):
             while self._history and self._history.popitem()[0] != parsed.target:
                 pass

@@ -47,9 +47,8 @@ from context_tui.session.values import RecordKind, Role
 class DocumentShape(Protocol):
     """Interface of a format's element parser. It keeps state between elements, so every scan creates a new one.
 
-    It keeps state between elements, so every scan creates a new one. A shape may also have ``lists``, the
-    :class:`MessageLists` that locates runs; ``note``, a function that returns a note for users about a run; and
-    ``title``, a function that turns the text of the first prompt into a title.
+    A shape may also have ``lists``, the :class:`MessageLists` that locates runs; ``note``, a function that returns a
+    note for users about a run; and ``title``, a function that turns the text of the first prompt into a title.
     """
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
@@ -256,7 +255,7 @@ def list_document_sessions(
 ) -> list[SessionInfo]:
     """Return a session for each run in a document, titled by its first prompt.
 
-    If there are several, ids are numbers.
+    A session's id is the number of its run, or "" if the document has only one run.
     """
     runs = (read_runs or make_run_reader(shape))(path)
     status, format_note = files.read_status(path), getattr(shape, "note", lambda run: "")
@@ -304,7 +303,7 @@ def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder =
 def copy_document(session: Session, path: Path) -> list[str] | None:
     """Copy a session's file, or write one of its runs as a document.
 
-    Return the losses, or None (see ``Format.copy``).
+    Returns the losses, or None if the session was not read from a document.
     """
     content = session.content
     if not isinstance(content, DocumentContent):

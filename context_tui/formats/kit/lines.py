@@ -123,7 +123,7 @@ class LineFile:
             self._read = end
 
     def is_unchanged(self) -> bool:
-        """Read the file at the path and its base again; return whether they still begin with the bytes read so far."""
+        """Read the file and its base again, and return whether both still begin with the bytes read so far."""
         remaining, checksum = self._read, 0
         try:
             with open_regular(self.path) as file:
@@ -197,7 +197,7 @@ class LineReader(Generic[R]):
 
     @property
     def place(self) -> int:
-        """Place of the next line."""
+        """The place at which the next line begins."""
         return self._file.start + self._offset
 
     @property

@@ -164,7 +164,7 @@ class RewindRecord(_Record):
 
 @dataclass(frozen=True)
 class ReplacementRecord(_Record):
-    """A replacement: the next message takes the place of the record ``target``, or follows its descendants if any."""
+    """A replacement: the next message takes the place of the record ``target``, or follows the target's descendants."""
 
     target: str
 

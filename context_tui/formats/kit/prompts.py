@@ -13,7 +13,7 @@ from context_tui.text.sanitize import truncate_name
 
 
 def build_part(*blocks: Block) -> PromptPart:
-    """Return blocks as one part of a system prompt."""
+    """Combine blocks into one part of a system prompt."""
     text = extract_text(blocks)
     return PromptPart(name_text(text), utf8_len(text), text, any("cache_control" in block for block in blocks))
 

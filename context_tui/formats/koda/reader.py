@@ -134,7 +134,7 @@ class KodaShape:
         return "\n".join(decode_text(value) for value in row.texts)
 
     def add_facts(self, row: KodaRow, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
-        """Note whether prompt tokens include cached ones, count system prompts, and keep the time of archiving."""
+        """Note whether prompt tokens include cached ones, count system prompts, and note when rows were archived."""
         if usage and usage.fresh != row.prompt_tokens:
             builder.facts.input_includes_cache = True
         if message < 0:

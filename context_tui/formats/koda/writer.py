@@ -69,7 +69,7 @@ BATCH_ROWS = 64
 
 
 def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
-    """Return the statements that create all tables, or only the tables and *columns* of another database."""
+    """Return SQL statements that create all tables, or only the tables and columns in *columns* if given."""
     tables = []
     for table, declarations in TABLE_COLUMNS.items():
         names = declarations.keys() if columns is None else columns[table]

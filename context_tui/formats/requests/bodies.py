@@ -224,7 +224,7 @@ def copy_element(element: Element) -> Element:
 
 
 def split_reply(api: Api, reply: dict[str, Any]) -> Sequence[Element]:
-    """Return the messages by which the next request will repeat *reply*."""
+    """Return the messages in which the next request will repeat *reply*."""
     return [item for item in reply.get("output") or []] if api is RESPONSES else [reply]
 
 

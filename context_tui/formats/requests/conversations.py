@@ -270,7 +270,7 @@ class Conversation:
 
 
 class RequestLog:
-    """The conversations in a log, as far as it was read. :meth:`update` reads further."""
+    """The conversations in a log, as far as the log was read. :meth:`update` reads more of it."""
 
     def __init__(self) -> None:
         self.conversations: list[Conversation] = []

@@ -280,7 +280,7 @@ def read_session_file(path: Path) -> SessionFacts:
 
 
 def find_reply(path: Path, message_id: str) -> dict[str, Any] | None:
-    """Return the model's reply *message_id* from Claude Code's session file, or None if the file lacks it."""
+    """Return the model's reply with the id *message_id* from Claude Code's session file, or None if it is missing."""
     blocks: list[Any] = []
     usage = None
     for record in _read_records(path, message_id.encode()):

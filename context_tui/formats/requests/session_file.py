@@ -1,8 +1,8 @@
 """Read requests that Claude Code (since 2.1.330) keeps in its own session file, without any setting.
 
-An ``api-request`` lists a request's messages by hash: the first ``keep`` of request ``base``, then ``tail``. An ``api-
-request-blob`` holds a message that the transcript lacks, an ``api-request-shape`` the system prompt and the tools. A
-hash is the SHA-256 of the message as compact JSON with sorted keys, without cache marks.
+An ``api-request`` lists a request's messages by hash: the first ``keep`` of request ``base``, then ``tail``. An
+``api-request-blob`` holds a message that the transcript lacks, an ``api-request-shape`` the system prompt and the
+tools. A hash is the SHA-256 of the message as compact JSON with sorted keys, without cache marks.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Scanner(Protocol):
         """The share of the file that has been read, from 0 to 1."""
 
     def advance(self, budget_s: float | None = None) -> Advance:
-        """Read for about *budget_s* seconds, or to the end if it is None.
+        """Read for about *budget_s* seconds, or to the end if it is None, and return what has changed.
 
         Raises:
             UnreadableSession: the file cannot be read, or contains no known record.

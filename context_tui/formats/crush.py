@@ -103,7 +103,7 @@ class CrushShape:
             self._newest_reply = messages.start
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Record the compactions, and assign the tokens in the session's row to the newest reply."""
+        """Record the compactions, assign the session's tokens to the newest reply, and return no abandoned branches."""
         facts = builder.facts
         summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
         replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))

@@ -130,7 +130,7 @@ class GooseShape:
             self._newest_reply = messages.start
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Record the compactions, mark other hidden messages, and assign the session's tokens to the newest reply."""
+        """Record compactions, other hidden messages and the newest reply's usage, and return no abandoned branches."""
         facts = builder.facts
         summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
         replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))

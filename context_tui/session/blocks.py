@@ -100,7 +100,7 @@ def count_image_bytes(block: dict[str, Any]) -> int:
 
 
 def measure_raw_body(raw: bytes) -> BodySize:
-    """Measure a ``tool_result`` body given as JSON text, if possible without decoding it.
+    """Return the sizes of a ``tool_result`` body given as JSON text, without decoding it if possible.
 
     A string that has only two-byte escapes is compact JSON already, and each escape stands for one byte. Any other
     value is decoded.
@@ -121,7 +121,7 @@ def measure_raw_body(raw: bytes) -> BodySize:
 
 
 def measure_body(content: object) -> BodySize:
-    """Measure a decoded ``tool_result`` body (see :data:`BodySize`)."""
+    """Return the sizes of a decoded ``tool_result`` body (see :data:`BodySize`)."""
     flags, start, wide = 0, "", 0
     if content is None:
         content = ""

@@ -107,7 +107,7 @@ class Context:
 
 
 def memoize(compute: Callable[[Context], T]) -> Callable[[Context], T]:
-    """Decorate a function of a context so that its result is stored in the context's ``memo``."""
+    """Return *compute* wrapped so that its result is stored in the context's ``memo`` and computed only once."""
 
     @wraps(compute)
     def get_cached(context: Context) -> T:

@@ -116,7 +116,7 @@ def normalize_model_name(model: str) -> str:
 
 
 def model_at(facts: Facts, at: int) -> str | None:
-    """Return the model of the last request before message *at*, else of the first one, else of the session."""
+    """Return the model of the last request before message *at*, else of the first one, else the session's, or None."""
     row = max(bisect_left(facts.request_message, at) - 1, 0)
     model = facts.request_model[row] if facts.requests else -1
     return facts.models[model] if model >= 0 else facts.model

@@ -74,7 +74,7 @@ class AnthropicFormat(DocumentFormat):
     copy = staticmethod(copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim a file by its tools, response, block types, system prompt or model. Text alone is a weak claim."""
+        """Return a claim by tools, response, block types, system prompt or model, a weak one by its text, or None."""
         run = read_head_run(head)
         if run is None or not (run.elements or run.members):
             return None

@@ -329,7 +329,10 @@ def select_blocks(blocks: list[dict[str, Any]], record: Record, *, typed: bool) 
 
 
 def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None:
-    """Validate and normalize recorded usage. Raises ValueError, which names the invalid size, if there is one."""
+    """Return validated and normalized usage, or None if nothing was sent.
+
+    Raises ValueError that names an invalid size.
+    """
     if not isinstance(value, dict):
         raise ValueError("usage is not an object; left out")
     split = value.get("cache_creation")

@@ -83,7 +83,7 @@ def _read_first_message(path: Path) -> Record | None:
 
 
 def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
-    """Return the sub-agent session that the tool call in block row *call* started (see ``Format.subagent_of``)."""
+    """Return the session of the sub-agent that a tool call started, or None (see ``Format.subagent_of``)."""
     facts, content = session.facts, session.content
     if not isinstance(content, ClaudeCodeContent) or facts.tools[facts.tool[call]] not in SUBAGENT_TOOLS:
         return None

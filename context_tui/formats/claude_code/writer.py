@@ -249,7 +249,10 @@ def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
 
 
 def copy(session: Session, path: Path) -> list[str] | None:
-    """Copy the session's lines to the new file *path* (see ``Format.copy``)."""
+    """Copy the session's lines to the new file *path*.
+
+    Returns notes, or None if it has no lines (see ``Format.copy``).
+    """
     content, source = session.content, Path(session.info.path)
     if not isinstance(content, ClaudeCodeContent):
         return None

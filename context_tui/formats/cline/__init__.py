@@ -46,7 +46,7 @@ class ClineFormat(Format):
     write = staticmethod(write_conversation)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim a file with ``ts`` times or environment details in its messages, or next to a task's other files."""
+        """Return a claim by times or environment details in messages, or by the task's other files, or else None."""
         values = parse_first_values(head)
         if len(values) != 1 or not isinstance(values[0], list):
             return None

@@ -63,7 +63,7 @@ def list_related_files(path: Path) -> tuple[Path, ...]:
 
 
 def read_related_files(path: Path) -> RelatedFacts:
-    """Read the files beside the conversation at *path*."""
+    """Return the facts from the files beside the conversation at *path*."""
     facts, paths = RelatedFacts(), list_related_files(path)
     if not paths:
         return facts

@@ -42,7 +42,7 @@ class CodexFormat(Format):
     build_resume_command = staticmethod(paths.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim a file with lines in Codex's envelopes, or an older file with Codex's first line or state lines."""
+        """Return a claim by the lines' envelopes, or for an older file by its first or state lines, or None."""
         values = parse_first_values(head)
         for value in list_objects(values):
             if "payload" in value and as_text(value.get("type")) in RECORD_TYPES:

@@ -186,7 +186,7 @@ def read_session_info(path: Path) -> SessionInfo:
 
 
 def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
-    """Return the sub-agent session that the tool call in block row *call* started (see ``Format.subagent_of``)."""
+    """Return the session of the sub-agent that a tool call started, or None (see ``Format.subagent_of``)."""
     facts = session.facts
     if facts.tool_name(call).rpartition("__")[2] != SPAWN_TOOL or (row := facts.call_result[facts.call[call]]) < 0:
         return None

@@ -96,7 +96,7 @@ def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
 
 
 def mark_injected(record: MessageRecord) -> MessageRecord:
-    """Mark a user message that Codex wrote, either as injected text or as a compaction's summary."""
+    """Return the record, marked as injected text or as a compaction's summary if Codex wrote it."""
     if record.role != Role.USER or record.has_results or not record.blocks:
         return record
     are_texts = [block.get("type") == "text" for block in record.blocks]

@@ -47,7 +47,7 @@ class DefectFormat(Format):
     build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim a journal with numbered records, a snapshot, or a description that is next to one of them."""
+        """Return a claim to a journal, to a snapshot, or to a description that is next to one of them, or None."""
         objects = [value for value in parse_first_values(head) if isinstance(value, dict)]
         if objects and is_journal_line(objects[0]):
             return Claim(90, "numbered records of a journal")
@@ -103,7 +103,7 @@ class DefectFormat(Format):
         return read_document_title(path, SnapshotShape(), _find_history)
 
     def can_copy(self, session: Session) -> bool:
-        """Return False for a branch, whose lines are only a part of the file."""
+        """Return whether the session is complete, that is, not a branch, whose lines are only a part of the file."""
         return isinstance(session.content, DocumentContent) or is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:

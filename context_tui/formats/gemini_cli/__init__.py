@@ -107,7 +107,7 @@ class GeminiCliFormat(Format):
         return typed
 
     def can_copy(self, session: Session) -> bool:
-        """Return False for a branch, which is only a part of the file."""
+        """Return whether the session is complete, that is, not a branch, which is only a part of the file."""
         return is_whole_file(session) if isinstance(session.content, LineContent) else not session.info.id
 
     def copy(self, session: Session, path: Path) -> list[str] | None:

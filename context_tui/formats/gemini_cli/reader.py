@@ -161,7 +161,10 @@ def find_message_lists(values: list[Element]) -> list[Run]:
 
 
 def parse_gemini_usage(value: Any) -> Usage | None:
-    """Parse recorded usage, if any. Its input includes cached but not tool tokens, and its output excludes thoughts."""
+    """Return recorded usage, or None.
+
+    Its input includes cached but not tool tokens, and its output excludes thoughts.
+    """
     usage = parse_usage(value, "input", cache_read="cached", output=("output", "thoughts"), includes_cache=True)
     tools = parse_usage(value, "tool")
     if usage and tools:

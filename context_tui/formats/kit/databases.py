@@ -200,7 +200,10 @@ class LockedDatabase(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a block in a transaction, which any exception rolls back. SQLite's own errors are raised as OSError."""
+        """Run a block in a transaction that any exception rolls back, and yield the connection.
+
+        SQLite errors become OSError.
+        """
         self._deadline = float("inf")
         try:
             self._connection.execute("BEGIN EXCLUSIVE")

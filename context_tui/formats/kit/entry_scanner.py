@@ -97,7 +97,7 @@ class EntryContent:
         return self._block_reader.read_blocks(message, self._parse_record)
 
     def read_entry(self, record: int) -> Entry:
-        """Read the current entry of a record, or raise UnreadableSession if it was deleted."""
+        """Return the current state of a record's entry, or raise UnreadableSession if it was deleted."""
         entry = self._read_current_entry(record)
         if entry.problem == MISSING_REASON:
             raise UnreadableSession(f"{self.entry_pass.source.path}: message {entry.id} is gone; open it again")

@@ -71,7 +71,7 @@ class LineContent:
         return self.file.is_unchanged()
 
     def read_record(self, row: int) -> Record:
-        """Read the record in a row again. The row must not be a problem."""
+        """Return the record in a row, read again from its line. The row must not be a problem."""
         if self.first is not None and self.facts.record_place[row] == OTHER_FILE_OFFSET:
             return self.first
         return parse_object(self.file.read_range(self.facts.record_place[row], self.facts.record_length[row]))

@@ -219,7 +219,7 @@ def group_records(*records: RecordCase) -> ParsedRecord:
 
 
 def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
-    """Wrap *parse* so that the blocks and the usage in its result are validated.
+    """Return *parse* wrapped so that the blocks and the usage in its result are validated.
 
     Scans and later reads of the text use the same wrapped function, so they agree.
     """
@@ -238,7 +238,7 @@ def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
 
 
 def problems_as_value_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Wrap *function* so that any failure is raised as ValueError, which callers turn into a problem of the record."""
+    """Return *function* wrapped so that failures become ValueError, which callers turn into a problem of the record."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

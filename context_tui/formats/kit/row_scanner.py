@@ -133,7 +133,7 @@ class RowCursor(Generic[R]):
         self.read, self.last, self._checksum = self.read + 1, row.id, compute_checksum(row, self._checksum)
 
     def read_remaining(self) -> Iterator[R | OversizedRow]:
-        """Read the rows after the last one read so far. Each is counted as read when it is yielded."""
+        """Yield the rows that follow those read so far, and count each of them as read."""
         while batch := self.read_after(self.last):
             for row in batch:
                 self.record_row(row)

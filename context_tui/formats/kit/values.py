@@ -123,7 +123,7 @@ def format_title(text: str) -> str:
 
 
 def extract_text(blocks: Sequence[Any]) -> str:
-    """Join the text blocks among *blocks*, with a blank line between them."""
+    """Return the text of the text blocks among *blocks*, separated by blank lines."""
     texts = (block for block in blocks if isinstance(block, dict) and block.get("type") == "text")
     return "\n\n".join(str(block.get("text") or "") for block in texts)
 
@@ -164,7 +164,7 @@ def build_tool_result(call_id: Any, content: Any, *, is_error: bool = False) -> 
 
 
 def parse_role(message: Any, roles: Mapping[str, Role]) -> Role:
-    """Look up the role of a recorded message in *roles*.
+    """Return the role of a recorded message, as *roles* translates it.
 
     Raises:
         ValueError: the message is not an object, or its role is not in *roles*.

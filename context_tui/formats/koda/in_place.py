@@ -25,7 +25,7 @@ BATCH_ROWS = 100
 
 
 def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
-    """Back up the database and clear the given results. No other process may use it (see ``Format.edit_in_place``)."""
+    """Back up the database, clear the given results in it, and return the backup (see ``Format.edit_in_place``)."""
     if not isinstance(session.content, RowContent):
         raise Error("the session was not read from a database; open the database itself")
     if any(new != RESULT_STUB for new in texts.values()):

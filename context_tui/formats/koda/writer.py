@@ -82,7 +82,7 @@ def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
 
 
 def copy_rows(session: Session, path: Path) -> list[str] | None:
-    """Copy the session's rows to a new database (see ``Format.copy``)."""
+    """Copy the session's rows to a new database. Returns notes, or None if it has no rows (see ``Format.copy``)."""
     if not isinstance(session.content, RowContent):
         return None
     rows = session.content.rows

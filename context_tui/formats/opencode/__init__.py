@@ -101,9 +101,9 @@ class OpencodeFormat(Format):
     copy = staticmethod(copy_session)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Claim a file with opencode's tables or a session's ids.
+        """Return a claim by tables or by a session's ids, or None.
 
-        Raises UnreadableSession for a lone message or part.
+        Raises UnreadableSession for a lone message or part, with the session file to open.
         """
         if head.startswith(SQLITE_MAGIC):
             messages, parts = read_columns(path, "message", "part")

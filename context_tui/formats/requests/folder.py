@@ -267,7 +267,7 @@ def _find_session_id(user: str) -> str:
 
 
 def read_session_file(path: Path) -> SessionFacts:
-    """Read facts about a run from Claude Code's session file: typed text, times of replies, title and folder."""
+    """Return facts about a run from Claude Code's session file: typed text, times of replies, title and folder."""
     typed, times, cwd = set[str](), dict[str, int](), ""
     for record in _read_records(path):
         cwd = cwd or record.cwd or ""

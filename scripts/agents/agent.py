@@ -47,7 +47,7 @@ class Dialogue:
 
 @dataclass(frozen=True)
 class Typing:
-    """A program in a terminal: each line is typed once its screen rests."""
+    """A program in a terminal: each line is typed once its screen rests. An empty line chooses what is marked."""
 
     command: Sequence[str]
     lines: Sequence[str]

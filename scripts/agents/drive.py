@@ -217,8 +217,9 @@ def type_lines(typing: Typing, setup: Setup, variables: Mapping[str, str], outpu
         with output.open("wb") as file:
             _read_until_rest(terminal, file, REST_SECONDS)
             for line in typing.lines:
-                os.write(terminal, line.encode())
-                _read_until_rest(terminal, file, 0.5)
+                if line:
+                    os.write(terminal, line.encode())
+                    _read_until_rest(terminal, file, 0.5)
                 os.write(terminal, b"\r")
                 _read_until_rest(terminal, file, REST_SECONDS)
     finally:

@@ -23,10 +23,7 @@ class Cline(Agent):
     window = 60_000
     calls_to_compact = 30
     preset = "cline"
-    unsupported = {
-        "clear": "the first command that its menu offers for /clear opens a page of its maker",
-        "rewind": "its checkpoints are a dialog without a command",
-    }
+    unsupported = {"clear": "the first command that its menu offers for /clear opens a page of its maker"}
     differences = {
         "compactions": "only the newest compaction is in the files; these scenarios make one each",
     }
@@ -45,6 +42,11 @@ class Cline(Agent):
         write_file(setup.home / ".cline" / "data" / "settings" / "providers.json", json.dumps(document))
         return {"CLINE_NO_AUTO_UPDATE": "1"}
 
+    def prepare_commands(self, setup: Setup) -> list[Sequence[str]]:
+        """Commit the project, since checkpoints need a commit."""
+        author = ("-c", "user.name=driver", "-c", "user.email=driver@example.com")
+        return [["git", *author, "commit", "--quiet", "--allow-empty", "-m", "start"]]
+
     def start_command(self, setup: Setup, prompt: str) -> Sequence[str]:
         return [str(self.program.path), "--auto-approve", "true", prompt]
 
@@ -53,6 +55,10 @@ class Cline(Agent):
 
     def compact_command(self, setup: Setup, session: Path) -> Typing:
         return self._type_lines(session, "/compact")
+
+    def rewind_command(self, setup: Setup, session: Path, prompt: str) -> Typing:
+        """Choose the newest checkpoint, then its chat only; the prompt is typed after the one that is taken back."""
+        return self._type_lines(session, "/undo", "", "", prompt)
 
     def _type_lines(self, session: Path, *lines: str) -> Typing:
         return Typing([str(self.program.path), "--auto-approve", "true", "--id", session.parent.name], lines)

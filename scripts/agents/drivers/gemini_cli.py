@@ -9,10 +9,12 @@ from typing import Any
 
 from scripts.agents.agent import Agent, Setup, Typing, list_by_time, write_file
 from scripts.agents.programs import Program
-from scripts.agents.scripted_model import Action
+from scripts.agents.scripted_model import PROMPT_MARK, Action
 
 WINDOW = 1_048_576
 """Context window of the model."""
+UP = "\x1b[A"
+"""The key ↑ of a terminal."""
 
 
 class GeminiCli(Agent):
@@ -35,7 +37,6 @@ class GeminiCli(Agent):
     differences = {
         "preset fires": "the first check after a session is resumed goes by an estimate of its messages alone",
     }
-    unsupported = {"rewind": "its list of prompts is a dialog without a command"}
 
     def configure(self, setup: Setup) -> dict[str, str]:
         settings: dict[str, Any] = {
@@ -63,8 +64,16 @@ class GeminiCli(Agent):
         return self.resume_command(setup, session, "/compress")
 
     def clear_command(self, setup: Setup, session: Path, prompt: str) -> Typing:
-        command = [str(self.program.path), "-m", self.model, "--yolo", "--resume", "latest"]
-        return Typing(command, ("/clear", prompt))
+        return self._type_lines("/clear", prompt)
+
+    def rewind_command(self, setup: Setup, session: Path, prompt: str) -> Typing:
+        """Go up to the newest prompt; the other is typed after it. The dialog lists each result below it twice."""
+        newest_turn = session.read_text(encoding="utf-8").rpartition(PROMPT_MARK)[2]
+        results = sum('"type":"user"' in line and '"functionResponse"' in line for line in newest_turn.splitlines())
+        return self._type_lines("/rewind", UP * (2 * results + 1), "", prompt)
+
+    def _type_lines(self, *lines: str) -> Typing:
+        return Typing([str(self.program.path), "-m", self.model, "--yolo", "--resume", "latest"], lines)
 
     def get_preset_limits(self, window: int) -> tuple[Mapping[str, Any], int | None]:
         return {"trigger_share": window / WINDOW}, None

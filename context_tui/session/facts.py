@@ -53,7 +53,7 @@ class Usage(msgspec.Struct, gc=False):
 
 
 class BlockSize(NamedTuple):
-    """The sizes of a block, which are explained at the columns of :class:`Facts` with these names."""
+    """The sizes of a block, each as in the column of :class:`Facts` with the same name."""
 
     size: int
     text_bytes: int
@@ -638,7 +638,7 @@ class Facts:
 
 
 def is_turn_start(facts: Facts, row: int) -> bool:
-    """Return whether a block of a user message starts a turn, that is, is neither a result nor injected."""
+    """Return whether a block of a user message starts a turn, as it is neither a result nor injected."""
     return facts.kind[row] != _TOOL_RESULT and not facts.block_flags[row] & BlockFlag.INJECTED
 
 

@@ -110,7 +110,7 @@ def window_at(facts: Facts, at: int, peaks: Peaks, override: int | None = None) 
 
 
 def normalize_model_name(model: str) -> str:
-    """Return a model's name in lower case without a gateway's prefix, and with dashes for dots if it is Claude."""
+    """Return a model's name in lower case and without a gateway's prefix. A Claude model's dots become dashes."""
     name = model.lower().rpartition("/")[2]
     return name[name.find("claude-") :].replace(".", "-") if "claude-" in name else name
 

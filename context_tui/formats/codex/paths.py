@@ -177,7 +177,7 @@ _AGENT_ID_MEMBERS = ("agent_id", "thread_id", "receiver_thread_id")
 
 
 def read_session_info(path: Path) -> SessionInfo:
-    """Return the only session in a file, with its folder, its parent (a file, or an id if it is missing) and a note."""
+    """Return the only session in a file, with its folder, parent (a file, or an id if the file is missing) and note."""
     [info] = list_only_session(path, FORMAT_NAME)
     meta = read_session_meta(path)
     parent = str(find_rollout(path, meta.parent) or meta.parent) if meta.parent else ""

@@ -238,7 +238,7 @@ def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
 
 
 def problems_as_value_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Return *function* wrapped so that failures become ValueError, which callers turn into a problem of the record."""
+    """Return *function* wrapped so that failures become ValueError, which callers report as a problem of the record."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

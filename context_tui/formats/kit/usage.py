@@ -89,7 +89,10 @@ def parse_usage(
 
 
 def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, output: int) -> Usage:
-    """Return usage for input tokens that include cached ones (unless there are more cached than input tokens)."""
+    """Return usage.
+
+    The input tokens are taken to include cached tokens, unless there are more cached than input tokens.
+    """
     return Usage(
         input_tokens - cache_read - cache_write if cache_read + cache_write <= input_tokens else input_tokens,
         cache_read,

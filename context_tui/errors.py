@@ -12,6 +12,7 @@ class ExitCode(IntEnum):
     FAILED = 1
     USAGE = 2
     ENDPOINT = 3
+    NO_EVIDENCE = 4
     INTERRUPTED = 130
 
 
@@ -49,6 +50,10 @@ class UnreadableSession(Error):
     """Session that is missing, empty, binary, or in an unknown format."""
 
     exit_code = ExitCode.USAGE
+
+
+class NoSessionFile(UnreadableSession):
+    """File that is not a session: an agent's side file, or content that no session format recognizes."""
 
 
 class SeveralSessions(Error):

@@ -51,7 +51,8 @@ def folder(tmp_path: Path) -> Path:
     found = tmp_path / "sessions"
     for name, turns in (("one", 6), ("two", 8), ("two/deep", 10)):
         written(found / name, turns)
-    (found / "broken.jsonl").write_text('{"no": "session"}\n')
+    (found / "broken.jsonl").write_text("")
+    (found / "settings.json").write_text('{"no": "session"}\n')
     (found / "notes.txt").write_text("nothing")
     return found
 
@@ -92,6 +93,7 @@ def test_every_session_below_a_folder_under_every_setting(capsys: pytest.Capture
     assert len(report["settings"]) == 6 and report["current"] == "defect-microcompact"
     assert len(report["rows"]) == 18 and len({row["session"] for row in report["rows"]}) == 3
     assert [each["session"] for each in report["unread"]] == [str(folder / "broken.jsonl")]
+    assert report["other_files"] == 1  # settings.json is not a session that could not be read
     assert {"session", "policy", "params", "totals", "regret", "dominated_by"} <= report["rows"][0].keys()
     (path,) = (folder / "one").glob("*.jsonl")
     main(["replay", str(path), "--window", "30000", "-P", "defect-microcompact", "-p", "keep_recent_turns=1", "--json"])
@@ -147,7 +149,7 @@ def test_the_text_names_the_frontier_and_where_the_current_setting_stands(
 ) -> None:
     code, out, err = ran(capsys, folder, *GRID, "--window", 30_000, "--jobs", 1)
     assert code == 0
-    assert "6 settings over 3 sessions; 1 session could not be read" in out
+    assert "6 settings over 3 sessions; 1 session could not be read; 1 other file in their folders" in out
     assert "(default)): dominated by" in out and "best setting (keep_recent_turns=1" in out
     assert "best in each project" in out
     assert f"{folder}/broken.jsonl: unknown session format" in err
@@ -300,10 +302,39 @@ def test_a_gate_that_is_kept(capsys: pytest.CaptureFixture[str], folder: Path, t
     gate.write_text(f'old = "defect-microcompact"\nnew = "defect-microcompact keep_recent_turns=1"\n{limits}')
     code, out, err = ran(capsys, folder, "--gate", gate, "--window", 30_000, "--jobs", 1, "--json")
     assert code == 0 and "all limits are met" in err
+    report = json.loads(out)["gate"]
+    assert report["kept"] is True and report["missing"] == []
+    assert [(each["name"], each["session"] is None) for each in report["limits"][:3]] == [
+        ("sent", True),
+        ("cost", True),
+        ("sent", False),
+    ]
+    assert all(each["value"] <= each["limit"] and each["kept"] for each in report["limits"])
     assert [each["setting"] for each in json.loads(out)["settings"]] == [
         "defect-microcompact",
         "defect-microcompact keep_recent_turns=1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("window", "evidence", "sentence"),
+    [
+        (1_000_000, "", "too little evidence: 0 firings; min_firings is 1"),
+        (30_000, "min_sessions = 4", "too little evidence: a setting fires in 3 sessions of 3; min_sessions is 4"),
+        (30_000, "max_unread = 0", "too little evidence: 1 session could not be read; max_unread is 0"),
+    ],
+)
+def test_a_gate_without_evidence_is_not_passed(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, window: int, evidence: str, sentence: str
+) -> None:
+    gate = tmp_path / "gate.toml"
+    new = "defect-microcompact keep_recent_turns=1"
+    gate.write_text(f'old = "defect-microcompact"\nnew = "{new}"\n[limits]\nsent = 0\n{evidence}\n')
+    code, out, err = ran(capsys, folder, "--gate", gate, "--window", window, "--jobs", 1, "--json")
+    assert code == 4 and f"gate: {sentence}" in err
+    assert json.loads(out)["gate"]["kept"] is None
+    gate.write_text(gate.read_text().replace("sent = 0", "saved = 2"))
+    assert ran(capsys, folder, "--gate", gate, "--window", window, "--jobs", 1)[0] == 1  # a violation needs no more
 
 
 class Running:

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from context_tui.errors import WorkStopped, describe_failure
+from context_tui.errors import NoSessionFile, WorkStopped, describe_failure
 from context_tui.formats.base import scan
 from context_tui.formats.opening import (
     list_folder_sessions,
@@ -102,24 +102,36 @@ class SweepStopped(WorkStopped):
 # Sources
 
 
-def find_sources(specs: Sequence[str | Path]) -> tuple[list[SweepSource], list[UnreadSession]]:
-    """Find the sessions of files, ``PATH#ID`` and folders (recursively), each once, and the unreadable sessions."""
+class SourceListing(NamedTuple):
+    """Sessions to sweep, sessions that could not be read, and the number of other files in their folders."""
+
+    sources: list[SweepSource]
+    unread: list[UnreadSession]
+    other_files: int
+
+
+def find_sources(specs: Sequence[str | Path]) -> SourceListing:
+    """Find the sessions of files, ``PATH#ID`` and folders (recursively), each once.
+
+    In a folder, files of an agent that are not sessions are only counted.
+    """
     sources: dict[str, SweepSource] = {}
     unread: list[UnreadSession] = []
+    other_files: list[str] = []
     for spec in specs:
         try:
             path, _ = split_spec(spec)
-            listed = _iter_folder_sessions(path, unread) if os.path.isdir(path) else sessions_in(spec)
+            listed = _iter_folder_sessions(path, unread, other_files) if os.path.isdir(path) else sessions_in(spec)
             for info in listed:
                 status = os.stat(info.path)
                 name = f"{info.path}#{info.id}" if info.id else info.path
                 sources.setdefault(name, SweepSource(name, info, status.st_size, status.st_mtime_ns))
         except Exception as error:
             unread.append(UnreadSession(str(spec), _format_reason(error, str(spec))))
-    return list(sources.values()), unread
+    return SourceListing(list(sources.values()), unread, len(other_files))
 
 
-def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator[SessionInfo]:
+def _iter_folder_sessions(folder: Path, unread: list[UnreadSession], other_files: list[str]) -> Iterator[SessionInfo]:
     suffixes = list_session_suffixes()
 
     def add_unread(error: OSError) -> None:
@@ -138,6 +150,8 @@ def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator
             if name.endswith(suffixes) and os.path.isfile(path):
                 try:
                     yield from sessions_in(path)
+                except NoSessionFile:
+                    other_files.append(path)
                 except Exception as error:
                     unread.append(UnreadSession(path, _format_reason(error, path)))
 

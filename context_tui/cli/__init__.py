@@ -21,6 +21,7 @@ COMMANDS = {
     "apply": "apply a policy and write the result to a new file",
     "replay": "replay a session under one or more policies",
     "sweep": "replay many settings over many sessions and find the Pareto front",
+    "tune": "recommend settings for the policy of the agent that recorded the sessions",
     "compare": "compare which facts survive in the summaries of several summarizers",
     "policies": "list the policies and their parameters",
     "formats": "list the session formats that can be read and written",
@@ -54,8 +55,8 @@ options:
   --help                print this text
 
 `context-tui COMMAND --help` lists the options of a command. Exit codes: 0 done, 1 failed,
-2 bad usage or no readable session, 3 the model endpoint failed, 130 interrupted
-(128 + n: ended by signal n).
+2 bad usage or no readable session, 3 the model endpoint failed, 4 too little evidence for
+a gate or a recommendation, 130 interrupted (128 + n: ended by signal n).
 """
 
 SIGNAL_EXIT_BASE = 128

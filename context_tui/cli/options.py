@@ -96,14 +96,14 @@ def list_policies(options: argparse.Namespace) -> list[tuple[str, Sequence[str]]
     return [*policies, *((name, ()) for name in file_names if name not in dict(policies))]
 
 
-def add_replay_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a replay: --window, --recorded, --summary-tokens, --delay, --shares-prefix and --cache."""
+def add_replay_options(parser: argparse.ArgumentParser, recorded: str = "keep") -> None:
+    """Add the options of a replay: --window, --recorded (default: *recorded*), --summary-tokens, --delay and more."""
     from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY
 
     add = parser.add_argument
     add("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
-    recorded_help = "keep or undo the recorded compactions (default: keep)"
-    add("--recorded", type=parse_recorded_mode, default="keep", metavar="{keep,undo}", help=recorded_help)
+    recorded_help = f"keep or undo the recorded compactions (default: {recorded})"
+    add("--recorded", type=parse_recorded_mode, default=recorded, metavar="{keep,undo}", help=recorded_help)
     summary_help = "summary size in tokens (bytes/4; default: the median of the recorded summaries, else 2,000)"
     add("--summary-tokens", type=parse_tokens, metavar="N", help=summary_help)
     delay = DEFAULT_SUMMARY_DELAY

@@ -42,14 +42,21 @@ from context_tui.cli.output import print_line, print_notice, print_table, write_
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.lab.price.report import format_cache_reuse
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, find_changed_params
-from context_tui.lab.sweep.gate import Gate, find_violations, find_worse_sessions, parse_gate
+from context_tui.lab.sweep.gate import (
+    Gate,
+    build_gate_report,
+    find_missing_evidence,
+    find_violations,
+    find_worse_sessions,
+    parse_gate,
+)
 from context_tui.lab.sweep.results import Sweep, Totals, UnreadSession, build_sweep_report
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting, merge_grids
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parameters import format_assignments
-from context_tui.text.numbers import format_count, format_saving
+from context_tui.text.numbers import format_cost, format_count, format_saving
 from context_tui.text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -73,17 +80,17 @@ def run(arguments: Sequence[str]) -> int:
     settings = _build_settings(policies, gate, options.current)
     study_options = options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache
     sweep_options = SweepOptions(*study_options, options.window, options.quick)
-    sources, unread = find_sources(options.sessions)
+    sources, unread, other_files = find_sources(options.sessions)
     _check_outputs(options, sources)
     if not sources:
-        _report_unread(unread)
+        report_unread(unread)
         raise UnreadableSession("there is no session to sweep; `context-tui formats` lists the readable formats")
     journal = None
     if path := options.output:
         journal = SweepJournal(path, sweep_options, sources, resume=options.resume, force=options.force)
-    sweep = _run_sweep(sources, settings, sweep_options, journal, options)
-    sweep = replace(sweep, unread=[*unread, *sweep.unread])
-    _report_unread(sweep.unread)
+    sweep = run_sweep(sources, settings, sweep_options, journal, options)
+    sweep = replace(sweep, unread=[*unread, *sweep.unread], other_files=other_files)
+    report_unread(sweep.unread)
     if not sweep.rows:
         raise UnreadableSession("none of the sessions could be swept")
     if journal is not None:
@@ -96,7 +103,8 @@ def run(arguments: Sequence[str]) -> int:
         code = _open_screen(sweep, sources, options, arguments)
         return code or (_check_gate(gate, sweep) if gate else ExitCode.DONE)
     if options.json:
-        write_json(build_sweep_report(sweep) | {"cache": sweep_options.reuse})
+        gate_report = {"gate": build_gate_report(gate, sweep)} if gate else {}
+        write_json(build_sweep_report(sweep) | {"cache": sweep_options.reuse} | gate_report)
     else:
         print_report(sweep)
         if not sweep_options.quick:
@@ -129,7 +137,7 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     add("--jobs", type=jobs_type, metavar="N", help="number of processes (default: one per core)")
     scheduler_help = "run on the Dask cluster at ADDRESS, such as tcp://host:8786"
     add("--scheduler", type=parse_name, metavar="ADDRESS", help=scheduler_help)
-    gate_help = "exit 1 if a change of settings exceeds the limits in FILE"
+    gate_help = "exit 1 if a change of settings exceeds the limits in FILE, 4 if there is too little evidence"
     add("--gate", type=parse_output_path, metavar="FILE", help=gate_help)
     add_policy_file_option(parser)
     add_appearance_options(parser)
@@ -199,7 +207,7 @@ def _check_outputs(options: argparse.Namespace, sources: Sequence[SweepSource]) 
 # Execution
 
 
-def _run_sweep(
+def run_sweep(
     sources: Sequence[SweepSource],
     settings: Sequence[SweepSetting],
     sweep_options: SweepOptions,
@@ -306,7 +314,7 @@ class SweepProgress:
             print_notice(text)
 
 
-def _report_unread(unread: Sequence[UnreadSession]) -> None:
+def report_unread(unread: Sequence[UnreadSession]) -> None:
     for each in unread[:MAX_REPORTED]:
         print_notice(f"{each.session}: {each.why}")
     if len(unread) > MAX_REPORTED:
@@ -322,9 +330,13 @@ def _check_gate(gate: Gate, sweep: Sweep) -> int:
             print_notice(f"gate:   {each}")
         if len(worse_sessions) > MAX_REPORTED:
             print_notice(f"gate:   {len(worse_sessions) - MAX_REPORTED:,} more")
-    verdict = f"{format_count(len(violations), 'limit')} exceeded" if violations else "all limits are met"
+    missing = find_missing_evidence(gate, sweep)
+    for sentence in missing:
+        print_notice(f"gate: too little evidence: {sentence}")
+    verdict = "too little evidence to pass" if missing else "all limits are met"
+    verdict = f"{format_count(len(violations), 'limit')} exceeded" if violations else verdict
     print_notice(f"gate: {gate.old_setting} to {gate.new_setting}: {verdict}")
-    return ExitCode.FAILED if violations else ExitCode.DONE
+    return ExitCode.FAILED if violations else ExitCode.NO_EVIDENCE if missing else ExitCode.DONE
 
 
 # On screen
@@ -356,19 +368,20 @@ def print_report(sweep: Sweep) -> None:
     """Print the sweep as text, with numbered settings."""
     counts = format_count(len(sweep.settings), "setting"), format_count(len(sweep.rows_by_session), "session")
     unread = f"{format_count(len(sweep.unread), 'session')} could not be read" if sweep.unread else ""
-    print_line(f"{counts[0]} over {counts[1]}; {unread or 'all sessions were read'}")
+    other = f"; {format_count(sweep.other_files, 'other file')} in their folders" if sweep.other_files else ""
+    print_line(f"{counts[0]} over {counts[1]}; {unread or 'all sessions were read'}{other}")
     order, points = sweep.dominance.frontier, sweep.dominance.points
     dominated = sorted((name for name in points if name not in sweep.best), key=lambda name: -points[name].saved)
     leading_names = [sweep.current, *([sweep.dominance.best] if sweep.dominance.best else [])]
     names = [name for name in dict.fromkeys([*leading_names, *order, *dominated]) if name in points]
     numbers = {name: number for number, name in enumerate(names, 1)}
     priced_count = max(each.priced_sessions for each in sweep.totals.values())
-    cost_heads = [f"change in cost ({sweep.cost_unit})"] if sweep.has_prices else []
+    cost_heads = [f"change in cost ({sweep.cost_unit})", "to fetch again"] if sweep.has_prices else []
     regret_head = f"tokens {sweep.regret_name}"
-    heads = ["", "#", "setting", "change in tokens", regret_head, "firings", "peak", "calls over window"]
+    heads = ["", "#", "setting", "change in tokens", regret_head, "firings", "fires in", "peak", "calls over window"]
     print_table(
         "settings over all sessions, compared with no policy (* on the Pareto front, > current; sizes in tokens)",
-        [*heads, *cost_heads, "dominated by"],
+        [*heads, *cost_heads, "largest session", "rank"],
         [_build_setting_row(sweep, sweep.totals[name], numbers) for name in names[:MAX_ROWS_SHOWN]],
     )
     if len(names) > MAX_ROWS_SHOWN:
@@ -416,18 +429,25 @@ def _build_setting_row(sweep: Sweep, totals: Totals, numbers: Mapping[str, int])
     name = totals.setting
     signs = (">" if name == sweep.current else "") + ("*" if name in sweep.best else "")
     tokens = format_saving(totals.saved, "tokens", total=totals.without)
-    cost = [format_saving(-totals.extra_cost, sweep.cost_unit)] if sweep.has_prices else []
-    sizes = [tokens, totals.regret_tokens, totals.firings, totals.peak, totals.overflows]
-    return [signs, numbers[name], format_setting(sweep, name), *sizes, *cost, _format_rank(sweep, name, numbers)]
+    cost = list[str]()
+    if sweep.has_prices and totals.cost:
+        refetch = format_cost(totals.cost.refetch, sweep.cost_unit)
+        cost = [format_saving(-totals.extra_cost, sweep.cost_unit), refetch]
+    sizes = [tokens, totals.regret_tokens, totals.firings, totals.fired_in, totals.peak, totals.overflows]
+    share = "" if totals.share_of_largest is None else f"{totals.share_of_largest:.0%} of savings"
+    rank = _format_rank(sweep, name, numbers)
+    return [signs, numbers[name], format_setting(sweep, name), *sizes, *cost, share, rank]
 
 
 def _format_rank(sweep: Sweep, name: str, numbers: Mapping[str, int]) -> str:
-    """Format the setting that dominates *name*, or an equal one on the Pareto front; empty if there is neither."""
+    """Format the rank of a setting: never fires, dominated by another one, or on the Pareto front or its knee."""
     standing, points = sweep.dominance, sweep.dominance.points
+    if name in sweep.idle:
+        return "never fires"
     if dominator := standing.dominated_by.get(name):
-        return f"#{numbers[dominator]}"
+        return f"dominated by #{numbers[dominator]}"
     if name in sweep.best:
-        return ""
+        return "front, at its knee" if name == sweep.knee else "front"
     equal = next((each for each in standing.frontier if points[each] == points[name]), None)
     return f"same as #{numbers[equal]}" if equal else ""
 
@@ -436,6 +456,7 @@ def _format_standing(sweep: Sweep) -> list[str]:
     standing, current = sweep.dominance, sweep.current
     dominating = standing.dominated_by.get(current)
     rank = f"dominated by {format_setting(sweep, dominating)}" if dominating else "on the Pareto front"
+    rank = "it never fires" if current in sweep.idle else rank
     lines = [f"current setting ({format_setting(sweep, current)}): {rank}"]
     if standing.best and standing.best != current:
         added = _format_saved(sweep, standing.points[standing.best].saved - standing.points[current].saved)

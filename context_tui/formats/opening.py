@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from logging import getLogger
 from pathlib import Path
 
-from context_tui.errors import SeveralSessions, UnreadableSession, describe_failure
+from context_tui.errors import NoSessionFile, SeveralSessions, UnreadableSession, describe_failure
 from context_tui.formats.base import HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format, Scanner, scan
 from context_tui.formats.kit.files import list_entries, make_unreadable_error, open_regular
 from context_tui.formats.registry import FORMATS
@@ -49,12 +49,12 @@ def detect_format(path: Path) -> Format:
             f"{path}: the file is empty" if not head else f"{path}: the file holds only blank lines"
         )
     if side_file and side_file.strength >= max((strength for strength, _ in claims), default=0):
-        raise UnreadableSession(f"{path}: is {side_file.evidence}")
+        raise NoSessionFile(f"{path}: is {side_file.evidence}")
     if not claims:
         if _is_empty_document(head):
             raise UnreadableSession(f"{path}: an empty list, without any messages")
         description = "binary data, not a session" if b"\0" in head else "unknown session format"
-        raise UnreadableSession(f"{path}: {description}; `context-tui formats` lists those that can be read")
+        raise NoSessionFile(f"{path}: {description}; `context-tui formats` lists those that can be read")
     return max(claims, key=lambda claim: claim[0])[1]
 
 

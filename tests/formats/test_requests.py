@@ -368,7 +368,7 @@ def test_the_picker_finds_the_database(tmp_path: Path) -> None:
 
 def test_a_sweep_takes_the_sessions_of_a_folder(tmp_path: Path) -> None:
     folder = logs.write_folder(tmp_path / "all" / "bodies", logs.make_run())
-    sources, unread = find_sources([tmp_path / "all"])
+    sources, unread, _ = find_sources([tmp_path / "all"])
     assert [source.info.path for source in sources] == [str(folder)] * 2 and not unread
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.errors import PlanError
+from context_tui.lab.sweep.grids import MAX_PROPOSED, build_settings, count_settings, parse_grid, propose_grid
 from context_tui.lab.sweep.results import Sweep, sweep
 from context_tui.lab.sweep.rows import (
     ParetoPoint,
@@ -28,7 +29,6 @@ from context_tui.session.session import Session
 from context_tui.tui.comparison import Comparison
 from context_tui.tui.sweep import formatting, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board
-from context_tui.tui.sweep.grids import MAX_PROPOSED, build_settings, count_settings, parse_grid, propose_grid
 from context_tui.tui.sweep.plot import GUTTER, build_frame, build_scatter, draw_plot
 from context_tui.tui.sweep.screen import merge_params
 from context_tui.tui.view import View

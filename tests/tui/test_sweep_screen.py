@@ -15,6 +15,7 @@ from textual.widgets import Input
 import context_tui as ct
 from context_tui.batch.workers import SweepTask, SweepWork, find_sources, run_on_processes
 from context_tui.cli import main
+from context_tui.lab.sweep import grids
 from context_tui.lab.sweep.results import Sweep
 from context_tui.lab.sweep.rows import SweepRow, build_row_report
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_settings
@@ -25,7 +26,7 @@ from context_tui.tui.controller import Controller
 from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.replay.screen import ReplayScreen
-from context_tui.tui.sweep import grids, screen
+from context_tui.tui.sweep import screen
 from context_tui.tui.sweep.plot import GUTTER
 from context_tui.tui.sweep.screen import SweepScreen
 from context_tui.tui.sweep.sessions import SessionsScreen
@@ -359,7 +360,7 @@ def swept(tmp_path: Path) -> SweepToOpen:
     for name, turns in (("one", 12), ("two", 20)):
         (tmp_path / f"{name}.json").write_text(json.dumps(messages(turns)))
     settings = build_grid(MICRO, ["keep_recent_turns=3,1..2"])
-    found, _ = find_sources([tmp_path])
+    found, *_ = find_sources([tmp_path])
     tasks = [SweepTask(place, range(len(settings))) for place in found]
     rows = [
         row

@@ -1,13 +1,14 @@
-"""CI gate: limits on the cost, tokens sent and regret that a change of settings may add on given sessions."""
+"""CI gate: limits on what a change of settings may add on given sessions, and the evidence that it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
 from context_tui.lab.sweep.results import Sweep, Totals, compute_totals
+from context_tui.text.numbers import format_count
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,19 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class RequiredEvidence:
+    """Evidence without which a gate decides nothing.
+
+    ``min_firings`` counts the firings of the setting that fires more often, ``min_sessions`` the sessions in which it
+    fires, and ``max_unread`` the sessions that could not be read; None if any number is allowed.
+    """
+
+    min_firings: int = 1
+    min_sessions: int = 1
+    max_unread: int | None = None
+
+
+@dataclass(frozen=True)
 class Gate:
     """Names of an old and a new setting, and the limits of the change in total (``all``) and per session (``each``)."""
 
@@ -35,19 +49,22 @@ class Gate:
     new_setting: str
     all: Limits
     each: Limits
+    evidence: RequiredEvidence = RequiredEvidence()
 
 
 @dataclass(frozen=True)
-class GateViolation:
-    """Limit that is exceeded; ``session`` is empty for the total."""
+class LimitCheck:
+    """Limit, with the values of both settings; ``session`` is empty for the total."""
 
     session: str
     limit: str
     old: float
     new: float
     allowed: float
+    kept: bool
 
     def __str__(self) -> str:
+        """Return the violation of the limit, in a sentence."""
         session = self.session or "all sessions"
         bound = "at least" if self.limit == "saved" else "at most"
         allowed = f"allowed: {bound} {_format_number(self.allowed)}"
@@ -76,6 +93,9 @@ LIMIT_LABELS = {
 }
 
 
+EVIDENCE_NAMES = [field.name for field in fields(RequiredEvidence)]
+
+
 def _format_number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:,.4f}"
 
@@ -92,12 +112,17 @@ def parse_gate(tables: Mapping[str, Any]) -> Gate:
     if not isinstance(limits, Mapping) or not limits:
         raise PlanError("limits are missing; write [limits], and one such as regret = 0 below it")
     session_limits = _parse_limits("limits.session", limits.get("session", {}))
-    total_limits = {name: value for name, value in limits.items() if name != "session"}
-    return Gate(tables["old"], tables["new"], _parse_limits("limits", total_limits), session_limits)
+    evidence = {name: limits[name] for name in EVIDENCE_NAMES if name in limits}
+    for name, value in evidence.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise PlanError(f"limits.{name} must be a whole number, 0 or more")
+    total_limits = {name: value for name, value in limits.items() if name != "session" and name not in evidence}
+    total = _parse_limits("limits", total_limits, EVIDENCE_NAMES)
+    return Gate(tables["old"], tables["new"], total, session_limits, RequiredEvidence(**evidence))
 
 
-def _parse_limits(name: str, table: Any) -> Limits:
-    names = [field.name for field in fields(Limits)]
+def _parse_limits(name: str, table: Any, other_names: Sequence[str] = ()) -> Limits:
+    names = [*(field.name for field in fields(Limits)), *other_names]
     if not isinstance(table, Mapping):
         raise PlanError(f"{name} must be a table; write [{name}]")
     for key, value in table.items():
@@ -108,16 +133,58 @@ def _parse_limits(name: str, table: Any) -> Limits:
     return Limits(**table)
 
 
-def find_violations(gate: Gate, sweep: Sweep) -> list[GateViolation]:
-    """Return the limits that the change exceeds; raises PlanError if the cost or the regret is unknown."""
-    violations = _check_limits("", gate.all, sweep.totals[gate.old_setting], sweep.totals[gate.new_setting])
+def find_missing_evidence(gate: Gate, sweep: Sweep) -> list[str]:
+    """Return a sentence for each kind of evidence of which the sessions have too little."""
+    old, new = sweep.totals[gate.old_setting], sweep.totals[gate.new_setting]
+    firings, sessions = max(old.firings, new.firings), max(old.fired_in, new.fired_in)
+    evidence, missing = gate.evidence, list[str]()
+    if firings < evidence.min_firings:
+        missing.append(f"{format_count(firings, 'firing')}; min_firings is {evidence.min_firings:,}")
+    if sessions < evidence.min_sessions:
+        count = f"{format_count(sessions, 'session')} of {len(sweep.rows_by_session):,}"
+        missing.append(f"a setting fires in {count}; min_sessions is {evidence.min_sessions:,}")
+    if evidence.max_unread is not None and len(sweep.unread) > evidence.max_unread:
+        count = format_count(len(sweep.unread), "session")
+        missing.append(f"{count} could not be read; max_unread is {evidence.max_unread:,}")
+    return missing
+
+
+def find_violations(gate: Gate, sweep: Sweep) -> list[LimitCheck]:
+    """Return the limits that the change exceeds.
+
+    Raises:
+        PlanError: the value of a limit is unknown: the cost has no price, or regret was not computed.
+    """
+    return [check for check in check_limits(gate, sweep) if not check.kept]
+
+
+def build_gate_report(gate: Gate, sweep: Sweep) -> dict[str, Any]:
+    """Build the JSON form of a gate's result: ``kept`` (None if there is too little evidence) and each limit."""
+    checks, missing = check_limits(gate, sweep), find_missing_evidence(gate, sweep)
+    limits = [
+        {"name": each.limit, "session": each.session or None, "limit": each.allowed, "value": each.new}
+        | {"old": each.old, "kept": each.kept}
+        for each in checks
+    ]
+    is_kept = all(each.kept for each in checks)
+    kept = None if is_kept and missing else is_kept
+    return {"old": gate.old_setting, "new": gate.new_setting, "kept": kept, "limits": limits, "missing": missing}
+
+
+def check_limits(gate: Gate, sweep: Sweep) -> list[LimitCheck]:
+    """Compare each limit with the values of both settings, first in total, then for each session.
+
+    Raises:
+        PlanError: the value of a limit is unknown: the cost has no price, or regret was not computed.
+    """
+    checks = _check_limits("", gate.all, sweep.totals[gate.old_setting], sweep.totals[gate.new_setting])
     for session, rows in sorted(sweep.rows_by_session.items()):
         by_name = {row.setting: compute_totals([row], sweep.cost_unit) for row in rows}
-        violations += _check_limits(session, gate.each, by_name[gate.old_setting], by_name[gate.new_setting])
-    return violations
+        checks += _check_limits(session, gate.each, by_name[gate.old_setting], by_name[gate.new_setting])
+    return checks
 
 
-def find_worse_sessions(case: GateViolation, gate: Gate, sweep: Sweep) -> list[WorseSession]:
+def find_worse_sessions(case: LimitCheck, gate: Gate, sweep: Sweep) -> list[WorseSession]:
     """Return the sessions on which the new setting is worse by the measure of *case*, the largest difference first."""
     worse = list[WorseSession]()
     for session, rows in sweep.rows_by_session.items():
@@ -129,8 +196,8 @@ def find_worse_sessions(case: GateViolation, gate: Gate, sweep: Sweep) -> list[W
     return sorted(worse, key=lambda session: (-abs(session.new - session.old), session.session))
 
 
-def _check_limits(session: str, limits: Limits, old: Totals, new: Totals) -> list[GateViolation]:
-    violations: list[GateViolation] = []
+def _check_limits(session: str, limits: Limits, old: Totals, new: Totals) -> list[LimitCheck]:
+    checks = list[LimitCheck]()
     for limit in (field.name for field in fields(Limits)):
         allowed = getattr(limits, limit)
         if allowed is None:
@@ -138,13 +205,12 @@ def _check_limits(session: str, limits: Limits, old: Totals, new: Totals) -> lis
         old_value, new_value = _get_limit_value(limit, old), _get_limit_value(limit, new)
         if limit == "saved":
             bound = allowed * new.without
-            is_exceeded = new_value < bound
+            kept = new_value >= bound
         else:
             bound = old_value + allowed if limit in ("regret", "overflows") else old_value * (1 + allowed)
-            is_exceeded = new_value > bound
-        if is_exceeded:
-            violations.append(GateViolation(session, limit, old_value, new_value, bound))
-    return violations
+            kept = new_value <= bound
+        checks.append(LimitCheck(session, limit, old_value, new_value, bound, kept))
+    return checks
 
 
 def _get_limit_value(limit: str, totals: Totals) -> float:

@@ -17,6 +17,7 @@ from context_tui.lab.sweep.rows import (
     SweepRow,
     build_row_report,
     compute_dominance,
+    find_knee,
 )
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, merge_grids
@@ -37,6 +38,8 @@ class Totals:
     """Totals of a setting over several sessions in tokens: sums, except ``peak``, which is the maximum.
 
     ``cost`` is the sum over the ``priced_sessions``, which are priced in the unit of the sweep; None if there are none.
+    ``fired_in`` is the number of sessions in which the setting fires. ``largest_session`` saves the most tokens,
+    ``share_of_largest`` of the savings; empty and None if no session saves any.
     """
 
     setting: str
@@ -50,6 +53,9 @@ class Totals:
     drops: SettingDrops
     cost: SettingCost | None
     priced_sessions: int
+    fired_in: int
+    largest_session: str = ""
+    share_of_largest: float | None = None
 
     @property
     def extra_cost(self) -> float:
@@ -70,6 +76,7 @@ class Sweep:
     Attributes:
         rows: one row per session and setting.
         current: name of the setting that the others are compared with.
+        other_files: number of files in the folders of the sessions that are not sessions.
     """
 
     settings: Sequence[SweepSetting]
@@ -77,6 +84,7 @@ class Sweep:
     unread: Sequence[UnreadSession] = ()
     current: str = ""
     saving_unit: SavingUnit = "tokens"
+    other_files: int = 0
 
     @cached_property
     def rows_by_session(self) -> Mapping[str, list[SweepRow]]:
@@ -91,8 +99,10 @@ class Sweep:
 
     @cached_property
     def cost_unit(self) -> str:
-        """Unit in which most sessions are priced, or empty; costs in other units are not added."""
-        units = Counter(row.cost.unit for row in self.rows if row.cost is not None)
+        """Unit in which most sessions that a setting changes are priced, or empty; other units are not added."""
+        rows = [row for row in self.rows if row.cost is not None]
+        fired = {row.session for row in rows if row.firings}
+        units = Counter(row.cost.unit for row in rows if row.cost and (row.session in fired or not fired))
         return max(units, key=lambda unit: units[unit], default="")
 
     @property
@@ -109,6 +119,16 @@ class Sweep:
     def best(self) -> frozenset[str]:
         """Settings on the Pareto front; of equal settings only the first."""
         return frozenset(self.dominance.frontier)
+
+    @cached_property
+    def idle(self) -> frozenset[str]:
+        """Settings that fire in none of the sessions."""
+        return frozenset(name for name, totals in self.totals.items() if not totals.firings)
+
+    @cached_property
+    def knee(self) -> str | None:
+        """Setting at the knee of the Pareto front, above which more savings cost the most regret; None without one."""
+        return find_knee(self.dominance.points, self.dominance.frontier)
 
     @cached_property
     def has_prices(self) -> bool:
@@ -150,7 +170,8 @@ class Sweep:
         for name, setting_rows in _group_rows(rows, lambda row: row.setting).items():
             saved, regrets = zip(*(row.compute_point(self.saving_unit) for row in setting_rows), strict=True)
             points[name] = ParetoPoint(sum(saved), sum(regrets))
-        return compute_dominance(points, self.current)
+        dominance = compute_dominance(points, self.current)
+        return replace(dominance, frontier=[name for name in dominance.frontier if name not in self.idle])
 
 
 def sweep(
@@ -198,6 +219,7 @@ def _group_rows(rows: Iterable[SweepRow], key: Callable[[SweepRow], str]) -> dic
 def compute_totals(rows: Sequence[SweepRow], unit: str) -> Totals:
     """Compute the totals of one setting over several sessions; costs in units other than *unit* are left out."""
     costs = [row.cost for row in rows if row.cost is not None and row.cost.unit == unit]
+    largest, gains = max(rows, key=lambda row: row.saved), sum(max(row.saved, 0) for row in rows)
     return Totals(
         rows[0].setting,
         len(rows),
@@ -208,8 +230,17 @@ def compute_totals(rows: Sequence[SweepRow], unit: str) -> Totals:
         sum(row.overflows for row in rows),
         sum(row.without for row in rows),
         _sum_drops([row.drops for row in rows]),
-        SettingCost(sum(cost.cost for cost in costs), sum(cost.without for cost in costs), unit) if costs else None,
+        _sum_costs(costs, unit) if costs else None,
         len(costs),
+        sum(bool(row.firings) for row in rows),
+        largest.session if gains else "",
+        largest.saved / gains if gains else None,
+    )
+
+
+def _sum_costs(costs: Sequence[SettingCost], unit: str) -> SettingCost:
+    return SettingCost(
+        sum(cost.cost for cost in costs), sum(cost.without for cost in costs), unit, sum(cost.refetch for cost in costs)
     )
 
 
@@ -244,6 +275,7 @@ def build_sweep_report(sweep: Sweep) -> dict[str, Any]:
         ],
         "frontier": list(sweep.dominance.frontier),
         "best": sweep.dominance.best,
+        "knee": sweep.knee,
         "projects": [
             {
                 "project": name,
@@ -255,6 +287,7 @@ def build_sweep_report(sweep: Sweep) -> dict[str, Any]:
         ],
         "rows": [build_row_report(row) for row in sweep.sorted_rows],
         "unread": [session._asdict() for session in sweep.unread],
+        "other_files": sweep.other_files,
     }
 
 
@@ -262,6 +295,9 @@ def _build_totals_report(totals: Totals) -> dict[str, Any]:
     return {
         "sessions": totals.sessions,
         "firings": totals.firings,
+        "fired_in": totals.fired_in,
+        "largest_session": totals.largest_session or None,
+        "share_of_largest": totals.share_of_largest,
         "totals": {
             "sent": totals.sent,
             "saved": totals.saved,

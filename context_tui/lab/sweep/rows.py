@@ -47,6 +47,23 @@ def find_frontier(points: Mapping[K, ParetoPoint]) -> list[K]:
     return [by_point[point] for point in sorted(by_point, key=lambda point: (point.regret, point.saved))]
 
 
+def find_knee(points: Mapping[K, ParetoPoint], frontier: Sequence[K]) -> K | None:
+    """Return the point of a front that is farthest above the line from its first to its last point.
+
+    Both axes are scaled to the front. None if the front has fewer than three points or no point above the line.
+    """
+    if len(frontier) < 3:
+        return None
+    first, last = points[frontier[0]], points[frontier[-1]]
+    regret, saved = last.regret - first.regret, last.saved - first.saved
+    heights = {
+        key: (points[key].saved - first.saved) / saved - (points[key].regret - first.regret) / regret
+        for key in frontier[1:-1]
+    }
+    knee = max(heights, key=heights.__getitem__)
+    return knee if heights[knee] > 0 else None
+
+
 def find_best(points: Mapping[K, ParetoPoint], max_regret: float) -> K | None:
     """Return the point that saves the most at no more regret than *max_regret*, or None."""
     allowed = [key for key in find_frontier(points) if points[key].regret <= max_regret]
@@ -81,11 +98,16 @@ SavingUnit = Literal["tokens", "money"]
 
 @dataclass(frozen=True)
 class SettingCost:
-    """Cost of the prompts and summarizers with a setting, and ``without`` a policy, in ``unit``."""
+    """Cost of the prompts and summarizers with a setting, and ``without`` a policy, in ``unit``.
+
+    ``refetch`` is the estimated cost of fetching again what was needed later: for each of these blocks a call at the
+    mean cost of the session's calls, and the block's tokens at the price of input.
+    """
 
     cost: float
     without: float
     unit: str
+    refetch: float = 0.0
 
 
 @dataclass(frozen=True)

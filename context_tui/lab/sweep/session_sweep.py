@@ -161,7 +161,8 @@ class SessionSweep:
     ) -> SweepRow:
         """Replay a setting along the session and return its row; *policy* may wrap the setting's own to record it."""
         replay = self.options.replay(self.recording, policy or setting.policy, self._get_params(setting), checkpoint)
-        drops, cost = self._measure_drops(replay), self._compute_cost(replay)
+        drops = self._measure_drops(replay)
+        cost = self._compute_cost(replay, drops)
         return self.build_row(setting, len(replay.firings), replay.totals, drops, cost)
 
     def replay_or_reuse(self, setting: SweepSetting, checkpoint: Checkpoint = lambda: None) -> SweepRow:
@@ -208,11 +209,14 @@ class SessionSweep:
         facts = self.lab.session.facts
         return SettingDrops(len(replay.removed_by_policy), sum(bytes4(facts, row) for row in replay.removed_by_policy))
 
-    def _compute_cost(self, replay: Replay) -> SettingCost | None:
+    def _compute_cost(self, replay: Replay, drops: SettingDrops) -> SettingCost | None:
         if self.options.quick:
             return None
         price = self.lab.price(replay, self.options)
-        return SettingCost(price.cost, price.baseline_cost, price.rate_table.unit)
+        rates = next(iter(price.rate_table.by_model.values()), price.rate_table.default_rates)
+        call_cost = price.cost / max(len(price.costs), 1)
+        refetch = (drops.used_later or 0) * call_cost + (drops.tokens_used_later or 0) * rates.input
+        return SettingCost(price.cost, price.baseline_cost, price.rate_table.unit, refetch)
 
 
 def sweep_session(

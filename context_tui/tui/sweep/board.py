@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
+from context_tui.lab.sweep.grids import build_settings, parse_grid, propose_grid
 from context_tui.lab.sweep.results import Sweep, Totals
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SessionSweep, SweepOptions
@@ -23,7 +24,6 @@ from context_tui.session.session import Session
 from context_tui.session.window import ASSUMED_WINDOW, Window
 from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.comparison import Comparison
-from context_tui.tui.sweep.grids import build_settings, parse_grid, propose_grid
 
 MAX_PARAMETER_COLUMNS = 4
 

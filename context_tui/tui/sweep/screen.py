@@ -20,6 +20,7 @@ from textual.widgets import Input, Static
 
 from context_tui.errors import PlanError
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
+from context_tui.lab.sweep.grids import parse_grid
 from context_tui.lab.sweep.results import Sweep
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SessionSweep, sweep_settings
@@ -34,7 +35,6 @@ from context_tui.tui.options import InspectorOptions
 from context_tui.tui.saving import notify_briefly, save_picture
 from context_tui.tui.sweep import formatting, plot, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board, build_partial_sweep
-from context_tui.tui.sweep.grids import parse_grid
 from context_tui.tui.sweep.report import SweepTextScreen, build_project_parts, build_report_parts
 from context_tui.tui.sweep.sessions import SessionsScreen
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work

@@ -1,0 +1,233 @@
+"""`context-tui tune`: recommend settings of each agent's own policy, from its sessions."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from context_tui.batch.workers import SweepSource, find_sources
+from context_tui.cli.options import (
+    add_policies_options,
+    add_policy_file_option,
+    add_replay_options,
+    build_number_type,
+    build_parser,
+    list_policies,
+    parse_arguments,
+    parse_name,
+    resolve_policy,
+)
+from context_tui.cli.output import print_line, print_notice, print_table, write_json
+from context_tui.cli.sweep import report_unread, run_sweep
+from context_tui.errors import ExitCode, UnreadableSession
+from context_tui.formats.base import scan
+from context_tui.formats.opening import make_scanner
+from context_tui.lab.replay.backtest import OWN_POLICIES
+from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
+from context_tui.lab.sweep.grids import propose_grid
+from context_tui.lab.sweep.recommendation import (
+    Recommendation,
+    build_recommendation_report,
+    format_recommendation,
+    list_configurable_parameters,
+    recommend_setting,
+)
+from context_tui.lab.sweep.results import Sweep
+from context_tui.lab.sweep.rows import build_row_report
+from context_tui.lab.sweep.session_sweep import SweepOptions
+from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting, merge_grids
+from context_tui.policies.agent_settings import build_agent_settings, format_setting_lines
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.parameter_space import build_params, list_parameters_in_context
+from context_tui.policies.registry import POLICIES
+from context_tui.policies.runtime_state import build_runtime_state
+from context_tui.session.session import Session
+from context_tui.session.window import Window
+from context_tui.text.numbers import format_count, format_saving
+
+MAX_SETTINGS_SHOWN = 30
+
+
+class Tuning(NamedTuple):
+    """Sweep of one policy over the sessions of one agent, with its recommendation and the window for it."""
+
+    agent: str
+    sweep: Sweep
+    recommendation: Recommendation
+    window: Window
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Recommend settings for the policies of the agents that recorded the sessions."""
+    options = _parse_options(arguments)
+    policies = list_policies(options)
+    sources, unread, _ = find_sources(options.sessions)
+    report_unread(unread)
+    tunings, reasons = list[Tuning](), list[str]()
+    for agent, policy, grid, agent_sources in _group_sources(sources, policies, reasons):
+        tuning = _tune(agent, policy, grid, agent_sources, options)
+        if isinstance(tuning, str):
+            reasons.append(tuning)
+        else:
+            tunings.append(tuning)
+    if not sources:
+        raise UnreadableSession("there is no session to learn from; `context-tui formats` lists the readable formats")
+    if options.json:
+        reports = [
+            build_recommendation_report(each.recommendation, _format_native(each))
+            | {"agent": each.agent, "rows": [build_row_report(row) for row in each.sweep.sorted_rows]}
+            for each in tunings
+        ]
+        first = reports[0] if reports else {"recommendation": None, "evidence": None, "rows": []}
+        failures = [row._asdict() for row in [*unread, *(row for each in tunings for row in each.sweep.unread)]]
+        document = {"schema": "context-tui.tune/1", **first, "others": reports[1:]}
+        write_json(document | {"notes": reasons, "unread": failures})
+    else:
+        for tuning in tunings:
+            _print_tuning(tuning)
+        for reason in reasons:
+            print_notice(reason)
+        for line in REPLAY_LIMITS_TEXT if tunings else ():
+            print_line(line)
+    is_answered = any(each.recommendation.verdict in ("recommended", "no better") for each in tunings)
+    return ExitCode.DONE if is_answered else ExitCode.NO_EVIDENCE
+
+
+def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = build_parser(
+        "tune", "Recommend settings for the policy of each session's own agent, at cache prices, with the evidence."
+    )
+    add = parser.add_argument
+    add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
+    values_help = "values of a parameter of the preceding -P, in place of those that are proposed"
+    add_policies_options(parser, "tune this policy for all sessions; may be repeated", "KEY=VALUES", values_help)
+    add_replay_options(parser, recorded="undo")
+    add("--json", action="store_true", help="print one JSON document")
+    jobs_type = build_number_type("number of processes", "1 or more", minimum=1)
+    add("--jobs", type=jobs_type, metavar="N", help="number of processes (default: one per core)")
+    add_policy_file_option(parser)
+    options = parse_arguments(parser, arguments)
+    options.by, options.output, options.scheduler = "money", None, None
+    return options
+
+
+def _group_sources(
+    sources: Sequence[SweepSource], policies: Sequence[tuple[str, Sequence[str]]], reasons: list[str]
+) -> list[tuple[str, Policy, Sequence[str], list[SweepSource]]]:
+    """Return each agent with its own policy and its sessions, or each given policy with all sessions."""
+    if policies:
+        return [("", resolve_policy(name)[0], texts, list(sources)) for name, texts in policies]
+    groups: dict[str, list[SweepSource]] = {}
+    for source in sources:
+        name = OWN_POLICIES.get(source.info.format, {}).get("full", "")
+        groups.setdefault(name or f"?{source.info.format}", []).append(source)
+    known = list[tuple[str, Policy, Sequence[str], list[SweepSource]]]()
+    for name, group in groups.items():
+        agent = group[0].info.format
+        if name in POLICIES:
+            known.append((agent, POLICIES[name], (), group))
+        else:
+            count = format_count(len(group), "session")
+            reasons.append(f"{agent}: no policy of its own is known ({count}); name one with -P")
+    return known
+
+
+def _tune(
+    agent: str, policy: Policy, grid: Sequence[str], sources: Sequence[SweepSource], options: argparse.Namespace
+) -> Tuning | str:
+    """Sweep the configurable parameters of a policy, and return the recommendation, or the reason for none."""
+    session = _open_largest(sources)
+    if session is None:
+        return f"{policy.name}: none of {format_count(len(sources), 'session')} can be read"
+    session = session.with_window(options.window) if options.window else session
+    default_params = build_params(policy, {})
+    names = {parameter.name for parameter in list_configurable_parameters(policy, session.window)}
+    if not names and not grid:
+        return f"{policy.name}: the agent has no setting for any of its parameters; sweep them with `context-tui sweep`"
+    settings = [build_setting(policy, default_params)]
+    settings += build_grid(policy, grid or _propose_values(policy, default_params, names, session))
+    study_options = options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache
+    sweep_options = SweepOptions(*study_options, options.window)
+    sweep = run_sweep(sources, merge_grids([settings]), sweep_options, None, options)
+    if not grid and sweep.rows:  # the best value may be the last one that was proposed
+        best = recommend_setting(sweep).setting
+        more_settings = build_grid(policy, _propose_values(policy, best.params, names, session))
+        new_settings = [each for each in more_settings if each.name not in sweep.totals]
+        if new_settings:
+            more = run_sweep(sources, new_settings, sweep_options, None, options)
+            settings = merge_grids([sweep.settings, new_settings])
+            sweep = replace(sweep, settings=settings, rows=[*sweep.rows, *more.rows])
+    report_unread(sweep.unread)
+    if not sweep.rows:
+        return f"{policy.name}: none of {format_count(len(sources), 'session')} could be replayed"
+    return Tuning(agent, sweep, recommend_setting(sweep), session.window)
+
+
+def _open_largest(sources: Sequence[SweepSource]) -> Session | None:
+    """Open the largest session that can be read; its context decides the range of the values."""
+    for source in sorted(sources, key=lambda source: -source.file_size):
+        try:
+            return scan(make_scanner(source.info))
+        except Exception:  # reported by the sweep
+            continue
+    return None
+
+
+def _propose_values(policy: Policy, params: Params, names: Container[str], session: Session) -> list[str]:
+    """Propose values of the configurable parameters *names*, around the defaults and *params*."""
+    context = session.context_at(len(session))
+    state = build_runtime_state(context, session.window, len(session))
+    parameters = [each for each in list_parameters_in_context(policy, params, context, state) if each.name in names]
+    return propose_grid(policy, params, parameters).split()
+
+
+def _format_native(tuning: Tuning) -> list[str]:
+    setting = tuning.recommendation.setting
+    return format_setting_lines(build_agent_settings(setting.policy.name, setting.params, tuning.window))
+
+
+def _print_tuning(tuning: Tuning) -> None:
+    recommendation, sweep = tuning.recommendation, tuning.sweep
+    sessions = format_count(len(sweep.rows_by_session), "session")
+    agent = f"{tuning.agent}: " if tuning.agent else ""
+    policy = recommendation.setting.policy.name
+    print_line(f"{agent}{policy}, {format_count(len(sweep.settings), 'setting')} over {sessions}")
+    for sentence in format_recommendation(recommendation):
+        print_line(f"  {sentence}")
+    if recommendation.verdict in ("recommended", "too little evidence"):
+        print_line("  To set it:")
+        for line in _format_native(tuning):
+            print_line(f"    {line}")
+    if recommendation.verdict not in ("never fires", "no price"):
+        _print_settings(sweep)
+    print_line()
+
+
+def _print_settings(sweep: Sweep) -> None:
+    current = sweep.totals[sweep.current]
+
+    def build_row(setting: SweepSetting) -> list[object]:
+        totals = sweep.totals[setting.name]
+        if not totals.cost or not current.cost:
+            return [_format_setting(setting), "no price", totals.regret_tokens, totals.firings, totals.fired_in]
+        saved = current.cost.cost + current.cost.refetch - totals.cost.cost - totals.cost.refetch
+        saving = "today" if setting.name == sweep.current else format_saving(saved, sweep.cost_unit)
+        return [_format_setting(setting), saving, totals.regret_tokens, totals.firings, totals.fired_in, totals.peak]
+
+    heads = (
+        "setting",
+        f"compared with today ({sweep.cost_unit})",
+        "tokens needed later",
+        "firings",
+        "fires in",
+        "peak",
+    )
+    settings = [setting for setting in sweep.settings if setting.name in sweep.totals]
+    settings.sort(key=lambda each: [value for value in each.param_values.values() if isinstance(value, int | float)])
+    print_table("", heads, [build_row(setting) for setting in settings], MAX_SETTINGS_SHOWN)
+
+
+def _format_setting(setting: SweepSetting) -> str:
+    return setting.name.partition(" ")[2] or "defaults"

@@ -1,0 +1,262 @@
+"""Recommendation of one setting of a policy, from a sweep over sessions, with the evidence for it.
+
+A setting is judged by its cost: all prompts and summaries, and an estimate of what it costs to fetch again what the
+session needed later. It must not send more calls over the window than the current setting. The evidence is bootstrapped
+over the sessions: in each resample they are drawn with replacement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy
+
+from context_tui.lab.sweep.results import Sweep, Totals
+from context_tui.lab.sweep.rows import SweepRow
+from context_tui.lab.sweep.settings import SweepSetting
+from context_tui.policies.agent_settings import build_agent_settings
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.parameter_space import build_params, list_parameters
+from context_tui.policies.parameters import Parameter, format_value
+from context_tui.session.window import Window
+from context_tui.text.numbers import format_cost, format_count, format_saving
+
+MIN_SESSIONS = 3
+"""Minimum number of sessions that a change affects for it to be recommended."""
+RESAMPLES, SEED = 1_000, 20_261_124
+NEARLY_AS_GOOD = 0.05
+"""Part of the saving that a setting may lack to be in the range of settings that are about as good."""
+
+Verdict = Literal["recommended", "no better", "too little evidence", "never fires", "no price"]
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Best setting of a policy over several sessions, compared with the current one; costs are in ``unit``.
+
+    Attributes:
+        verdict: whether the setting is recommended, or why not.
+        saved: cost that the setting saves, fetching again included; ``refetch`` is that part of its own cost.
+        gains: cost that the setting saves in each session in which it differs from the current one.
+        interval: 5th and 95th percentile of ``saved`` over the resamples.
+        wins: number of the resamples in which the setting is the best one.
+        ranges: for each parameter that differs, the values of the settings that save about as much.
+    """
+
+    verdict: Verdict
+    setting: SweepSetting
+    current: SweepSetting
+    totals: Totals
+    current_totals: Totals
+    unit: str
+    saved: float
+    gains: Mapping[str, float]
+    interval: tuple[float, float]
+    wins: int
+    ranges: Mapping[str, tuple[Any, Any]]
+
+    @property
+    def refetch(self) -> float:
+        """Estimated cost of fetching again what was needed later."""
+        return self.totals.cost.refetch if self.totals.cost else 0.0
+
+    @cached_property
+    def largest(self) -> tuple[str, float]:
+        """Session with the largest gain, and its share of all gains; empty and 0 if no session gains."""
+        gains = {name: gain for name, gain in self.gains.items() if gain > 0}
+        name = max(gains, key=gains.__getitem__, default="")
+        return name, gains[name] / sum(gains.values()) if gains else 0.0
+
+
+def list_configurable_parameters(policy: Policy, window: Window) -> list[Parameter]:
+    """List the numeric parameters of a policy that its agent can be configured with.
+
+    A parameter is configurable if another value changes the agent's settings
+    (:func:`context_tui.policies.agent_settings.build_agent_settings`).
+    """
+    defaults = build_params(policy, {})
+    agent_settings = build_agent_settings(policy.name, defaults, window)
+    parameters = []
+    for parameter in list_parameters(policy):
+        default = getattr(defaults, parameter.name, None)
+        if agent_settings is None or parameter.kind != "number" or default is None:
+            continue
+        other_values = [default / 2 if parameter.ratio else default // 2, default * 2, default + 1]
+        in_range = [
+            value
+            for value in other_values
+            if (parameter.low is None or value >= parameter.low)
+            and (parameter.high is None or value <= parameter.high)
+            and value != default
+        ]
+        changed = (defaults.model_copy(update={parameter.name: value}) for value in in_range)
+        if any(_build_settings(policy, params, window) != agent_settings.settings for params in changed):
+            parameters.append(parameter)
+    return parameters
+
+
+def _build_settings(policy: Policy, params: Params, window: Window) -> object:
+    agent_settings = build_agent_settings(policy.name, params, window)
+    return agent_settings.settings if agent_settings else None
+
+
+def recommend_setting(sweep: Sweep) -> Recommendation:
+    """Recommend a setting of a sweep with prices, in place of its current one."""
+    settings = {setting.name: setting for setting in sweep.settings if setting.name in sweep.totals}
+    names, current = list(settings), sweep.current
+    by_session = {
+        session: {row.setting: row for row in rows}
+        for session, rows in sorted(sweep.rows_by_session.items())
+        if all(row.cost is not None and row.cost.unit == sweep.cost_unit for row in rows)
+    }
+    costs = numpy.array([[_compute_cost(rows[name]) for name in names] for rows in by_session.values()])
+    overflows = sweep.totals[current].overflows
+    is_allowed = numpy.array([sweep.totals[name].overflows <= overflows for name in names])
+    if not by_session:
+        return _build(sweep, settings[current], settings[current], {}, (0.0, 0.0), 0, {}, "no price")
+    savings = costs[:, [names.index(current)]] - costs
+    best = int(numpy.argmax(numpy.where(is_allowed, savings.sum(axis=0), -numpy.inf)))
+    gains = {
+        session: float(savings[number, best])
+        for number, (session, rows) in enumerate(by_session.items())
+        if rows[names[best]].firings or rows[current].firings
+    }
+    random = numpy.random.default_rng(SEED)
+    count = len(by_session)
+    resamples = random.multinomial(count, [1 / count] * count, RESAMPLES) @ savings
+    low, high = (float(bound) for bound in numpy.percentile(resamples[:, best], (5, 95)))
+    wins = int((numpy.where(is_allowed, resamples, -numpy.inf).argmax(axis=1) == best).sum())
+    verdict: Verdict = "recommended"
+    if not any(totals.firings for totals in sweep.totals.values()):
+        verdict = "never fires"
+    elif savings[:, best].sum() <= 0:
+        verdict = "no better"
+    elif len(gains) < MIN_SESSIONS or low <= 0:
+        verdict = "too little evidence"
+    totals = dict(zip(names, savings.sum(axis=0), strict=True))
+    ranges = _find_ranges(settings, names[best], current, totals)
+    return _build(sweep, settings[names[best]], settings[current], gains, (low, high), wins, ranges, verdict)
+
+
+def _build(
+    sweep: Sweep,
+    setting: SweepSetting,
+    current: SweepSetting,
+    gains: Mapping[str, float],
+    interval: tuple[float, float],
+    wins: int,
+    ranges: Mapping[str, tuple[Any, Any]],
+    verdict: Verdict,
+) -> Recommendation:
+    totals = sweep.totals[setting.name], sweep.totals[current.name]
+    saved = sum(gains.values())
+    return Recommendation(verdict, setting, current, *totals, sweep.cost_unit, saved, gains, interval, wins, ranges)
+
+
+def _compute_cost(row: SweepRow) -> float:
+    return row.cost.cost + row.cost.refetch if row.cost else 0.0
+
+
+def _find_ranges(
+    settings: Mapping[str, SweepSetting], best: str, current: str, savings: Mapping[str, float]
+) -> dict[str, tuple[Any, Any]]:
+    """Find the values of each changed parameter, the others being as in the best setting, that are about as good."""
+    values, ranges = settings[best].param_values, dict[str, tuple[Any, Any]]()
+    for key, value in values.items():
+        if value == settings[current].param_values.get(key):
+            continue
+        similar = [
+            setting.param_values[key]
+            for name, setting in settings.items()
+            if savings[name] >= (1 - NEARLY_AS_GOOD) * savings[best] and {**setting.param_values, key: value} == values
+        ]
+        ranges[key] = min(similar), max(similar)
+    return ranges
+
+
+def format_recommendation(recommendation: Recommendation) -> list[str]:
+    """Format a recommendation and its evidence as sentences, the answer first."""
+    result, totals, unit = recommendation, recommendation.totals, recommendation.unit
+    sessions = format_count(totals.sessions, "session")
+    if result.verdict == "never fires":
+        return [f"No session reaches the threshold ({sessions}): there is nothing to learn from."]
+    if result.verdict == "no price":
+        return [f"No price is known for any of {sessions}."]
+    current = _format_values(result.current, result.ranges) or "the current setting"
+    if result.verdict == "no better":
+        fired = f"it fires in {result.current_totals.fired_in:,} of {sessions}"
+        return [f"Keep {current}: no other setting costs less ({fired})."]
+    saving = format_saving(result.saved, unit, total=_get_cost(result.current_totals), with_unit=True)
+    best = f"{_format_values(result.setting, result.ranges)} in place of {current}"
+    sentences = [f"Recommended: {best}." if result.verdict == "recommended" else f"Too little evidence for {best}."]
+    cost = format_cost(result.refetch, unit, with_unit=True)
+    sentences.append(f"It {saving}, with {cost} counted for fetching again what was needed later.")
+    needed, needed_today = totals.drops.tokens_used_later or 0, result.current_totals.drops.tokens_used_later or 0
+    sentences.append(f"Dropped although needed later: {needed:,} tokens (today {needed_today:,}).")
+    for name, (low, high) in result.ranges.items():
+        if low != high:
+            bounds = f"{format_value(low)} to {format_value(high)}"
+            sentences.append(f"{name} from {bounds} saves about as much (at least 95 % of it).")
+    today = f"today {format_count(result.current_totals.firings, 'time')} in {result.current_totals.fired_in:,}"
+    sentences.append(f"It fires {format_count(totals.firings, 'time')} in {totals.fired_in:,} of {sessions} ({today}).")
+    session, share = result.largest
+    if session:
+        sentences.append(f"{share:.0%} of the saving is from one session, {session}.")
+    worse = [gain for gain in result.gains.values() if gain < 0]
+    if worse:
+        most = format_cost(-min(worse), unit, with_unit=True)
+        sentences.append(f"It costs more in {format_count(len(worse), 'session')}, by at most {most}.")
+    low, high = (format_saving(bound, unit, with_unit=True) for bound in result.interval)
+    wins = f"it is the best setting in {result.wins:,} of {RESAMPLES:,}"
+    sentences.append(f"In nine of ten resamples of the sessions it {low} to {high.removeprefix('saves ')}; {wins}.")
+    if result.verdict == "too little evidence" and len(result.gains) < MIN_SESSIONS:
+        affected = format_count(len(result.gains), "session")
+        sentences.append(f"It changes {affected}; a recommendation needs {MIN_SESSIONS}.")
+    return sentences
+
+
+def _format_values(setting: SweepSetting, names: Iterable[str]) -> str:
+    return " ".join(f"{name}={format_value(setting.param_values[name])}" for name in names)
+
+
+def _get_cost(totals: Totals) -> float:
+    return totals.cost.cost if totals.cost else 0.0
+
+
+def build_recommendation_report(recommendation: Recommendation, native: Sequence[str]) -> dict[str, Any]:
+    """Build the JSON form of a recommendation and its evidence; ``recommendation`` is None unless it is recommended."""
+    best, is_recommended = recommendation.setting, recommendation.verdict == "recommended"
+    session, share = recommendation.largest
+    sentences = format_recommendation(recommendation)
+    return {
+        "policy": best.policy.name,
+        "verdict": recommendation.verdict,
+        "recommendation": {
+            "policy": best.policy.name,
+            "params": best.param_values,
+            "native": list(native),
+            "why": " ".join(sentences),
+        }
+        if is_recommended
+        else None,
+        "best": best.name,
+        "current": recommendation.current.name,
+        "why": " ".join(sentences),
+        "saved": recommendation.saved,
+        "refetch": recommendation.refetch,
+        "unit": recommendation.unit,
+        "ranges": {key: list(bounds) for key, bounds in recommendation.ranges.items()},
+        "evidence": {
+            "sessions": recommendation.totals.sessions,
+            "fired_in": recommendation.totals.fired_in,
+            "firings": recommendation.totals.firings,
+            "share_of_largest": share if session else None,
+            "largest_session": session or None,
+            "interval": list(recommendation.interval),
+            "wins": recommendation.wins,
+            "resamples": RESAMPLES,
+        },
+    }

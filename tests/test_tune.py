@@ -1,0 +1,170 @@
+"""Recommendations: the best setting, its evidence, and when there is too little of it; the command that prints them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from context_tui.cli import main
+from context_tui.lab.sweep.recommendation import (
+    Recommendation,
+    format_recommendation,
+    list_configurable_parameters,
+    recommend_setting,
+)
+from context_tui.lab.sweep.results import Sweep
+from context_tui.lab.sweep.rows import SettingCost, SettingDrops, SweepRow
+from context_tui.lab.sweep.settings import build_grid
+from context_tui.policies.registry import POLICIES
+from context_tui.session.window import Window
+from tests.formats import recordings
+from tests.formats.recordings import call, result, text, usage
+
+AUTO = POLICIES["claude-code-auto"]
+WINDOW = Window(200_000, "given")
+SAMPLES = Path(__file__).parents[1] / "sample_sessions"
+
+
+def build_row(
+    session: str, reserve: int, cost: float, refetch: float = 0.0, firings: int = 1, over: int = 0
+) -> SweepRow:
+    (setting,) = build_grid(AUTO, [f"trigger_reserve={reserve}"])
+    drops = SettingDrops(3, 900, 2, 300, {})
+    unpriced = (
+        session,
+        "project",
+        setting.name,
+        AUTO.name,
+        setting.param_values,
+        10,
+        firings,
+        900,
+        100,
+        90,
+        over,
+        1_000,
+    )
+    return SweepRow(*unpriced, drops, SettingCost(cost, 12.0, "USD", refetch))
+
+
+def recommend(costs: dict[str, dict[int, float]], **changes: Any) -> Recommendation:
+    """Recommend by the cost of each reserve in each session; 33,000 is the current one."""
+    reserves = list(next(iter(costs.values())))
+    rows = [build_row(session, each, cost, **changes) for session, by in costs.items() for each, cost in by.items()]
+    grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in reserves]
+    return recommend_setting(Sweep(grid, rows, current="claude-code-auto", saving_unit="money"))
+
+
+def test_the_setting_that_costs_least_is_recommended_with_its_evidence() -> None:
+    costs = {f"s{number}": {33_000: 10.0, 50_000: 9.05, 60_000: 9.0, 80_000: 9.9} for number in range(4)}
+    costs["s3"] = {33_000: 10.0, 50_000: 10.4, 60_000: 10.4, 80_000: 10.6}
+    found = recommend(costs)
+    assert (found.verdict, found.setting.name) == ("recommended", "claude-code-auto trigger_reserve=60000")
+    assert found.saved == pytest.approx(2.6) and found.gains["s3"] == pytest.approx(-0.4)
+    assert found.ranges == {"trigger_reserve": (60_000, 60_000)}  # 50,000 saves 2.45, less than 95 % of 2.6
+    assert found.largest == ("s0", pytest.approx(1 / 3))
+    assert found.interval[0] < 2.6 < found.interval[1] <= 4
+    said = " ".join(format_recommendation(found))
+    assert "Recommended: trigger_reserve=60000 in place of trigger_reserve=33000." in said
+    assert "It saves $2.60 (6.5%)" in said and "It costs more in 1 session, by at most $0.40." in said
+
+
+def test_settings_that_save_about_as_much_are_a_range() -> None:
+    costs = {f"s{number}": {33_000: 10.0, 50_000: 9.02, 60_000: 9.0, 80_000: 9.04, 100_000: 9.5} for number in range(3)}
+    assert recommend(costs).ranges == {"trigger_reserve": (50_000, 80_000)}
+
+
+def test_what_is_fetched_again_is_part_of_the_cost() -> None:
+    rows = [build_row(f"s{number}", 33_000, 10.0) for number in range(3)]
+    rows += [build_row(f"s{number}", 60_000, 9.0, refetch=1.5) for number in range(3)]
+    grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in (33_000, 60_000)]
+    found = recommend_setting(Sweep(grid, rows, current="claude-code-auto", saving_unit="money"))
+    assert found.verdict == "no better" and "no other setting costs less" in format_recommendation(found)[0]
+
+
+def test_more_calls_over_the_window_are_not_recommended() -> None:
+    rows = [build_row(f"s{number}", 33_000, 10.0) for number in range(3)]
+    rows += [build_row(f"s{number}", 20_000, 5.0, over=1) for number in range(3)]
+    grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in (33_000, 20_000)]
+    assert recommend_setting(Sweep(grid, rows, current="claude-code-auto")).verdict == "no better"
+
+
+@pytest.mark.parametrize(
+    ("sessions", "changes", "verdict"),
+    [
+        (2, {}, "too little evidence"),  # fewer than three sessions
+        (3, {"firings": 0}, "never fires"),
+    ],
+)
+def test_too_little_evidence_is_the_answer(sessions: int, changes: dict[str, int], verdict: str) -> None:
+    costs = {f"s{number}": {33_000: 10.0, 60_000: 9.0} for number in range(sessions)}
+    assert recommend(costs, **changes).verdict == verdict
+
+
+def test_one_session_that_decides_is_too_little_evidence() -> None:
+    costs = {f"s{number}": {33_000: 10.0, 60_000: 10.1} for number in range(5)} | {"big": {33_000: 90.0, 60_000: 80.0}}
+    found = recommend(costs)
+    assert found.verdict == "too little evidence" and found.largest[0] == "big"
+    assert "100% of the saving is from one session, big." in format_recommendation(found)
+
+
+def test_only_parameters_that_the_agent_can_be_given_are_tuned() -> None:
+    assert [each.name for each in list_configurable_parameters(AUTO, WINDOW)] == ["trigger_reserve"]
+    assert list_configurable_parameters(POLICIES["koda"], WINDOW) == []
+    for policy in POLICIES.values():
+        list_configurable_parameters(policy, WINDOW)
+
+
+def write_session(folder: Path, turns: int, size: int) -> None:
+    made = recordings.Recording()
+    for turn in range(turns):
+        made.user(f"turn {turn}")
+        made.assistant(call(f"c{turn}", "Read", file_path=f"{turn}.py"), use=usage(0, read=size))
+        made.results(result(f"c{turn}", f"{turn} line\n" * 3_000))
+        made.assistant(text("done"), use=usage(0, read=size + 6_000))
+        size += 6_020
+    folder.mkdir(parents=True)
+    made.write(folder)
+
+
+def tune(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main(["tune", *map(str, arguments), "--jobs", "1"])
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err and "internal error" not in err
+    return code, out, err
+
+
+def test_the_command_recommends_and_says_how_to_set_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for number in range(4):
+        write_session(tmp_path / f"s{number}", 30 + number, 20_000)
+    code, out, err = tune(capsys, tmp_path, "--window", 200_000, "--json")
+    report = json.loads(out)
+    assert code == 0 and report["schema"] == "context-tui.tune/1" and report["agent"] == "claude-code"
+    assert report["recommendation"]["policy"] == "claude-code-auto" and report["evidence"]["fired_in"] == 4
+    reserve = report["recommendation"]["params"]["trigger_reserve"]
+    native = " ".join(report["recommendation"]["native"])
+    assert f"autoCompactWindow = {200_000 - reserve + 33_000}" in native
+    best, current = (
+        sum(
+            row["totals"]["cost"]["cost"] + row["totals"]["cost"]["refetch"]
+            for row in report["rows"]
+            if row["setting"] == report[name]
+        )
+        for name in ("best", "current")
+    )
+    assert report["saved"] == pytest.approx(current - best) and report["saved"] > 0
+    code, out, err = tune(capsys, tmp_path, "--window", 200_000)
+    assert code == 0 and f"Recommended: trigger_reserve={reserve} in place of" in out and native.split(" (")[0] in out
+
+
+def test_without_evidence_the_command_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write_session(tmp_path / "one", 3, 10_000)
+    code, out, err = tune(capsys, tmp_path)
+    assert code == 4 and "No session reaches the threshold (1 session): there is nothing to learn from." in out
+    code, out, err = tune(
+        capsys, SAMPLES / "openai-basic.json" if (SAMPLES / "openai-basic.json").exists() else SAMPLES
+    )
+    assert code == 4 and "no policy of its own is known" in err

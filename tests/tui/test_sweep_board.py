@@ -327,7 +327,8 @@ def said(made: SweepBoard, width: int = 160) -> str:
 
 def test_the_setting_under_the_cursor_is_explained() -> None:
     made = made_up((10, 5, 3.0), (30, 9, 1.0), (20, 2, 2.0))
-    assert "dominated by 5" in said(made) and "saves 10 tokens more, with 3 fewer needed later" in said(made)
+    assert "dominated by keep_recent_turns=5" in said(made)
+    assert "saves 10 tokens more, with 3 fewer needed later" in said(made)
     assert "the current setting" in said(made)
     made.move_to_index(1)
     text = said(made)

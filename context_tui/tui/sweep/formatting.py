@@ -13,7 +13,14 @@ from context_tui.policies.registry import POLICIES
 from context_tui.text.numbers import format_cost, format_count, format_saving
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.sweep.board import GRID_ORDER, SweepBoard, format_value
-from context_tui.tui.sweep.table import BEATEN_SIGN, BEST_SIGN, CURRENT_SIGN, CURSOR_SIGN, format_setting_values
+from context_tui.tui.sweep.table import (
+    BEATEN_SIGN,
+    BEST_SIGN,
+    CURRENT_SIGN,
+    CURSOR_SIGN,
+    KNEE_SIGN,
+    format_setting_values,
+)
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
 from context_tui.tui.widgets.styled_text import (
     BAD,
@@ -96,6 +103,7 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
             f"{values}: {saving} more, with no more {regret_name}",
             f"{values}: {short_saving} more, no more {regret_name}",
             f"{values}: {short_saving} more",
+            f"best setting: {short_saving} more",
         ]
         return justify_runs([(9, (head, "")), (8, (choose_form(forms, width - len(head) - 2), GOOD))], [], width)
     verdict = f"none saves more than the current one with no more {regret_name}" if has_several else ""
@@ -106,19 +114,28 @@ def format_legend(board: SweepBoard, width: int) -> list[Run]:
     """Format the legend of the plot."""
     saving = "cost saved" if board.saving_unit == "money" else "tokens saved"
     regret = board.sweep.regret_name
+    best_sign = f"{BEST_SIGN}{KNEE_SIGN}" if board.sweep.knee else BEST_SIGN
     signs = [
-        (BEST_SIGN, f"{BOLD} {GOOD}"),
+        (best_sign, f"{BOLD} {GOOD}"),
         (CURRENT_SIGN, f"{BOLD} {WARN}"),
         (BEATEN_SIGN, MUTED),
         (CURSOR_SIGN, f"{BOLD} {PRIMARY}"),
     ]
     axes = f"{saving} ↑  {regret} →  "
-    names = [("Pareto front", "current", "dominated", "here"), ("best", "current", "dominated", "here")]
-    forms = [(axes, names[0]), (axes, names[1]), (f"saved ↑ {regret} →  ", names[1]), ("", names[1])]
+    front = ", its knee" if board.sweep.knee else ""
+    names = [(f"Pareto front{front}", "current", "dominated", "here"), ("best", "current", "dominated", "here")]
+    short_axes = f"saved ↑ {regret} →  "
+    forms = [
+        (axes, names[0]),
+        (axes, names[1]),
+        (short_axes, names[1]),
+        (short_axes, ("best", "current")),
+        (short_axes, ()),
+    ]
     room = [len(text) + sum(len(name) + 4 for name in each) - 2 for text, each in forms]
     text, labels = next((form for form, cells in zip(forms, room, strict=True) if cells <= width), forms[-1])
     runs: list[Run] = [(text, MUTED)]
-    for (sign, style), name in zip(signs, labels, strict=True):
+    for (sign, style), name in zip(signs, labels, strict=False):
         runs += [(sign, style), (f" {name}  ", MUTED)]
     runs[-1] = runs[-1][0].rstrip(), runs[-1][1]
     return clip_runs(runs, width)
@@ -161,15 +178,18 @@ def _format_rank(board: SweepBoard, name: str, totals: Totals | None) -> tuple[l
     points, dominator = board.sweep.dominance.points, board.sweep.dominance.dominated_by.get(name)
     if totals is None:
         return ["not measured yet"], MUTED
+    if not totals.firings:
+        return ["never fires"], MUTED
     if dominator:
         saved, regret = points[dominator].saved - points[name].saved, points[name].regret - points[dominator].regret
         saving = f"{format_board_saving(board, saved)} more" if saved else ""
         fewer = f"{regret:,.0f} fewer {board.sweep.regret_name}" if regret else ""
         gains = f"{saving}, with {fewer}" if saving and fewer else saving or f"has {fewer}"
-        label = shorten(format_setting_values(board, dominator), 40)
+        label = shorten(format_setting_values(board, dominator), 70)
         return [f"dominated by {label}", f"which {gains}"], WARN
     if name in board.sweep.best:
-        return ["on the Pareto front"], GOOD
+        knee = ["at its knee: more savings cost more regret from here on"] if name == board.sweep.knee else []
+        return ["on the Pareto front", *knee], GOOD
     return (["equal to a setting on the Pareto front"], GOOD) if name in points else (["no price"], MUTED)
 
 
@@ -183,6 +203,11 @@ def _format_totals(board: SweepBoard, totals: Totals, width: int) -> list[Run]:
     ]
     if totals.cost:
         numbers.append(_format_cost_change(board, totals.extra_cost))
+        if totals.cost.refetch:
+            numbers.append(f"{format_cost(totals.cost.refetch, board.sweep.cost_unit)} to fetch again")
+    if not board.is_live and totals.firings:
+        share = "" if totals.share_of_largest is None else f", {totals.share_of_largest:.0%} of the saving in one"
+        numbers.append(f"fires in {totals.fired_in:,} of {format_count(totals.sessions, 'session')}{share}")
     parts: list[tuple[int, Run]] = [(8, (f"  {', '.join(numbers)}", ""))]
     if current is not None and current is not totals:
         regret = totals.regret_tokens - current.regret_tokens

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from context_tui.lab.sweep.rows import ParetoPoint
 from context_tui.text.numbers import format_tokens
-from context_tui.tui.sweep.table import BEATEN_SIGN, BEST_SIGN, CURRENT_SIGN, CURSOR_SIGN
+from context_tui.tui.sweep.table import BEATEN_SIGN, BEST_SIGN, CURRENT_SIGN, CURSOR_SIGN, KNEE_SIGN
 from context_tui.tui.widgets.canvas import Canvas
 from context_tui.tui.widgets.styled_text import BOLD, GOOD, MUTED, PRIMARY, WARN, Run
 
@@ -75,7 +75,9 @@ def build_scatter(
     return Scatter(points, frontier, frame, cells)
 
 
-def draw_plot(scatter: Scatter, current: str, cursor: str, format_saving: Callable[[float], str]) -> list[list[Run]]:
+def draw_plot(
+    scatter: Scatter, current: str, cursor: str, format_saving: Callable[[float], str], knee: str | None = None
+) -> list[list[Run]]:
     """Draw the plot with its scales at the left and below; *format_saving* formats savings briefly."""
     frame, points = scatter.frame, scatter.points
     width, height = frame.width, frame.height
@@ -90,7 +92,7 @@ def draw_plot(scatter: Scatter, current: str, cursor: str, format_saving: Callab
     best = {*scatter.frontier}
     for (x, y), name in scatter.cells.items():
         sign, style = (BEST_SIGN, f"{BOLD} {GOOD}") if name in best else (BEATEN_SIGN, MUTED)
-        canvas.write(GUTTER + x, y, sign, style)
+        canvas.write(GUTTER + x, y, KNEE_SIGN if name == knee else sign, style)
     if current in points:
         x, y = frame.compute_cell(points[current])
         canvas.write(GUTTER + x, y, CURRENT_SIGN, f"{BOLD} {WARN}")

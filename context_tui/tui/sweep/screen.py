@@ -150,7 +150,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             scatter = plot.build_scatter(dominance.points, dominance.frontier, current, *size)
             cache = self._scatter_cache = dominance, size, scatter
         format_saved = partial(formatting.format_amount_saved, board, brief=True)
-        return plot.draw_plot(cache[2], current, board.cursor, format_saved)
+        return plot.draw_plot(cache[2], current, board.cursor, format_saved, board.sweep.knee)
 
     def _draw_setting(self, width: int, height: int) -> list[list[Run]]:
         return list(formatting.format_setting(self.board, width))[:height]

@@ -22,8 +22,8 @@ from context_tui.tui.widgets.styled_text import (
     set_background,
 )
 
-BEST_SIGN, CURRENT_SIGN, BEATEN_SIGN, CURSOR_SIGN = "*", ">", "·", "◆"
-"""Signs of settings: on the Pareto front, current, dominated, and in the plot under the cursor."""
+BEST_SIGN, KNEE_SIGN, CURRENT_SIGN, BEATEN_SIGN, CURSOR_SIGN = "*", "k", ">", "·", "◆"
+"""Signs of settings: on the Pareto front, at its knee, current, dominated, and in the plot under the cursor."""
 FULL_NAME_CELLS, SHORT_NAME_CELLS, MIN_NAME_CELLS = 34, 22, 16
 """Cells for a setting: with all numbers in full, usual minimum, absolute minimum."""
 MAX_INSPECTED_NAMES = 200
@@ -77,6 +77,7 @@ def list_columns(board: SweepBoard) -> list[SweepColumn]:
         SweepColumn(sweep.regret_name, "needed later", 9, lambda each: each.regret_tokens, format_amount),
         *([cost] if sweep.has_prices else []),
         SweepColumn("firings", "firings", 4, lambda each: each.firings, format_amount),
+        *([] if board.is_live else [SweepColumn("fires in", "", 4, lambda each: each.fired_in, format_amount)]),
         SweepColumn("peak", "peak", 3, lambda each: each.peak, format_amount),
         *([SweepColumn("over", "", 2, lambda each: each.overflows, format_amount)] if has_overflows else []),
     ]
@@ -124,11 +125,12 @@ def compute_layout(board: SweepBoard, width: int) -> TableLayout:
     room = max(room - _sum_widths(numbers), min_cells)
     max_cells = max(all_cells, MIN_NAME_CELLS)
     name_cells = min(room, max_cells)
-    dominator_cells = room - name_cells - 2
-    if dominator_cells < MIN_NAME_CELLS:
+    dominators = {*board.sweep.dominance.dominated_by.values()}
+    dominator_cells = max((len(format_setting_values(board, name)) for name in dominators), default=MIN_NAME_CELLS)
+    if dominator_cells > room - name_cells - 2:
         name_cells, dominator_cells = room, 0
     value_columns = _fit_value_columns(board, name_cells)
-    return TableLayout(name_cells, value_columns, numbers, is_full, min(dominator_cells, max_cells))
+    return TableLayout(name_cells, value_columns, numbers, is_full, dominator_cells)
 
 
 def _measure_names(board: SweepBoard) -> tuple[int, int]:
@@ -210,7 +212,7 @@ def format_setting_line(board: SweepBoard, layout: TableLayout, name: str, width
     style = BOLD if is_selected else "" if is_best or is_current else MUTED
     runs: list[Run] = [
         (CURRENT_SIGN if is_current else " ", f"{BOLD} {WARN}"),
-        (BEST_SIGN if is_best else " ", f"{BOLD} {GOOD}"),
+        (KNEE_SIGN if name == board.sweep.knee else BEST_SIGN if is_best else " ", f"{BOLD} {GOOD}"),
         (" ", ""),
         *_format_name(board, layout, name, style),
     ]
@@ -236,8 +238,8 @@ def _format_name(board: SweepBoard, layout: TableLayout, name: str, style: str) 
 
 
 def format_setting_values(board: SweepBoard, name: str) -> str:
-    """Format a setting by the values in its columns, or by its label if it has none."""
+    """Format a setting by the parameters that have a column, with their names, or by its label if it has none."""
     setting = board.settings_by_name.get(name)
     if setting is None or not board.parameter_columns or setting.policy.name != board.current_setting.policy.name:
         return format_safe_line(board.format_label(name))
-    return " · ".join(format_value(getattr(setting.params, key)) for key in board.parameter_columns)
+    return " ".join(f"{key}={format_value(getattr(setting.params, key))}" for key in board.parameter_columns)

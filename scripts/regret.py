@@ -96,15 +96,18 @@ def judge_labels(labels: Sequence[Label], folder: Path) -> Iterator[Verdict]:
                 plan = ct.plan(session, label.policy, at=label.fired_before_message, **label.params)
                 drops = dict.fromkeys(find_changed_rows(plan), label.fired_before_message)
                 run = replace(run, removed_by_policy=drops, firings=[])
-            context = RemainingContext(run, uses)
-            yield Verdict(
-                label,
-                any(
-                    row in (holder, *use.copies) and context.is_unsatisfied(holder, use)
-                    for holder, holder_uses in uses.by_row.items()
-                    for use in holder_uses
-                ),
-            )
+            yield Verdict(label, _is_needed(row, RemainingContext(run, uses)))
+
+
+def _is_needed(row: int, context: RemainingContext) -> bool:
+    """Return whether a block has the needle of a lost use; of content that is fetched again, half of the needles."""
+    for holder, uses in context.uses.by_row.items():
+        for (tier, _), group in groupby(uses, lambda use: (use.tier, use.message)):
+            lost_uses = [use for use in group if context.is_unsatisfied(holder, use)]
+            held = sum(row in (holder, *use.copies) for use in lost_uses)
+            if held and (tier != "re-fetch" or held * 2 >= len(lost_uses)):
+                return True
+    return False
 
 
 @dataclass(frozen=True)

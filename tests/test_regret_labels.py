@@ -84,15 +84,57 @@ def test_an_item_of_a_list_is_the_same_in_a_patch() -> None:
 @pytest.mark.parametrize(
     ("held", "cases"),
     [
-        ("async def load_block_sizes(path):", 1),
-        ("func (s *Store) load_block_sizes() int {", 1),
-        ("LOAD_BLOCK_SIZES=1", 1),
-        ("sizes = load_block_sizes(path)", 0),
+        ("async def block_sizes(path):", 1),
+        ("func (s *Store) block_sizes() int {", 1),
+        ("\tstatic block_sizes(path: string): number {", 1),
+        ("BLOCK_SIZES=1", 1),
+        ("sizes = block_sizes(path)", 0),
     ],
 )
 def test_a_single_name_counts_where_it_is_defined(held: str, cases: int) -> None:
-    said = f"Next is {'LOAD_BLOCK_SIZES' if held[0] == 'L' else 'load_block_sizes'}."
+    said = f"Next is {'BLOCK_SIZES' if held[0] == 'B' else 'block_sizes'}."
     assert len(dropped_first(("Bash", {"command": "./show"}, held), NOTHING, said)) == cases
+
+
+@pytest.mark.parametrize(
+    ("held", "said", "cases"),
+    [
+        ("sizes = load_block_sizes(path)", "Next is load_block_sizes.", 1),
+        ("x.getBoundingClientRect()", "Next is getBoundingClientRect.", 0),
+        ('"id": "ct-s0b9"', "I close ct-s0b9.", 1),
+        ("class grid-7xl", "I use grid-7xl.", 0),
+        ("authors: ada@lovelace.org", "__email__ = 'ada@lovelace.org'", 1),
+        ("authors: you@example.com", "__email__ = 'you@example.com'", 0),
+        ("(tag: v4.41.0-next.1)", "npm has 4.41.0-next.1 already.", 1),
+        ("listening on 127.0.0.1", "It listens on 127.0.0.1.", 0),
+        ("  -n, --append-notes string   Notes", "I pass --append-notes to it.", 1),
+        ("I ran x --append-notes", "I pass --append-notes to it.", 0),
+        ("rows := engine.Captured()", "The call `rows := engine.Captured()` is wrong.", 0),
+        ("rows := engine.CapturedRuns(all, first)", "The call `rows := engine.CapturedRuns(all, first)` is wrong.", 1),
+    ],
+)
+def test_single_words_that_nobody_writes_by_chance(held: str, said: str, cases: int) -> None:
+    assert len(dropped_first(("Bash", {"command": "./show"}, held), NOTHING, said)) == cases
+
+
+@pytest.mark.parametrize(("command", "cases"), [("grep -rn blockSizes src", 1), ("./run blockSizes", 0)])
+def test_a_single_name_counts_where_it_is_searched_for(command: str, cases: int) -> None:
+    show = ("Bash", {"command": "./show"}, "the value of blockSizes is odd")
+    assert len(dropped_first(show, NOTHING, ("Bash", {"command": command}, "none"))) == cases
+
+
+@pytest.mark.parametrize(("shown", "tiers"), [(range(4), ["re-fetch"]), (range(8), [])])
+def test_another_read_after_an_edit_shows_the_changed_line_or_not(shown: range, tiers: list[str]) -> None:
+    edit = ("Edit", {"file_path": "/src/rows.txt", "old_string": ROWS[6], "new_string": "the row 6 is no more"}, "ok")
+    lines = [line.replace(ROWS[6], "the row 6 is no more") for line in ROWS]
+    part = ("Read", {"file_path": "/src/rows.txt", "limit": len(shown)}, "\n".join(lines[number] for number in shown))
+    found = session(("Read", {"file_path": "/src/rows.txt"}, "\n".join(ROWS)), edit, part)
+    assert [case.tier for case in regretted(found, {answer_of(found, 0): 5}).cases] == tiers
+
+
+def test_a_help_text_that_is_shown_again() -> None:
+    shown = ("Bash", {"command": "./tool add --help 2>&1 | head -40"}, "\n".join(ROWS))
+    assert [case.tier for case in dropped_first(shown, NOTHING, shown)] == ["re-fetch"]
 
 
 def test_the_frame_of_a_result_is_no_content() -> None:

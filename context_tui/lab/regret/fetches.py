@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from context_tui.lab.regret.needles import MIN_LINE_LENGTH
+from context_tui.lab.regret.needles import MIN_LINE_LENGTH, find_lines
 from context_tui.lab.regret.tool_calls import CallEffect, is_same_file
 
 MAX_EARLIER_FETCHES = 20
@@ -42,6 +42,14 @@ class Refetch(NamedTuple):
     lines: Sequence[str]
 
 
+class _Edit(NamedTuple):
+    """Edit of a file, and the lines that it replaced or inserted; empty if unknown."""
+
+    message: int
+    path: str
+    lines: set[str]
+
+
 class FetchLog:
     """Log of the fetches so far.
 
@@ -56,7 +64,7 @@ class FetchLog:
         self._by_key: dict[str, deque[Fetch]] = defaultdict(make_queue)
         self._by_name: dict[str, deque[Fetch]] = defaultdict(make_queue)
         self._last_edit = -1
-        self._edits: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        self._edits: dict[str, list[_Edit]] = defaultdict(list)
 
     def add_write(self, write: Fetch) -> None:
         """Add a call that wrote a file."""
@@ -66,8 +74,12 @@ class FetchLog:
     def add_edit(self, effect: CallEffect, message: int) -> None:
         """Add a successful call that changes files."""
         self._last_edit = message
+        replaced, inserted = (
+            set(find_lines(text, 4)) for text in ("\n".join(effect.replaced_texts), effect.inserted_text)
+        )
+        lines = replaced ^ inserted if inserted else set()
         for path in effect.changed_paths:
-            self._edits[_get_file_name(path)].append((message, path))
+            self._edits[_get_file_name(path)].append(_Edit(message, path, lines))
 
     def add_fetch(self, fetch: Fetch, call_message: int, call_row: int) -> None:
         """Add a result, given the message and the block row of its call."""
@@ -126,13 +138,20 @@ class FetchLog:
         return fetch.effect.fetch_key != earlier.effect.fetch_key and fetch.lines.keys() <= earlier.lines.keys()
 
     def _was_edited_since(self, earlier: Fetch, fetch: Fetch) -> bool:
+        """Return whether an edit since an earlier fetch changed lines of a new one, or may have.
+
+        Another read may leave out the changed lines; the same read shows the file after the edit.
+        """
         if not fetch.effect.read_paths:
             return self._last_edit > earlier.message and fetch.lines.keys() != earlier.lines.keys()
         for path in fetch.effect.read_paths:
             edits = self._edits[_get_file_name(path)]
-            start = bisect_right(edits, earlier.message, key=lambda edit: edit[0])
-            if any(is_same_file(path, changed_path) for _, changed_path in edits[start:]):
-                return True
+            start = bisect_right(edits, earlier.message, key=lambda edit: edit.message)
+            is_same_read = fetch.effect.fetch_key == earlier.effect.fetch_key
+            for edit in edits[start:]:
+                is_in_sight = is_same_read or not edit.lines or edit.lines & fetch.lines.keys()
+                if is_in_sight and is_same_file(path, edit.path):
+                    return True
         return False
 
 

@@ -6,17 +6,18 @@ lost only if the block and all copies were removed.
 
 - *re-fetch*: a call fetches the content of a block again: the same call with the same result, or a read of the same
   file with at least half its lines from the block, or from several that read parts of it. If the agent had changed the
-  file in between, the call is counted separately and is no use, unless it reads a part that did not change. Commands
-  that do more than read, and commands that check a state (``git status``, a test run), fetch nothing.
+  file in between, the call is counted separately and is no use, unless another read shows no line that changed.
+  Commands that do more than read, and commands that check a state (``git status``, a test run), fetch nothing.
 - *edit*: the old text of an edit, by line; or lines that remain in a rewritten file.
-- *reference*: a rare needle in an assistant's message: a long line, a path, a long number or hash, a name that a block
-  defines, or two shorter lines or names in code (:mod:`~.needles`). A needle is rare if at most :data:`MAX_HOLDERS`
-  earlier blocks contain it, and neither the system prompt nor a tool's description does. A line that the assistant
-  wrote first is no reference.
+- *reference*: a rare needle in an assistant's message: a long line, a path, a long number or name, an id, a name that a
+  block defines or a call searches for, or two shorter lines or names in code (:mod:`~.needles`). A needle is rare if at
+  most :data:`MAX_HOLDERS` earlier blocks contain it (of numbers and ids, :data:`MAX_CERTAIN_HOLDERS`), and neither the
+  system prompt nor a tool's description does. A line that the assistant wrote first is no reference.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,8 +34,8 @@ from context_tui.lab.regret.needles import (
     find_tokens,
     is_distinctive_line,
     is_name,
-    is_number,
     locate_needles,
+    weigh_token,
 )
 from context_tui.lab.regret.tool_calls import CallEffect, analyze_call
 from context_tui.lab.replay.history import History
@@ -50,8 +51,8 @@ TIERS: tuple[UseTier, ...] = ("re-fetch", "edit", "reference")
 """Tiers, the highest first; a block counts in the highest tier of its uses."""
 MAX_HOLDERS = 3
 """Maximum number of earlier blocks with a needle for a use to be attributed to them."""
-MAX_EDIT_HOLDERS = 20
-"""Maximum for a distinctive line of an edit's old text, which the assistant cannot have guessed."""
+MAX_CERTAIN_HOLDERS = 20
+"""Maximum for a needle that the assistant cannot have guessed: a number, an id, or a line of an edit's old text."""
 MIN_EDIT_LINE_LENGTH = 16
 """Minimum length in characters for a line of an edit's old text to be attributed."""
 LONG_LINE_LENGTH = 40
@@ -60,6 +61,8 @@ MAX_NEEDLES = 3
 """Maximum number of needles stored per use of a block; truncation may keep one and remove another."""
 MIN_USE_WEIGHT = 2
 """Minimum weight of the needles of a use: a long line, a path or a number weighs 2, anything else 1."""
+
+_SEARCH_COMMAND = re.compile(r"\b(?:grep|rg|select-string)\b", re.IGNORECASE)
 
 
 class BlockUse(NamedTuple):
@@ -229,9 +232,9 @@ class _UseIndexer:
                     self.rewritten_lines[row] = [
                         line for line in find_lines(effect.written_text) if is_distinctive_line(line)
                     ]
-            self.tokens.add(row, (token for token in find_tokens(text) if is_name(token) or is_number(token)))
+            self.tokens.add(row, filter(weigh_token, find_tokens(text)))
             self.paths.add(row, find_paths(text))
-            self.lines.add(row, find_lines(text))
+            self.lines.add(row, find_lines(text.replace("`", "\n")))
 
     def _log_fetches(self, message: int, fetches: FetchLog, *, is_reply: bool) -> None:
         """Log the content that the calls of a reply write to files, or that the results in a message fetched."""
@@ -262,8 +265,10 @@ class _UseIndexer:
             return
         for row, block in self._read_blocks(message):
             if text := extract_block_text(block):
-                self.tokens.add(row, find_tokens(text) & self.tokens.rows.keys())
-                self.definitions |= {(row, name) for name in self.tokens.rows.keys() & find_definitions(text)}
+                tokens = find_tokens(text) & self.tokens.rows.keys()
+                self.tokens.add(row, tokens)
+                if tokens:
+                    self.definitions |= {(row, name) for name in tokens & find_definitions(text)}
                 self.paths.add(row, find_paths(text) & self.paths.rows.keys())
                 self.lines.add(row, self.lines.rows.keys() & find_lines(text, 4))
 
@@ -284,7 +289,7 @@ class _UseIndexer:
         all_mentions: list[_Mention] = []
         for line in dict.fromkeys(lines):
             earlier_rows = takewhile(lambda row: self.owner[row] < message, self.lines.rows.get(line, ()))
-            limit = MAX_EDIT_HOLDERS if is_distinctive_line(line) else MAX_HOLDERS
+            limit = MAX_CERTAIN_HOLDERS if is_distinctive_line(line) else MAX_HOLDERS
             holders = tuple(islice(earlier_rows, limit + 1))
             if not 0 < len(holders) <= limit:
                 continue
@@ -307,13 +312,15 @@ class _UseIndexer:
         weigh_by_kind: list[tuple[_NeedleRows, Callable[[str], int]]] = [
             (self.lines, _weigh_line),
             (self.paths, lambda path: MIN_USE_WEIGHT),
-            (self.tokens, lambda token: MIN_USE_WEIGHT if is_number(token) else 1),
+            (self.tokens, weigh_token),
         ]
         for needle_rows, weigh in weigh_by_kind:
             for needle, rows in needle_rows.rows.items():
                 weight = weigh(needle)
                 if weight and not (needle_rows is self.lines and self._is_said_first(rows[0])):
-                    for mention in self._find_mentions(needle, rows, weight):
+                    is_certain = needle_rows is self.tokens and weight >= MIN_USE_WEIGHT and not is_name(needle)
+                    limit = MAX_CERTAIN_HOLDERS if is_certain else MAX_HOLDERS
+                    for mention in self._find_mentions(needle, rows, weight, limit):
                         by_message[self.owner[mention.row]].append(mention)
         for message, message_mentions in by_message.items():
             sources = [
@@ -334,19 +341,28 @@ class _UseIndexer:
         """Return whether the first block with a line is the assistant's own, and writes to no file."""
         return row in self.texts and not (self.effects.get(row) or CallEffect()).changed_paths
 
-    def _find_mentions(self, needle: str, rows: Sequence[int], weight: int) -> Iterator[_Mention]:
-        """Yield a mention for each assistant message with a needle, as long as the needle is rare."""
+    def _is_search(self, row: int) -> bool:
+        """Return whether a block calls a command or tool that searches or reads: nobody searches for a chance name."""
+        effect = self.effects.get(row)
+        if effect is not None and effect.fetch_key:
+            return True
+        is_call = row in self.texts and self.facts.kind[row] == Kind.TOOL_USE
+        return is_call and _SEARCH_COMMAND.search(self.texts[row]) is not None
+
+    def _find_mentions(self, needle: str, rows: Sequence[int], weight: int, limit: int) -> Iterator[_Mention]:
+        """Yield a mention for each assistant message with a needle, up to the limit of earlier blocks with it."""
         holders: list[int] = []
         for message, message_rows in groupby(rows, key=self.owner.__getitem__):
             current = list(message_rows)
             if holders:
                 reply_row = next((row for row in current if row in self.texts), None)
                 if reply_row is not None and needle not in self.replaced_needles.get(message, ()):
-                    if any((holder, needle) in self.definitions for holder in holders):
-                        weight = MIN_USE_WEIGHT
-                    yield _Mention(needle, reply_row, tuple(holders), tuple(holders), weight)
+                    is_defined = any((holder, needle) in self.definitions for holder in holders)
+                    is_certain = is_defined or (weight and needle.isidentifier() and any(map(self._is_search, current)))
+                    weight_here = MIN_USE_WEIGHT if is_certain else weight
+                    yield _Mention(needle, reply_row, tuple(holders), tuple(holders), weight_here)
             holders += current
-            if len(holders) > MAX_HOLDERS:
+            if len(holders) > limit:
                 return
 
     def _group_by_source(

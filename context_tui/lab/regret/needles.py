@@ -14,9 +14,13 @@ from context_tui.session.blocks import body_to_text
 
 MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 8, 5, 7, 24, 6
 """Minimum lengths in characters of an identifier, a number, a hash, a line and the stem of a file name."""
-MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
+MIN_LONG_NAME_LENGTH, MAX_NAME_LENGTH, MAX_LINE_LENGTH = 16, 80, 400
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
+_COMPOUND = re.compile(r"\b\w++(?:[-.]\w++|@[A-Za-z]\w*+)+|--[a-z]++(?:-[a-z]++)+|#[0-9]{4,5}\b", re.ASCII)
+_ADDRESS = re.compile(r"[\w.-]+@(?!example\.)[\w.-]+\.[a-z]{2,6}", re.ASCII).fullmatch
+_VERSION, _TAG = re.compile(r"[0-9]+\.[0-9]").match, re.compile(r"v[0-9]").match
+_MIXED_WORD = re.compile(r"(?=.{4,}$)[a-z]+[0-9]+[a-z]|(?=.{4,}$)[0-9]+[a-z]+[0-9]").match
 _PATH = re.compile(r"[A-Za-z0-9_.@+~/\\-]{6,}")
 _LINE = re.compile(
     r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}[→\t:|-])?"
@@ -26,12 +30,16 @@ _LINE = re.compile(
 """Matches lines, without the numbers, paths and signs that reads, searches and diffs put before them."""
 _FRAME = re.compile(r"<(\w{1,40})>-?\d*(?:</\1>)?|</\w{1,40}>|Here's the result of running .*")
 """Matches a line that frames results, such as ``<returncode>0</returncode>``."""
+_NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
 _DEFINITION = re.compile(
     r"\b(?:def|class|func(?: \([^()\n]{1,60}\))?|function|fn|type|struct|interface|enum|trait|const|let|var|private)"
-    r"[ \t]+([A-Za-z_]\w{9,79})\b|^[ \t]{0,20}(?:[0-9]{1,7}[→\t:|-])?[ \t]*([A-Z_]\w{9,79})=",
+    r"[ \t]+([A-Za-z_]\w{9,79})\b|^[ \t]{0,20}+(?:[0-9]{1,7}[→\t:|-])?[ \t]*+(?:([A-Z_]\w{9,79})="
+    r"|(?:-\w,? )?(--[a-z]++(?:-[a-z]++)+)"
+    r"|(?:(?:async|static|public|private|protected) ){0,3}([a-z]\w{9,79})\([^()\n]{0,200}\)(?:: [^\n;]{1,80})? \{$)",
     re.MULTILINE,
 )
+"""Matches definitions of names, settings, options in a help text, and methods."""
 _SUFFIXES = frozenset(
     (
         "bash c cc cfg conf cpp cs css csv env go h hpp html ini ipynb java js json jsonl jsx kt lock log lua md"
@@ -47,6 +55,15 @@ _COMMON_FILE_STEMS = frozenset(
     ).split()
 )
 """Stems of file names that occur in many folders and projects."""
+_COMMON_NAMES = frozenset(
+    (
+        "addeventlistener assert_called_once assert_called_once_with dangerouslysetinnerhtml decodeuricomponent"
+        " encodeuricomponent getboundingclientrect getcomputedstyle getelementsbyclassname intersectionobserver"
+        " preferredauthentications queryselectorall removeeventlistener requestanimationframe rotatingfilehandler"
+        " stricthostkeychecking threadpoolexecutor userknownhostsfile"
+    ).split()
+)
+"""Long names of common libraries and programs, in lower case."""
 _REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 _BOILERPLATE_LINE = re.compile(
     r"(?:(?:import|from|use|using|package|require|export)\b|#include|#!|//|co-authored-by|🤖|/\*|\*|@|\"\"\")",
@@ -70,14 +87,37 @@ def is_number(token: str) -> bool:
     return all(c in "0123456789abcdef" for c in token)
 
 
+def is_compound(token: str) -> bool:
+    """Return whether a token is an e-mail address, a version or decimal of five digits, or an id of mixed words."""
+    if "@" in token:
+        return _ADDRESS(token) is not None and not token.startswith(("git@", "noreply@"))
+    if _VERSION(token):
+        return sum(map(str.isdigit, token)) > 4 and len(set(token)) > 4 and not token.startswith(("127.", "0.0."))
+    return token[0] == "#" or ("-" in token and any(map(_MIXED_WORD, token.split("-"))))
+
+
+def weigh_token(token: str) -> int:
+    """Return 2 for a token that nobody writes by chance, 1 for one that counts with another, 0 for a common word.
+
+    Names of three words, numbers, hashes and compounds weigh 2, other names and options 1.
+    """
+    if not token.replace("_", "").isalnum():
+        return 1 if token[:2] == "--" else 2 if is_compound(token) else 0
+    if is_name(token):
+        is_long = len(token) >= MIN_LONG_NAME_LENGTH and token.lower() not in _COMMON_NAMES
+        return 2 if is_long and len(_NAME_WORD.findall(token)) > 2 else 1
+    return 2 if is_number(token) else 0
+
+
 def find_tokens(text: str) -> KeysView[str]:
-    """Return the possible names, numbers and hashes in a text, each once, in order."""
-    return dict.fromkeys(_TOKEN.findall(text)).keys()
+    """Return the possible names, numbers, hashes and compounds in a text, each once, in order."""
+    compounds = (token[1:] if _TAG(token) else token for token in _COMPOUND.findall(text))
+    return dict.fromkeys([*_TOKEN.findall(text), *compounds]).keys()
 
 
 def find_definitions(text: str) -> set[str]:
-    """Return the names that a text defines in code, or as settings at the beginning of a line."""
-    return {name or setting for name, setting in _DEFINITION.findall(text)}
+    """Return the names that a text defines in code, as settings at the beginning of a line, or as options."""
+    return {"".join(names) for names in _DEFINITION.findall(text)}
 
 
 def find_paths(text: str) -> KeysView[str]:
@@ -189,7 +229,7 @@ def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
         line = match[1].strip()
         if line in needles:
             positions.setdefault(line, match.start(1))
-    return positions
+    return {needle: text.find(needle) for needle in needles} | positions
 
 
 def cut_excerpt(text: str, needle: str, at: int, length: int = 160) -> str:

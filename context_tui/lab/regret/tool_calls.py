@@ -13,6 +13,7 @@ from context_tui.lab.regret.tools import (
     COMMAND_LINE_ARGUMENTS,
     DIFF_ARGUMENTS,
     FILE_CONTENT_ARGUMENTS,
+    INSERTED_TEXT_ARGUMENTS,
     PATH_ARGUMENTS,
     PATH_LIST_ARGUMENTS,
     REPLACED_TEXT_ARGUMENTS,
@@ -36,7 +37,7 @@ _SEPARATORS = frozenset(("&&", "||", ";", "|", "&", "\n"))
 _REDIRECTIONS = re.compile(r"[0-9]?>+\s*/dev/null|[0-9]?>&[0-9]|&>\s*/dev/null")
 _REDIRECTION_TARGET = re.compile(r"(?:^|[\s\"')])>{1,2}[ \t]*([\w./~][\w./~-]*)")
 _HERE_DOCUMENT = re.compile(r"\bcat\b([^\n]{0,300})<<-?[ \t]*['\"]?(\w+)['\"]?([^\n]{0,300})\n")
-_UNSAFE_SHELL_SYNTAX = re.compile(r"[`<>]|\$[({]|-exec\b|-delete\b|\bxargs\b")
+_UNSAFE_SHELL_SYNTAX = re.compile(r"[`<>]|\$[({]|-exec\b|-delete\b")
 _SED_SUBSTITUTION = re.compile(r"s([/|#,@!])((?:(?!\1)[^\\\n]){12,300})\1")
 """Matches the old text of a sed command, if it contains no escapes."""
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,500})$", re.MULTILINE)
@@ -49,6 +50,7 @@ class CallEffect(NamedTuple):
 
     Attributes:
         fetch_key: equal for two calls that fetch the same content; empty if the call fetches none, or checks a state.
+        inserted_text: the new text of an edit; empty if unknown.
     """
 
     fetch_key: str = ""
@@ -56,6 +58,7 @@ class CallEffect(NamedTuple):
     changed_paths: tuple[str, ...] = ()
     replaced_texts: tuple[str, ...] = ()
     written_text: str = ""
+    inserted_text: str = ""
 
     def concerns(self, files: Iterable[str]) -> bool:
         """Return whether the call reads or changes one of these files."""
@@ -125,23 +128,24 @@ def get_command_line(arguments: Mapping[str, Any]) -> str:
 def _analyze_edit(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> CallEffect:
     edits = arguments.get("edits")
     parts = [arguments, *(edit for edit in edits if isinstance(edit, dict))] if isinstance(edits, list) else [arguments]
-    replaced = [
-        text for part in parts for key in REPLACED_TEXT_ARGUMENTS if isinstance(text := part.get(key), str) and text
-    ]
+    replaced, inserted = (
+        [text for part in parts for key in keys if isinstance(text := part.get(key), str) and text]
+        for keys in (REPLACED_TEXT_ARGUMENTS, INSERTED_TEXT_ARGUMENTS)
+    )
     diffs = (text for part in parts for key in DIFF_ARGUMENTS if isinstance(text := part.get(key), str))
     for search_block in (block for diff in diffs for block in _SEARCH_BLOCK.split(diff)[1:]):
         if end := _SEARCH_END.search(search_block):
             replaced.append(search_block[: end.start()])
     content = next((value for key in FILE_CONTENT_ARGUMENTS if (value := arguments.get(key))), "")
     written = content if isinstance(content, str) and not replaced else ""
-    return CallEffect(changed_paths=paths, replaced_texts=tuple(replaced), written_text=written)
+    return CallEffect("", (), paths, tuple(replaced), written, "\n".join(inserted))
 
 
 def _analyze_patch(patch: str) -> CallEffect:
-    lines = [line[1:] for line in patch.splitlines() if line[:1] in ("-", " ")]
-    return CallEffect(
-        changed_paths=tuple(path.strip() for path in _PATCHED_FILE.findall(patch)), replaced_texts=("\n".join(lines),)
+    replaced, inserted = (
+        "\n".join(line[1:] for line in patch.splitlines() if line[:1] in signs) for signs in (("-", " "), ("+", " "))
     )
+    return CallEffect("", (), tuple(map(str.strip, _PATCHED_FILE.findall(patch))), (replaced,), "", inserted)
 
 
 def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
@@ -188,7 +192,12 @@ def _split_commands(command: str, is_separator: Callable[[str], bool]) -> list[l
 def _is_read_only(words: list[str]) -> bool:
     first = words[0]
     if first == "git":
-        return next((word in _GIT_READ_COMMANDS for word in words[1:] if not word.startswith("-")), False)
+        words = words[3:] if words[1:2] == ["-C"] else words[1:]
+        return next((word in _GIT_READ_COMMANDS for word in words if not word.startswith("-")), False)
+    if first == "xargs":
+        return next((word in _READ_COMMANDS for word in words[1:] if not word.startswith("-")), False)
+    if words[-1] == "--help":
+        return True
     return (first in _READ_COMMANDS and not _edits_in_place(words)) or first in _FILTER_COMMANDS
 
 

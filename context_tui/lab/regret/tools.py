@@ -61,6 +61,8 @@ PATH_LIST_ARGUMENTS = ("paths", "files", "file_paths")
 COMMAND_LINE_ARGUMENTS = ("command", "cmd", "script", "commands")
 REPLACED_TEXT_ARGUMENTS = ("old_string", "old_str", "oldString", "oldText", "old_text", "old_content", "search")
 """Arguments with a text that an edit replaces."""
+INSERTED_TEXT_ARGUMENTS = ("new_string", "new_str", "newString", "newText", "new_text", "new_content", "replace")
+"""Arguments with a text that an edit puts in place of another."""
 DIFF_ARGUMENTS = ("diff", "patch")
 """Arguments with search-and-replace blocks, or a unified diff."""
 FILE_CONTENT_ARGUMENTS = ("content", "file_text")

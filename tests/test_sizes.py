@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from statistics import mean, median
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.tokens.context_size import measure_context
-from context_tui.tokens.measures import build_calibrated_table
+from context_tui.tokens.measures import TokenTable, build_calibrated_table
 
 SAMPLES = sorted(path for path in (Path(__file__).parents[1] / "sample_sessions").iterdir() if path.is_file())
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
@@ -118,3 +120,40 @@ def test_nine_of_ten_requests_lie_in_the_predicted_range() -> None:
             if account.recorded is not None and recorded and message not in drops:
                 within.append(account.size.low <= recorded <= account.size.high)
     assert len(within) > 200 and sum(within) > 0.9 * len(within)
+
+
+def predict_errors(session: Session, table: TokenTable, step: int) -> list[int]:
+    """Return the errors of the sizes predicted for recorded requests, without those after a silent drop."""
+    facts, drops, errors = session.facts, {drop.message for drop in session.drops}, list[int]()
+    for row in range(1, len(facts.requests), step):
+        message, recorded = facts.request_message[row], facts.requests[row].context
+        account = measure_context(session.context_at(message), table)
+        if account.recorded is not None and recorded and message not in drops:
+            errors.append(abs(account.tokens - recorded))
+    return errors
+
+
+def without_outputs(table: TokenTable) -> TokenTable:
+    calibrations = (replace(each, output_overheads=(None, None)) for each in table.calibrations)
+    return replace(table, calibrations=tuple(calibrations))
+
+
+def test_a_recorded_output_is_the_size_of_its_reply() -> None:
+    session = ct.open_session(SAMPLES[0].with_name("coding-session.jsonl"))
+    table = build_calibrated_table(session.facts)
+    assert median(predict_errors(session, table, 1)) <= 3
+    assert median(predict_errors(session, without_outputs(table), 1)) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
+def test_recorded_outputs_predict_requests_better_in_every_format() -> None:
+    errors: dict[str, list[list[int]]] = {}
+    for session in open_sessions(sorted(path for path in CORPUS.rglob("*") if path.is_file())):
+        if len(session.facts.requests) >= 14:
+            table = build_calibrated_table(session.facts)
+            by_table = errors.setdefault(session.info.format, [[], []])
+            for tables, column in zip((table, without_outputs(table)), by_table, strict=True):
+                column += predict_errors(session, tables, 7)
+    assert len(errors) >= 4
+    assert all(mean(by_output) < mean(by_content) for by_output, by_content in errors.values())

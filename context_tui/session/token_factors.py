@@ -141,11 +141,16 @@ def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | Non
 
 @dataclass(frozen=True)
 class Interval:
-    """The content appended between request ``row`` and the one before, and the recorded growth in tokens."""
+    """The content appended between request ``row`` and the one before, and the recorded growth in tokens.
+
+    ``reply`` is the part of the content that replied to the previous request; ``output`` are its recorded tokens, or 0.
+    """
 
     row: int
     content: ContentTokens
     growth: int
+    reply: ContentTokens
+    output: int
 
 
 def find_intervals(facts: Facts, end: int) -> list[Interval]:
@@ -175,10 +180,21 @@ def interval_at(facts: Facts, row: int) -> Interval | None:
         is_drop = index < len(facts.drops) and facts.drops[index].message == after
         excluded = is_drop or is_other_conversation(facts, row) or is_other_conversation(facts, row - 1)
         appended = not excluded and before >= epoch_at(facts, after).start and find_last_rewrite(facts, after) <= before
-        growth = facts.requests[row].context - facts.requests[row - 1].context
-        content = estimate_content(facts, range(before, after), count_blocks_before(facts, after)) if appended else None
-        intervals[row] = Interval(row, content, growth) if content else None
+        intervals[row] = None
+        if appended:
+            growth = facts.requests[row].context - facts.requests[row - 1].context
+            content, reply = (
+                estimate_content(facts, range(before, end), count_blocks_before(facts, after))
+                for end in (after, before + 1)
+            )
+            intervals[row] = Interval(row, content, growth, reply, count_output_tokens(facts, row - 1))
     return intervals[row]
+
+
+def count_output_tokens(facts: Facts, row: int) -> int:
+    """Return the recorded tokens of the reply to request *row*; 0 if the file records none, or a placeholder."""
+    usage = facts.requests[row]
+    return usage.output if usage.output_trusted else 0
 
 
 def is_other_conversation(facts: Facts, row: int) -> bool:

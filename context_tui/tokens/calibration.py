@@ -7,7 +7,15 @@ from statistics import median
 
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Facts
-from context_tui.session.token_factors import PRIOR, Factors, fit_factors, interval_at
+from context_tui.session.token_factors import (
+    MIN_INTERVALS,
+    PRIOR,
+    Factors,
+    Interval,
+    find_intervals,
+    fit_factors,
+    interval_at,
+)
 from context_tui.session.values import Checkpoint
 from context_tui.tokens.estimators import IMAGE_TOKENS
 
@@ -36,6 +44,8 @@ class Calibration:
         error: error of sizes predicted for the second half by factors of the first half; None if untested.
         error_bytes4: error of ``bytes/4`` for the same sizes.
         usable: whether the factors are accurate enough to rely on; if not, ``reason`` explains why.
+        output_overheads: tokens of a request beyond the recorded output of the last reply, in the same turn and in a
+            new one; None where the content of replies predicts requests better, as hidden reasoning is not sent again.
     """
 
     model: str
@@ -45,6 +55,7 @@ class Calibration:
     error_bytes4: ErrorStats | None
     usable: bool
     reason: str
+    output_overheads: tuple[float | None, float | None] = (None, None)
 
     @property
     def fallback(self) -> str:
@@ -76,7 +87,26 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Chec
     elif error.median > MAX_USABLE_ERROR:
         reason = f"half of the sizes it predicts are more than {error.median:.0%} off"
     best_factors = factors if factors and (not reason or len(rows) < MIN_REQUESTS) else PRIOR
-    return Calibration(name, len(rows), best_factors, error, plain_error, not reason, reason)
+    intervals = [each for each in find_intervals(facts, rows[-1] + 1) if each.output and not each.content.images]
+    in_turn, new_turn = (
+        _fit_output_overhead([each for each in intervals if bool(each.content.turns) == is_new], best_factors)
+        for is_new in (False, True)
+    )
+    return Calibration(name, len(rows), best_factors, error, plain_error, not reason, reason, (in_turn, new_turn))
+
+
+def _fit_output_overhead(intervals: list[Interval], factors: Factors) -> float | None:
+    """Return the tokens of a request beyond the recorded output; None if content predicts the growth better."""
+    if len(intervals) < MIN_INTERVALS:
+        return None
+    content_errors = [each.growth - factors.count_tokens(each.content) for each in intervals]
+    output_errors = [
+        error + factors.count_tokens(each.reply) - each.output
+        for error, each in zip(content_errors, intervals, strict=True)
+    ]
+    overhead = max(median(output_errors), 0.0)
+    error = median(abs(error - factors.request_overhead) for error in content_errors)
+    return overhead if median(abs(error - overhead) for error in output_errors) < error else None
 
 
 def _compute_errors(

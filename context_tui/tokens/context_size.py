@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from context_tui.session.context import Context, context_at, memoize
 from context_tui.session.facts import Facts
+from context_tui.session.token_factors import count_output_tokens
+from context_tui.session.values import Kind, MessageFlag
 from context_tui.tokens.accounting import (
     BelievedSize,
     estimate_prompt_parts,
@@ -232,10 +234,27 @@ def _find_recorded_size(context: Context, table: TokenTable | None) -> tuple[int
     position = index_context(context).position_of.get(reply)
     if position is None:
         return None, 0
-    recorded = facts.requests[request].context
+    recorded, excess = facts.requests[request].context, _count_unmeasured_output(context, table, request)
     if reply >= context.last_rewrite:
-        return recorded, sums[-1] - sums[position]
-    return recorded, sums[-1] - _sum_tokens(context_at(facts, reply), table)[-1]
+        return recorded, sums[-1] - sums[position] + excess
+    return recorded, sums[-1] - _sum_tokens(context_at(facts, reply), table)[-1] + excess
+
+
+def _count_unmeasured_output(context: Context, table: TokenTable | None, request: int) -> int:
+    """Return by how much a reply's recorded output exceeds its measured content; 0 where content predicts better."""
+    facts, output = context.facts, count_output_tokens(context.facts, request)
+    calibration = table.calibration_at(context) if table and output and not facts.holds_requests else None
+    reply = facts.request_message[request]
+    rows = [*facts.blocks_of(reply)]
+    if table is None or calibration is None or any(row in context.replacements for row in rows):
+        return 0
+    later_flags = facts.flags[reply + 1 : context.at]
+    if later_flags:
+        is_new_turn = any(flags & MessageFlag.TURN_START for flags in later_flags)
+    else:
+        is_new_turn = all(facts.kind[row] != Kind.TOOL_USE for row in rows)
+    overhead = calibration.output_overheads[is_new_turn]
+    return 0 if overhead is None else round(output + overhead) - table.messages[reply]
 
 
 def find_standing_tokens(context: Context, table: TokenTable | None) -> dict[int, int]:

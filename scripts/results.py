@@ -52,7 +52,6 @@ FREE_TEXT = {
     "seconds",
     "words",
     "guess",
-    "by_category_recorded_why",
     "detail",
     "losses",
     "out",

@@ -190,7 +190,12 @@ def test_rows_in_a_write_ahead_log_are_seen(tmp_path: Path) -> None:
         writer.stdin.close()
 
 
-@pytest.mark.parametrize("made", [plain_recording, compacted_recording])
+def compacted_sample() -> list[object]:
+    path = Path(__file__).parents[1] / "sample_sessions" / "compacted-session.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("made", [plain_recording, compacted_recording, compacted_sample])
 def test_growing_line_by_line_gives_the_same_facts(made: Callable[[], list[object]], tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     lines = [json.dumps(record).encode() + b"\n" for record in made()]

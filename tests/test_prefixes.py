@@ -22,7 +22,7 @@ from tests.formats.recordings import Recording, conversations, text
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "claude-code"
 FILES = sorted(CORPUS.rglob("*.jsonl"))
 WINDOW = 150_000
-PARTS = "window by_category by_category_recorded by_tool duplicate_reads diagnosis fit epochs drops".split()
+PARTS = "window by_category by_tool duplicate_reads diagnosis fit epochs drops".split()
 POLICIES = "defect-microcompact defect-compact koda-microcompact agent-sdk-prune agent-sdk-compact chain".split()
 
 

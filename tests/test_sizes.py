@@ -8,6 +8,7 @@ from statistics import mean, median
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 import context_tui as ct
 from context_tui.compaction.next_request import compute_next_request
@@ -19,8 +20,12 @@ from context_tui.lab.replay.walk import replay_recording
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
+from context_tui.tokens.accounting import has_valid_size
+from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.measures import TokenTable, build_calibrated_table
+from tests.formats.recordings import Recording as Recorder
+from tests.formats.recordings import conversations
 
 SAMPLES = sorted(path for path in (Path(__file__).parents[1] / "sample_sessions").iterdir() if path.is_file())
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
@@ -45,6 +50,7 @@ def check_replay(session: Session, name: str) -> int:
         replay = replay_recording(recording, POLICIES[name], POLICIES[name].Params())
     except PlanError:
         return 0
+    assert replay.totals.saved == sum(replay.baseline) - sum(replay.sizes)
     floor = min([recording.tokens_outside_file, *replay.baseline])
     assert min(replay.sizes, default=floor) >= floor, "what no policy removes stays in every call"
     for firing in replay.firings[:1]:
@@ -143,6 +149,48 @@ def test_a_recorded_output_is_the_size_of_its_reply() -> None:
     table = build_calibrated_table(session.facts)
     assert median(predict_errors(session, table, 1)) <= 3
     assert median(predict_errors(session, without_outputs(table), 1)) > 10
+
+
+def check_parts(session: Session, step: int) -> None:
+    """Hold the parts of every context of a recorded request to that request, and what no policy removes to all."""
+    facts, table = session.facts, build_calibrated_table(session.facts)
+    for row in [*range(0, len(facts.requests), step), len(facts.requests)]:
+        at = facts.request_message[row] if row < len(facts.requests) else len(session)
+        context = session.context_at(at)
+        account = measure_context(context, table)
+        parts = compute_breakdown(context, account.not_in_file, table=table, fitted_size=account.tokens).by_category
+        assert all(tokens >= 0 for tokens in parts.values())
+        assert sum(parts.values()) == account.tokens or not any(parts.values())
+        if account.tokens >= account.fixed:
+            assert parts["not_in_file"] == (account.not_in_file or 0)
+        past = [row for row in range(len(facts.requests)) if facts.request_message[row] < at]
+        same_model = [row for row in past if facts.request_model[row] == facts.request_model[past[-1]]]
+        if past and facts.size_basis is None and not facts.holds_requests:
+            recorded = [facts.requests[row].context for row in same_model if has_valid_size(facts, row)]
+            assert account.fixed <= min(filter(None, recorded), default=account.fixed)
+    if facts.requests and Kind.TOOL_USE in facts.kind and facts.requests[0].context:
+        first = session.context_at(facts.request_message[0])
+        in_file = sum(table.prompt_at(first)) + table.prefix_sums_in(first)[-1]
+        images = sum(facts.kind[row] == Kind.IMAGE for message in first.order for row in facts.blocks_of(message))
+        assert images or in_file <= facts.requests[0].context + len(first.order) + 2, "each block is rounded"
+
+
+def test_parts_are_no_larger_than_the_request_in_samples() -> None:
+    for session in open_sessions(SAMPLES):
+        check_parts(session, 1)
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(recording=conversations())
+def test_parts_are_no_larger_than_the_request_in_random_recordings(tmp_path: Path, recording: Recorder) -> None:
+    check_parts(recording.open(tmp_path), 1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
+def test_parts_are_no_larger_than_the_request_in_real_sessions() -> None:
+    for session in open_sessions(sorted(path for path in CORPUS.rglob("*") if path.is_file())):
+        check_parts(session, 9)
 
 
 @pytest.mark.slow

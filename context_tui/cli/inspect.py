@@ -43,7 +43,7 @@ from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tokens.calibration import Calibration, ErrorStats
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import SizeSource, measure_context
-from context_tui.tokens.estimate_check import EstimateCheck, check_estimate, suggest_sizes
+from context_tui.tokens.estimate_check import EstimateCheck, check_estimate
 from context_tui.tokens.estimators import bytes4, count_message_tokens
 from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table, measure_exactly
 
@@ -152,7 +152,8 @@ def build_report(
     account = measure_context(context, sizes)
     hidden = account.not_in_file
     usage = find_last_usage(context)
-    parts, shares = compute_breakdown(context, hidden, table=sizes), suggest_sizes(session, context)
+    fitted_size = account.tokens if measure is TokenMeasure.CALIBRATED else None
+    parts = compute_breakdown(context, hidden, table=sizes, fitted_size=fitted_size)
     fit = check_estimate(session, context)
     recorded_compactions = find_recorded_compactions(session)
     uses = build_use_index(session) if compactions and recorded_compactions else None
@@ -201,22 +202,12 @@ def build_report(
         },
         "ruler": {"kind": measure, "name": name, "note": (sizes and sizes.note) or None},
         "by_category": parts.by_category,
-        "by_category_recorded": dict(shares.by_category) if shares.by_category else None,
-        "by_category_recorded_why": shares.reason or None,
         "by_tool": [asdict(share) for share in parts.by_tool],
         **build_prompt_report(session, context, sizes),
         "duplicate_reads": [asdict(read) for read in parts.duplicate_reads],
         "diagnosis": parts.diagnosis,
         "fit": _build_fit_report(fit) if fit else None,
-        "calibration": [
-            {
-                **build_calibration_report(each),
-                "not_in_file": {"tokens": tokens, "source": "recorded - calibrated, median"}
-                if (tokens := calibrated.not_in_file.get(each.model)) is not None
-                else None,
-            }
-            for each in calibrated.calibrations
-        ],
+        "calibration": [build_calibration_report(each) for each in calibrated.calibrations],
     }
     if timeline:
         report["timeline"] = build_timeline(session, frozenset(context.order), sizes)
@@ -409,20 +400,14 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
         print_line(f"token measure: {measure['name']}" + (f" ({measure['note']})" if measure["note"] else ""))
     print_table("size", ("tokens", "size", "source"), _build_size_rows(report, label))
     total = max(1, sum(report["by_category"].values()))
-    fitted = report["by_category_recorded"]
     categories = [
-        (CATEGORY_NAMES.get(name, name), tokens, f"{tokens / total:.0%}", *([fitted[name]] if fitted else []))
+        (CATEGORY_NAMES.get(name, name), tokens, f"{tokens / total:.0%}")
         for name, tokens in report["by_category"].items()
-        if tokens or (fitted and fitted[name])
+        if tokens
     ]
-    columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if fitted else []))
-    print_table(f"by category ({label}, {total:,} tokens in all)", columns, categories)
+    print_table(f"by category ({label}, {total:,} tokens in all)", ("category", "tokens", "share"), categories)
     if window["recorded_tokens"] is not None and window["next_request_tokens"] != total:
         print_line("  the sum differs from the next request, which starts from a recorded size")
-    if fitted:
-        print_line("  fitted: not in the file is the size as the agent counts it - the fitted sizes of the content")
-    else:
-        print_line(f"  no fit to recorded sizes: {report['by_category_recorded_why']}")
     _print_calibration(report["calibration"])
     tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
     print_table(f"by tool ({label})", ("tool", "calls", "result tokens"), tools)
@@ -505,13 +490,9 @@ def _print_calibration(calibration: list[dict[str, Any]]) -> None:
     for name, key in (("error", "error"), ("error of bytes / 4", "error_bytes4")):
         errors = (itemgetter("median", "p95")(each[key]) for each in usable)
         rows.append((name, *(f"{median:.1%} (95th percentile: {p95:.1%})" for median, p95 in errors)))
-    hidden = [each["not_in_file"] for each in usable]
-    rows.append(("not in the file", *(f"{each['tokens']:,} tokens" if each else "unknown" for each in hidden)))
     heads = ("", *(make_visible(each["model"] or "model unknown") for each in usable))
     title = "calibration: recorded tokens per estimated token; median errors on requests that were not used to fit it"
     print_table(title, heads, rows if usable else [])
-    if any(hidden):
-        print_line("  not in the file: recorded − calibrated, the median over the model's requests")
     for each in calibration:
         if not each["usable"]:
             model = make_visible(each["model"] or "model unknown")

@@ -6,11 +6,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import inf
 from statistics import fmean, median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from context_tui.session.blocks import BYTES_PER_TOKEN
-from context_tui.session.facts import Facts, epoch_at, find_last_rewrite
+from context_tui.session.facts import Facts, epoch_at, find_last_rewrite, prompt_at
 from context_tui.session.values import BlockFlag, Kind, MessageFlag
 
 MAX_SCALE = 2.0
@@ -105,6 +106,13 @@ class ContentTokens:
 
 PRIOR = Factors(*_PRIOR, image=None, intervals=0, error=0.0)
 """Typical factors, for sessions with too little data."""
+
+
+def limit_factors(factors: Factors, limit: float) -> Factors:
+    """Return the factors, each at most *limit*."""
+    large = (name for name in ("text", "thinking", "signature", "call", "result") if getattr(factors, name) > limit)
+    changes: dict[str, Any] = dict.fromkeys(large, limit)
+    return replace(factors, **changes) if changes else factors
 
 
 def count_blocks_before(facts: Facts, message: int) -> int:
@@ -221,7 +229,8 @@ def _compute_factors(facts: Facts, end: int) -> Factors | None:
         return None
     rows = [[*map(float, interval.content.tokens), 1.0] for interval in clean]
     growths = [float(interval.growth) for interval in clean]
-    values, residuals = _regress(rows, growths, _scale_prior(rows, growths))
+    limit = find_largest_factor(facts, facts.request_model[end - 1])
+    values, residuals = _regress(rows, growths, _scale_prior(rows, growths), [limit] * _EACH + [inf])
     error = median(map(abs, residuals))
     if error > MAX_FIT_ERROR * max(median(map(abs, growths)), 100):
         return None
@@ -236,6 +245,23 @@ def _compute_factors(facts: Facts, end: int) -> Factors | None:
     return replace(factors, image=max(median(image_sizes), 0.0) if image_sizes else None)
 
 
+def find_largest_factor(facts: Facts, model: int) -> float:
+    """Return the factor by which the content of the first request, if it is the model's, has its recorded size.
+
+    Instructions have fewer tokens per byte than results, so they limit the factor of texts only where texts are no
+    results: infinite without tool calls.
+    """
+    if facts.request_model[0] != model or facts.holds_requests or not facts.requests[0].context:
+        return inf
+    if Kind.TOOL_USE not in facts.kind:
+        return inf
+    content = estimate_content(facts, range(facts.request_message[0]))
+    prompt = prompt_at(facts, facts.request_message[0])
+    size = sum(part.size for part in (*prompt.system, *prompt.tools)) / BYTES_PER_TOKEN
+    tokens = sum(content.tokens) + size
+    return facts.requests[0].context / tokens if tokens else inf
+
+
 def _scale_prior(rows: Sequence[Sequence[float]], growths: Sequence[float]) -> list[float]:
     """Scale the typical factors, except the overhead of requests, to the tokenizer of these intervals."""
     expected = [sum(value * x for value, x in zip(_PRIOR, row, strict=True)) for row in rows]
@@ -247,9 +273,9 @@ def _scale_prior(rows: Sequence[Sequence[float]], growths: Sequence[float]) -> l
 
 
 def _regress(
-    rows: Sequence[Sequence[float]], growths: Sequence[float], prior: Sequence[float]
+    rows: Sequence[Sequence[float]], growths: Sequence[float], prior: Sequence[float], limits: Sequence[float]
 ) -> tuple[list[float], list[float]]:
-    """Fit non-negative factors by iteratively reweighted least squares; return them and the residuals."""
+    """Fit factors from 0 to *limits* by iteratively reweighted least squares; return them and the residuals."""
     weights = [1.0] * len(rows)
     values, residuals = list(prior), list(growths)
     for _ in range(5):
@@ -265,7 +291,7 @@ def _regress(
                         line = square[i]
                         for j in size:
                             line[j] += scaled * row[j]
-        values = _solve_non_negative(square, right, values)
+        values = _solve_within_limits(square, right, values, limits)
         expected = (sum(value * x for value, x in zip(values, row, strict=True)) for row in rows)
         residuals = [growth - tokens for growth, tokens in zip(growths, expected, strict=True)]
         scale = max(40.0, 1.5 * median(map(abs, residuals)))
@@ -273,14 +299,16 @@ def _regress(
     return values, residuals
 
 
-def _solve_non_negative(square: list[list[float]], right: list[float], start: list[float]) -> list[float]:
-    """Solve non-negative least squares by coordinate descent."""
+def _solve_within_limits(
+    square: list[list[float]], right: list[float], start: list[float], limits: Sequence[float]
+) -> list[float]:
+    """Solve least squares by coordinate descent, with values from 0 to *limits*."""
     values = list(start)
     for _ in range(500):
         largest_change = 0.0
         for i, line in enumerate(square):
             remainder = right[i] - sum(line[j] * values[j] for j in range(len(values)) if j != i)
-            new = max(0.0, remainder / line[i])
+            new = min(max(0.0, remainder / line[i]), limits[i])
             largest_change = max(largest_change, abs(new - values[i]))
             values[i] = new
         if largest_change < 1e-6:

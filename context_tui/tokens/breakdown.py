@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from math import inf
 
 from context_tui.session.blocks import bytes_to_tokens
@@ -22,6 +23,7 @@ CATEGORIES = (
     *("system", "tools", "not_in_file", "user", "assistant", "thinking", "tool_use", "tool_result"),
     *("injected", "summary", "image"),
 )
+PROMPT_CATEGORIES = ("system", "tools", "not_in_file")
 RERUNNABLE_TOOLS = (
     *("Read", "read", "Bash", "bash", "Grep", "grep", "Glob", "glob"),
     *("ListFiles", "list_files", "WebSearch", "web_search", "WebFetch", "web_fetch"),
@@ -140,11 +142,13 @@ def compute_breakdown(
     not_in_file: int | None = None,
     checkpoint: Checkpoint = lambda: None,
     table: TokenTable | None = None,
+    fitted_size: int | None = None,
 ) -> Breakdown:
     """Measure the parts of a context.
 
     Args:
         not_in_file: the result of ``ContextAccount.not_in_file``.
+        fitted_size: tokens of the next request, to which the categories and the results of tools are scaled.
     """
     facts, sums = context.facts, index_context(context)
     categories = dict.fromkeys(CATEGORIES, 0)
@@ -181,6 +185,9 @@ def compute_breakdown(
                     read_range = facts.read_range.get(block) or facts.read_range.get(call_block, (1, 0))
                     reads[facts.path[call_block]].append(FileRead(tokens, *read_range, is_complete))
 
+    if fitted_size is not None:
+        categories = fit_categories(categories, fitted_size)
+        result_tokens.update(scale_tokens(result_tokens, categories["tool_result"]))
     tools = [ToolShare(tool, calls[tool], result_tokens[tool]) for tool in {**calls, **result_tokens}]
     duplicates = [
         DuplicateRead(
@@ -203,6 +210,23 @@ def compute_breakdown(
         format_diagnosis(koda_tokens),
         sorted(files, key=lambda share: (-share.tokens, share.path)),
     )
+
+
+def fit_categories(categories: Mapping[str, int], size: int) -> dict[str, int]:
+    """Scale the categories of messages, or all categories if need be, so that their sum is *size*."""
+    prompt = {name: tokens for name, tokens in categories.items() if name in PROMPT_CATEGORIES}
+    messages = {name: tokens for name, tokens in categories.items() if name not in PROMPT_CATEGORIES}
+    remainder = size - sum(prompt.values())
+    if remainder < 0 or not any(messages.values()):
+        return scale_tokens(categories, size)
+    return prompt | scale_tokens(messages, remainder)
+
+
+def scale_tokens(tokens: Mapping[str, int], total: int) -> dict[str, int]:
+    """Scale tokens so that their sum is *total*; all 0 stay 0."""
+    scale = total / (sum(tokens.values()) or 1)
+    ends = [round(end * scale) for end in accumulate(tokens.values(), initial=0)]
+    return {name: after - before for name, (before, after) in zip(tokens, pairwise(ends), strict=True)}
 
 
 def measure_prompt(context: Context, table: TokenTable | None = None) -> PromptShares:

@@ -13,8 +13,10 @@ from context_tui.session.token_factors import (
     Factors,
     Interval,
     find_intervals,
+    find_largest_factor,
     fit_factors,
     interval_at,
+    limit_factors,
 )
 from context_tui.session.values import Checkpoint
 from context_tui.tokens.estimators import IMAGE_TOKENS
@@ -60,7 +62,7 @@ class Calibration:
     @property
     def fallback(self) -> str:
         """Name of the factors of a calibration that is not usable."""
-        return "typical factors" if self.factors is PRIOR else "factors of few requests"
+        return "factors of few requests" if self.factors.intervals else "typical factors"
 
 
 def calibrate(facts: Facts, checkpoint: Checkpoint = lambda: None) -> list[Calibration]:
@@ -86,13 +88,14 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Chec
         reason = "the recorded sizes do not grow steadily with what is in the file"
     elif error.median > MAX_USABLE_ERROR:
         reason = f"half of the sizes it predicts are more than {error.median:.0%} off"
-    best_factors = factors if factors and (not reason or len(rows) < MIN_REQUESTS) else PRIOR
+    if factors is None or (reason and len(rows) >= MIN_REQUESTS):
+        factors = limit_factors(PRIOR, find_largest_factor(facts, model))
     intervals = [each for each in find_intervals(facts, rows[-1] + 1) if each.output and not each.content.images]
     in_turn, new_turn = (
-        _fit_output_overhead([each for each in intervals if bool(each.content.turns) == is_new], best_factors)
+        _fit_output_overhead([each for each in intervals if bool(each.content.turns) == is_new], factors)
         for is_new in (False, True)
     )
-    return Calibration(name, len(rows), best_factors, error, plain_error, not reason, reason, (in_turn, new_turn))
+    return Calibration(name, len(rows), factors, error, plain_error, not reason, reason, (in_turn, new_turn))
 
 
 def _fit_output_overhead(intervals: list[Interval], factors: Factors) -> float | None:

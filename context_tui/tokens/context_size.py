@@ -7,6 +7,7 @@ recorded size of the first request gives its size.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from enum import StrEnum
 from itertools import accumulate
@@ -22,6 +23,7 @@ from context_tui.tokens.accounting import (
     find_fixed_blocks,
     find_request_before,
     find_standing_blocks,
+    has_valid_size,
 )
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import count_block_tokens
@@ -161,20 +163,22 @@ def measure_context(context: Context, token_table: TokenTable | None = None) -> 
 
 def _measure_context(context: Context, table: TokenTable | None) -> ContextAccount:
     facts, basis = context.facts, context.facts.size_basis
-    content, standing = _split_tokens(context, table)
+    content = _measure_content(context, table)
     prompt = sum(table.prompt_at(context) if table else estimate_prompt_parts(facts, context.at))
     has_first_request = bool(facts.requests) and facts.request_message[0] < context.at  # later ones are not known yet
     fixed = _measure_fixed(context, table, prompt, has_first_request)
     requests = count_requests_before(context)[-1]
     unaccounted = 0
     if basis is not None:
-        unaccounted = basis.tokens - fixed - _split_tokens(context_at(facts, len(facts)), table)[0]
+        unaccounted = basis.tokens - fixed - _measure_content(context_at(facts, len(facts)), table)
         if basis.replies:
             unaccounted = round(unaccounted * requests / len(basis.replies))
     not_in_file = None
     if has_first_request or basis is not None:
-        not_in_file = 0 if facts.holds_requests else max(fixed - prompt - standing, 0)
+        not_in_file = 0 if facts.holds_requests else max(fixed - prompt - _measure_standing(context, table), 0)
     recorded, appended = _find_recorded_size(context, table)
+    if recorded is not None:  # what was cleared since may measure more than the request recorded
+        appended = max(appended, min(fixed - recorded, 0))
     error, size_error, measure, source = _describe_measure(context, table)
     return ContextAccount(
         recorded,
@@ -204,17 +208,30 @@ def _measure_fixed(context: Context, table: TokenTable | None, prompt: int, has_
         return facts.size_basis.fixed
     if has_first_request and not facts.holds_requests:
         first = context_at(facts, facts.request_message[0])
-        return max(facts.requests[0].context - _split_tokens(first, table)[0], 0)
-    standing = find_standing_blocks(facts)
-    return prompt + sum(table.blocks[row] if table else count_block_tokens(context, row) for row in standing)
+        first_fixed = max(facts.requests[0].context - _measure_content(first, table), 0)
+        end = bisect_left(facts.request_message, context.at)
+        return min(first_fixed, find_smallest_request(facts, facts.request_model[end - 1], end))
+    return prompt + _measure_standing(context, table)
 
 
-def _split_tokens(context: Context, table: TokenTable | None) -> tuple[int, int]:
-    """Return the measured tokens of a context, and apart those of what the agent inserts into every context."""
+def _measure_standing(context: Context, table: TokenTable | None) -> int:
+    """Measure what the agent inserted before anything was typed, and inserts into every context."""
+    rows = find_standing_blocks(context.facts)
+    return sum(table.blocks[row] if table else count_block_tokens(context, row) for row in rows)
+
+
+def find_smallest_request(facts: Facts, model: int, end: int) -> int:
+    """Return the smallest recorded size among the requests of a model before request *end*, or that of the last one."""
+    rows = (row for row in range(end) if facts.request_model[row] == model and has_valid_size(facts, row))
+    sizes = (facts.requests[row].context for row in rows)
+    return min(filter(None, sizes), default=facts.requests[end - 1].context)
+
+
+def _measure_content(context: Context, table: TokenTable | None) -> int:
+    """Measure a context without what the agent inserts into every context."""
     positions = index_context(context).position_of
-    tokens_by_message = find_standing_tokens(context, table)
-    standing = sum(tokens for message, tokens in tokens_by_message.items() if message in positions)
-    return _sum_tokens(context, table)[-1] - standing, standing
+    standing = find_standing_tokens(context, table)
+    return _sum_tokens(context, table)[-1] - sum(standing[message] for message in standing if message in positions)
 
 
 def _sum_tokens(context: Context, table: TokenTable | None) -> Sequence[int]:

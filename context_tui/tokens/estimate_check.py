@@ -1,9 +1,9 @@
-"""Comparison of an estimate with the recorded size: the error, its causes, and suggested sizes by category."""
+"""Comparison of an estimate with the recorded size: the error and its causes."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
@@ -13,8 +13,7 @@ from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.session.token_factors import ContentTokens, Factors, estimate_content, find_intervals, fit_factors
 from context_tui.session.values import BlockFlag, Explanation, Kind
-from context_tui.tokens.accounting import compute_believed_size, estimate_prompt, find_last_request
-from context_tui.tokens.breakdown import CATEGORIES, categorize_block
+from context_tui.tokens.accounting import estimate_prompt, find_last_request
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimators import IMAGE_TOKENS
@@ -204,58 +203,3 @@ def _estimate_images(context: Context) -> int:
             elif facts.block_flags[block] & BlockFlag.HAS_IMAGE and block not in context.replacements:
                 total += bytes_to_tokens(facts.size[block])
     return total
-
-
-@dataclass(frozen=True)
-class SuggestedSizes:
-    """Tokens by category that fit the recorded size, or the ``reason`` why there are none.
-
-    The overhead of each request counts as ``tool_use``; ``not_in_file`` is the remainder of the recorded size. A
-    category is None if its size is unknown.
-    """
-
-    by_category: Mapping[str, int | None] | None
-    reason: str = ""
-
-
-def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
-    """Suggest the sizes of the categories of *context* from recorded sizes."""
-    row = find_last_request(context)
-    if row < 0:
-        return SuggestedSizes(None, "no recorded size in this context")
-    facts, factors = context.facts, fit_factors(context.facts, row + 1)
-    if factors is None:
-        return SuggestedSizes(None, "too few requests, or their sizes do not follow the content")
-    share: dict[str, float] = dict.fromkeys(CATEGORIES, 0.0)
-    unsized: set[str] = set()
-    for message in context.order:
-        for block in facts.blocks_of(message):
-            category = categorize_block(facts, message, block)
-            body = context.replacements.get(block)
-            tokens = body.tokens * factors.result if body else factors.count_block_tokens(facts, block)
-            if tokens is None:
-                unsized.add(category)
-                continue
-            share[category] += tokens
-    dropped_thinking = sum(
-        drop.removed_tokens
-        for drop in session.drops
-        if drop.explained_by == Explanation.THINKING and context.epoch_start < drop.message < context.at
-    )
-    share["thinking"] = max(share["thinking"] - dropped_thinking, 0.0)
-    share["system"] = bytes_to_tokens(facts.system_bytes) * factors.text
-    share["tools"] = bytes_to_tokens(facts.tools_bytes) * factors.call
-    share["tool_use"] += factors.request_overhead * (row - _find_first_request(facts, context))
-    believed = compute_believed_size(context).tokens
-    remainder = believed - sum(share.values())
-    if facts.holds_requests and (prompt := share["system"] + share["tools"]) and prompt + remainder > 0:
-        share["system"], share["tools"] = (share[name] * (prompt + remainder) / prompt for name in ("system", "tools"))
-        remainder = 0.0
-    if remainder < -0.05 * facts.requests[row].context:
-        return SuggestedSizes(None, f"its parts would be {-remainder:,.0f} tokens larger than the recorded size")
-    if remainder < 0:  # a mismatch is spread over the parts
-        share = {name: tokens * believed / (believed - remainder) for name, tokens in share.items()}
-    share["not_in_file"] = max(remainder, 0.0)
-    sizes = {name: round(tokens) for name, tokens in share.items()}
-    sizes[max(sizes, key=lambda name: sizes[name])] += believed - sum(sizes.values())  # rounding difference
-    return SuggestedSizes({name: None if name in unsized else tokens for name, tokens in sizes.items()})

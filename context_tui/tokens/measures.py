@@ -10,21 +10,18 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import accumulate
-from statistics import median
 from typing import Any, NamedTuple
 
 from context_tui.errors import MeasureError
 from context_tui.session.blocks import BYTES_PER_TOKEN, body_to_text, bytes_to_tokens
 from context_tui.session.context import Body, Context
-from context_tui.session.drops import find_drops
 from context_tui.session.facts import Facts, PromptPart, epoch_at, find_last_rewrite, prompt_at, prompt_row_at
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
-from context_tui.session.values import Checkpoint, Explanation, Kind
+from context_tui.session.values import Checkpoint, Kind
 from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.running_sizes import RunningSizes
 
 TYPICAL_IMAGE_TOKENS = 1_500
 """Assumed tokens of an image if no recorded size tells more; at Anthropic an image has up to 1,600."""
@@ -52,7 +49,6 @@ class TokenTable:
         calibrations: by model; empty for a tokenizer.
         uniform: whether the size of a body is the same for every result that it replaces.
         is_calibrated: whether the recorded sizes were usable for calibration.
-        not_in_file: by model, the median over its requests of recorded − measured tokens, if positive.
     """
 
     measure: TokenMeasure
@@ -66,7 +62,6 @@ class TokenTable:
     calibrations: tuple[Calibration, ...] = ()
     uniform: bool = True
     messages: array[int] = field(default_factory=lambda: array("l"))
-    not_in_file: Mapping[str, int] = field(default_factory=dict)
     is_calibrated: bool = False
 
     @property
@@ -275,36 +270,7 @@ def _complete_table(facts: Facts, table: TokenTable, checkpoint: Checkpoint) -> 
         (sum(count(part, False) for part in prompt.system), sum(count(part, True) for part in prompt.tools))
         for prompt in facts.prompts
     )
-    table = replace(table, messages=messages, prompts=prompts)
-    return replace(table, not_in_file=_compute_not_in_file(facts, table, checkpoint))
-
-
-def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Checkpoint) -> dict[str, int]:
-    """Compute, by model, the median over its requests of the recorded size less the measured one."""
-    if not facts.requests:
-        return {}
-    drops, dropped_thinking, differences = iter(find_drops(facts)), 0, dict[int, list[int]]()
-    running = RunningSizes(
-        facts, checkpoint, table.messages, lambda row, body: table.blocks[row] - table.count_body(row, body)
-    )
-    drop, epoch_message = next(drops, None), -1
-    for row, (reply, model) in enumerate(zip(facts.request_message, facts.request_model, strict=True)):
-        checkpoint()
-        recorded = facts.requests[row].context
-        epoch = epoch_at(facts, reply)
-        if epoch.message != epoch_message:
-            epoch_message, dropped_thinking = epoch.message, 0
-        while drop is not None and drop.message <= reply:
-            if drop.explained_by == Explanation.THINKING and drop.message > epoch_message:
-                dropped_thinking += drop.removed_tokens
-            drop = next(drops, None)
-        running.move_to(reply)
-        if recorded:
-            prompt = table.prompts[prompt_row_at(facts, reply)] if table.prompts else ()
-            estimated = running.count_context(epoch, reply) - dropped_thinking + sum(prompt)
-            differences.setdefault(model, []).append(recorded - estimated)
-    medians = {model: round(median(values)) for model, values in differences.items()}
-    return {facts.models[model] if model >= 0 else "": tokens for model, tokens in medians.items() if tokens > 0}
+    return replace(table, messages=messages, prompts=prompts)
 
 
 MAX_SCALE = 4.0

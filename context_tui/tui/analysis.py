@@ -21,7 +21,7 @@ from context_tui.session.values import Checkpoint
 from context_tui.text.numbers import format_percent
 from context_tui.tokens.breakdown import Breakdown, PromptShares, compute_breakdown, measure_prompt
 from context_tui.tokens.context_size import measure_context
-from context_tui.tokens.estimate_check import EstimateCheck, SuggestedSizes, check_estimate, suggest_sizes
+from context_tui.tokens.estimate_check import EstimateCheck, check_estimate
 from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table, measure_exactly
 from context_tui.tui.timeline.rows import TimelineRows
 from context_tui.tui.view import View
@@ -29,14 +29,13 @@ from context_tui.tui.view import View
 
 @dataclass(frozen=True)
 class ContextSizes:
-    """Sizes of a context: its breakdown, the sizes that the recording suggests, and the check of the estimate.
+    """Sizes of a context: its breakdown, and the check of the estimate.
 
     With a ``token_table`` (a measure other than ``bytes/4``), only the breakdown and the prompt's parts are computed.
     ``lacks_requests`` is set if the session holds no whole requests, but a source of them is known.
     """
 
     breakdown: Breakdown
-    suggested_sizes: SuggestedSizes | None = None
     estimate_check: EstimateCheck | None = None
     token_table: TokenTable | None = None
     prompt: PromptShares | None = None
@@ -49,13 +48,12 @@ def compute_context_sizes(
     """Compute the sizes of a view's context, by *token_table* or ``bytes/4``; *checkpoint* may raise to stop."""
     session, context = view.session, view.context
     lacks_requests = not session.facts.holds_requests and bool(describe_request_source(session))
-    parts = compute_breakdown(context, measure_context(context, token_table).not_in_file, checkpoint, token_table)
-    if token_table is not None:
-        return ContextSizes(parts, None, None, token_table, measure_prompt(context, token_table), lacks_requests)
+    account = measure_context(context, token_table)
+    fitted_size = account.tokens if token_table and token_table.measure is TokenMeasure.CALIBRATED else None
+    parts = compute_breakdown(context, account.not_in_file, checkpoint, token_table, fitted_size)
     checkpoint()
-    fit = check_estimate(session, context)
-    checkpoint()
-    return ContextSizes(parts, suggest_sizes(session, context), fit, None, measure_prompt(context), lacks_requests)
+    check = None if token_table else check_estimate(session, context)
+    return ContextSizes(parts, check, token_table, measure_prompt(context, token_table), lacks_requests)
 
 
 def format_estimate_error(check: EstimateCheck) -> str:

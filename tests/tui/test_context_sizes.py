@@ -18,8 +18,8 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.values import Role
 from context_tui.tokens.breakdown import DuplicateRead
-from context_tui.tokens.estimate_check import Cause, EstimateCheck, SuggestedSizes
-from context_tui.tokens.measures import TokenMeasure
+from context_tui.tokens.context_size import measure_context
+from context_tui.tokens.estimate_check import Cause, EstimateCheck
 from context_tui.tui.analysis import ContextSizes, compute_context_sizes, format_estimate_check, format_estimate_error
 from context_tui.tui.inspector import notices
 from context_tui.tui.inspector.breakdown import BreakdownRow, BreakdownView, build_breakdown_rows, format_row_line
@@ -158,26 +158,6 @@ def shown(**sizes: object) -> list[BreakdownRow]:
     return build_breakdown_rows(view.context, replace(compute_context_sizes(view), **sizes))  # type: ignore[arg-type]
 
 
-def test_what_recorded_sizes_suggest_stands_beside_the_estimate() -> None:
-    rows = shown(suggested_sizes=SuggestedSizes({"tool_result": 10_053, "user": None, "system": 700}))
-    found = {row.value: row.recorded for row in rows if row.recorded and row.tokens is not None}
-    assert found["tool_result"] == "10,053" and found["user"] == "unknown"
-    assert found["system"] == "700", "though nothing was estimated"
-    heading, results = rows[0], next(row for row in rows if row.value == "tool_result")
-    for width, label in ((48, "by recorded"), (100, "by recorded sizes")):
-        above, below = text_of(heading, width), text_of(results, width)
-        assert above.index(label) + len(label) == below.index("10,053") + len("10,053")
-        assert above.index("est. tokens") + len("est. tokens") == below.index("16,236") + len("16,236")
-
-
-def test_why_recorded_sizes_suggest_nothing_is_one_line() -> None:
-    rows = shown(suggested_sizes=SuggestedSizes(None, "nothing recorded in this context"))
-    assert [row.text for row in rows if "unknown" in row.text] == [
-        "by recorded sizes: unknown, nothing recorded in this context"
-    ]
-    assert not any(row.recorded for row in rows)
-
-
 def test_every_cause_is_listed_with_its_tokens() -> None:
     rows = shown(estimate_check=OFF)
     start = next(n for n, row in enumerate(rows) if row.text == "why the estimate is off")
@@ -202,16 +182,18 @@ def test_only_paths_of_which_lines_were_read_again_are_listed() -> None:
     assert [(row.value, row.tokens) for row in rows if row.kind == "path"] == [("src/auth0.py", 700)]
 
 
-async def test_the_breakdown_shows_both_numbers() -> None:
+async def test_the_breakdown_adds_up_to_the_next_request_as_the_gauge_does() -> None:
     running = app()
     async with running.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        screen = inspector(running)
-        screen.run_command(screen.controller.change_view, replace(screen.view, measure=TokenMeasure.OWN))
         await pilot.press("b")
         await settled(pilot)
-        rows = running.screen.query_one(BreakdownView).rows
-        assert rows[0].recorded == "by recorded sizes" and any(row.recorded for row in rows[1:])
+        screen = inspector(running)
+        account = measure_context(screen.view.context, screen.controller.token_table)
+        rows = [row for row in running.screen.query_one(BreakdownView).rows if row.category and row.kind != "message"]
+        level = screen.query_one(HeaderBar)._level
+        assert level and sum(row.tokens or 0 for row in rows) == account.tokens == level.size.tokens
+        assert [row.tokens for row in rows if row.category == "not_in_file"] == [account.not_in_file]
 
 
 def test_what_is_unknown_of_a_recording_is_in_a_copy_of_it_too(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import estimate_prompt, find_fixed_blocks, find_standing_blocks
 from context_tui.tokens.calibration import Calibration, calibrate
+from context_tui.tokens.context_size import find_smallest_request
 from context_tui.tokens.estimators import bytes4, count_message_tokens
 
 
@@ -189,7 +190,8 @@ class Recording:
             return convert_to_tokens(build_amount(TEXT, estimate_prompt(facts) + standing), self._default_weights)
         context = self.session.context_at(facts.request_message[0])
         tokens = convert_to_tokens(self.compute_amount(context.order, context.replacements), self.get_weights(0))
-        return max(facts.requests[0].context - tokens, 0)
+        smallest = find_smallest_request(facts, facts.request_model[0], len(facts.requests))
+        return min(max(facts.requests[0].context - tokens, 0), smallest)
 
     @cached_property
     def sizes(self) -> list[int]:

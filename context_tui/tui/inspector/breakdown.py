@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import sub
@@ -24,11 +24,11 @@ from context_tui.session.context import Context
 from context_tui.session.facts import Facts
 from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent
-from context_tui.tokens.breakdown import Breakdown, PromptShares, categorize_block
+from context_tui.tokens.breakdown import PROMPT_CATEGORIES, Breakdown, PromptShares, categorize_block
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimate_check import Cause, EstimateCheck
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.measures import TokenTable
+from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tui.analysis import ContextSizes, format_estimate_error
 from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.rendering.formatting import MessageReader, format_token_column, format_token_unit
@@ -56,10 +56,10 @@ SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
 """Short names of categories that differ from those in the bar, which has less room."""
 NOT_IN_FILE_NOTE = (
     "not in the file: system prompt and tool definitions that the session file does not hold; the recorded size of the"
-    " first request, less its content. In the header, it is system+tools, and the parts add up to the next request"
+    " first request, less its content. In the header, it is system+tools"
 )
 REQUESTS_NOTE = "J: where the whole requests are, or how to get them"
-RECORDED_SIZES_NOTE = "by recorded sizes: the same parts, by the sizes that the requests recorded"
+FITTED_NOTE = "the categories, and the results by tool, add up to the next request"
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,7 @@ class BreakdownRow:
     """Row, heading or line of prose in the breakdown.
 
     A row filters the timeline by ``kind`` and ``value``. ``share`` is relative to the context, ``bar`` to the largest
-    row of the section, and ``recorded`` is the text in the column of recorded sizes. In a heading, ``note``, ``count``
-    and ``recorded`` are the names of columns; a line of prose has only a text.
+    row of the section. In a heading, ``note`` and ``count`` are the names of columns; a line of prose has only a text.
     """
 
     text: str
@@ -82,7 +81,6 @@ class BreakdownRow:
     category: str = ""
     message: int = -1
     block: int = -1
-    recorded: str = ""
 
     @property
     def subject(self) -> tuple[str, str, int, int]:
@@ -103,7 +101,6 @@ def build_breakdown_rows(
     """
     facts, parts, column = context.facts, sizes.breakdown, format_token_column(sizes.token_table)
     total = sum(parts.by_category.values())
-    recorded_sizes = sizes.suggested_sizes.by_category if sizes.suggested_sizes else None
 
     def build_section(
         pairs: Iterable[tuple[int, BreakdownRow]], title: str, count: str, empty_text: str, note: str = column
@@ -111,18 +108,16 @@ def build_breakdown_rows(
         section_rows = _sort_rows(pairs, total, by_size) or [BreakdownRow(empty_text)]
         return [BreakdownRow(title, count=count, note=note), *section_rows]
 
-    rows = [BreakdownRow("by category", note=column, recorded="by recorded sizes" if recorded_sizes else "")]
+    rows = [BreakdownRow("by category", note=column)]
     if not total:
         rows.append(BreakdownRow("no messages in this context"))
-    rows += _open_rows(_sort_rows(_build_category_rows(parts, recorded_sizes), total, by_size), sizes.prompt, opened)
+    rows += _open_rows(_sort_rows(_build_category_rows(parts), total, by_size), sizes.prompt, opened)
     if parts.by_category.get("not_in_file"):
         rows.append(BreakdownRow(NOT_IN_FILE_NOTE))
     if sizes.token_table:
         rows.append(BreakdownRow(f"token measure: {sizes.token_table.description}; R changes it"))
-    if recorded_sizes:
-        rows.append(BreakdownRow(RECORDED_SIZES_NOTE))
-    if total and sizes.suggested_sizes and sizes.suggested_sizes.reason:
-        rows.append(BreakdownRow(f"by recorded sizes: unknown, {sizes.suggested_sizes.reason}"))
+        if sizes.token_table.measure is TokenMeasure.CALIBRATED:
+            rows.append(BreakdownRow(FITTED_NOTE))
     if parts.by_category.get("not_in_file") and sizes.lacks_requests:
         rows.append(BreakdownRow(REQUESTS_NOTE))
     if parts.diagnosis:
@@ -168,19 +163,11 @@ def _open_rows(rows: list[BreakdownRow], prompt: PromptShares | None, opened: Co
                 yield replace(part, share=row.share * tokens / total, bar=tokens / largest)
 
 
-def _build_category_rows(
-    parts: Breakdown, recorded_sizes: Mapping[str, int | None] | None
-) -> Iterable[tuple[int, BreakdownRow]]:
+def _build_category_rows(parts: Breakdown) -> Iterable[tuple[int, BreakdownRow]]:
     for place, (name, category_style) in enumerate(CATEGORY_STYLES.items()):
-        tokens = parts.by_category.get(name, 0)
-        if tokens or (recorded_sizes and recorded_sizes.get(name)):
-            recorded = ""
-            if recorded_sizes is not None:
-                size = recorded_sizes.get(name)
-                recorded = "unknown" if size is None else f"{size:,}"
-            kind = "" if name in ("system", "tools", "not_in_file") else "category"
-            values = category_style.name, kind, name, "", tokens
-            yield place, BreakdownRow(*values, category=name, recorded=recorded)
+        if tokens := parts.by_category.get(name, 0):
+            kind = "" if name in PROMPT_CATEGORIES else "category"
+            yield place, BreakdownRow(category_style.name, kind, name, "", tokens, category=name)
 
 
 def _build_cause_rows(estimate_check: EstimateCheck) -> list[BreakdownRow]:
@@ -254,8 +241,6 @@ def _build_repeated_read_rows(facts: Facts, parts: Breakdown) -> Iterable[tuple[
 
 
 COUNT_WIDTH = 8
-RECORDED_WIDTH, SHORT_RECORDED_WIDTH, WIDE_RECORDED_FROM = 19, 12, 70
-"""Cells of the column of recorded sizes: in a view of at least ``WIDE_RECORDED_FROM`` cells, and in a narrower one."""
 NUMBERS_WIDTH = 17
 """Cells of tokens and share."""
 MIN_NAME_WIDTH, MIN_BAR_WIDTH = 16, 3
@@ -292,7 +277,6 @@ def format_row_line(
     runs += pad_runs([(text, BOLD if is_current or is_chosen else "")], widths.name)
     runs += [(row.count.rjust(widths.count), MUTED)] if widths.count else []
     runs += [(f"{row.tokens:>10,}", BOLD), (f"{format_percent(row.share):>7}", MUTED)]
-    runs += [(row.recorded.rjust(widths.recorded), "")] if widths.recorded else []
     if widths.bar:
         glyph = category_style.pattern if category_style else "━"
         filled, unfilled = format_bar(row.bar, widths.bar, glyph, "·" if category_style else "─")
@@ -304,29 +288,24 @@ def format_row_line(
 class _BreakdownColumns:
     name: int
     count: int
-    recorded: int
     bar: int
 
     @classmethod
     def fit(cls, row: BreakdownRow, width: int) -> _BreakdownColumns:
         """Fit the columns of a row or heading to a width."""
-        recorded = (RECORDED_WIDTH if width >= WIDE_RECORDED_FROM else SHORT_RECORDED_WIDTH) if row.recorded else 0
-        fitter = ColumnFitter(width, 2 + NUMBERS_WIDTH + recorded)
+        fitter = ColumnFitter(width, 2 + NUMBERS_WIDTH)
         fitter.give("count", COUNT_WIDTH if row.count else 0, spare=COUNT_WIDTH + 1)
         gap = 2
         has_bar = fitter.give("bar", gap + MIN_BAR_WIDTH, fitter.room - max(MIN_NAME_WIDTH, fitter.room * 2 // 3))
-        return cls(fitter.room, fitter["count"], recorded, fitter["bar"] - gap if has_bar else 0)
+        return cls(fitter.room, fitter["count"], fitter["bar"] - gap if has_bar else 0)
 
 
 def _format_heading(row: BreakdownRow, width: int) -> list[Run]:
     widths = _BreakdownColumns.fit(row, width)
-    recorded = row.recorded if len(row.recorded) < widths.recorded else row.recorded.rpartition(" ")[0]
     tokens = 2 + widths.name + widths.count + 10
     labels = [(tokens, row.note), (tokens + 7, "share")]
     if widths.count:  # the name of the next column may be wider than its numbers
         labels.insert(0, (min(tokens - 10, tokens - len(row.note) - 1), row.count))
-    if widths.recorded:
-        labels.append((tokens + 7 + widths.recorded, recorded))
     if name := next((each for each in ("of the largest", "of largest", "size") if len(each) <= widths.bar), ""):
         labels.append((width - widths.bar + len(name), name))
     runs: list[Run] = [(f" {format_safe_line(row.text, max(width - 2, 0))}", f"bold {PRIMARY}")]

@@ -19,7 +19,6 @@ from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.text_screen import TextScreen
 
 NAME_WIDTH = 30
-UNKNOWN_NOTE = "unknown: less was recorded than the file measures"
 ABOUT_NOTE = (
     "Factors are recorded tokens per estimated token (bytes / 4), fitted to the growth of the recorded size from one "
     "request to the next, never across a compaction, a rewind or a change of model. The error is measured on the "
@@ -41,9 +40,6 @@ def build_calibration_parts(token_table: TokenTable) -> Iterator[TextPart]:
                 shares = f"{_format_error(errors.median)} median, {_format_error(errors.p95)} at the 95th percentile"
                 yield _build_row_part(name, shares)
         yield from _build_factor_parts(factors)
-        tokens = token_table.not_in_file.get(calibration.model)
-        text = UNKNOWN_NOTE if tokens is None else f"{tokens:,} tokens: the median of recorded − calibrated"
-        yield _build_row_part("not in the file", text)
         yield TextPart("")
     if not token_table.calibrations:
         yield TextPart("not calibrated: no request recorded a size; typical factors are used")

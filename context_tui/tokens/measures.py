@@ -130,19 +130,28 @@ def find_model_before(facts: Facts, at: int) -> str:
 # Calibrated
 
 
-def build_calibrated_table(facts: Facts, checkpoint: Checkpoint = lambda: None) -> TokenTable:
+def build_calibrated_table(
+    facts: Facts, checkpoint: Checkpoint = lambda: None, earlier: TokenTable | None = None
+) -> TokenTable:
     """Measure the blocks of a session by factors fitted to its recorded sizes.
 
     The factors of a message are those of the model whose request first sent it. The overhead of a request is added to
     the last block of its reply that is not a result, usually the call. A result with an image counts as an image.
+
+    Args:
+        earlier: the table of the session before it grew; its factors and sizes are kept, and only new blocks measured.
     """
-    calibrations = calibrate(facts, checkpoint)
+    calibrations = earlier.calibrations if earlier else calibrate(facts, checkpoint)
     factors = {calibration.model: calibration.factors for calibration in calibrations}
     by_message = _map_factors(facts, factors)
     replies = facts.size_basis.replies if facts.size_basis else frozenset(facts.request_message)
     blocks = array("l", bytes(array("l").itemsize * len(facts.kind)))
     has_overhead = bytearray(len(facts.kind))
-    for message in range(len(facts)):
+    start = 0
+    if earlier:
+        blocks[: len(earlier.blocks)] = earlier.blocks
+        start = min(facts.block_message[len(earlier.blocks) :], default=len(facts))
+    for message in range(start, len(facts)):
         checkpoint()
         message_factors, last_row, last_tokens = by_message[message], -1, 0.0
         for row in facts.blocks_of(message):

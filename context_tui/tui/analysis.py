@@ -153,17 +153,23 @@ class TriggerFirings:
 
 
 class MeasuredRows(NamedTuple):
-    """A session measured by a token measure, and the rows of the timeline with these tokens."""
+    """A session measured by a token measure, and the rows of the timeline with these tokens.
+
+    ``is_provisional`` is set while a session that has grown has the factors from before.
+    """
 
     token_table: TokenTable
     rows: TimelineRows
+    is_provisional: bool = False
 
 
 class AnalysisCache:
     """Cache of measured sessions, context sizes, trigger firings and runtime sizes; each is None until computed."""
 
     def __init__(self) -> None:
-        self._measured_rows: list[tuple[object, MeasuredRows]] = []  # by session and measure, the newest last
+        self._measured_rows: list[
+            tuple[tuple[Facts, int, TokenMeasure], MeasuredRows]
+        ] = []  # by session and measure, the newest last
         self._context_sizes: tuple[object, ContextSizes] | None = None
         self._firings: tuple[object, TriggerFirings] | None = None
         self.runtime_sizes: RuntimeSizes | None = None
@@ -173,7 +179,7 @@ class AnalysisCache:
         if view.measure is TokenMeasure.OWN:
             return None
         key = _get_measure_key(view)
-        return next((rows for stored_key, rows in self._measured_rows if stored_key == key), None)
+        return next((rows for stored_key, rows in reversed(self._measured_rows) if stored_key == key), None)
 
     def measure_session(self, view: View, rows: TimelineRows, checkpoint: Checkpoint = lambda: None) -> MeasuredRows:
         """Measure a view's session, with these rows, and store the result; raises MeasureError if impossible."""
@@ -181,7 +187,20 @@ class AnalysisCache:
             token_table = measure_exactly(view.session, checkpoint)
         else:
             token_table = build_calibrated_table(view.session.facts, checkpoint)
-        measured = MeasuredRows(token_table, rows.with_table(token_table, checkpoint))
+        return self._store_measured_rows(view, MeasuredRows(token_table, rows.with_table(token_table, checkpoint)))
+
+    def extend_measured_rows(self, view: View, rows: TimelineRows) -> MeasuredRows | None:
+        """Measure what was appended to a view's session by the factors from before; None if it was never measured."""
+        facts, _, measure = _get_measure_key(view)
+        earlier = next(
+            (rows for key, rows in reversed(self._measured_rows) if (key[0], key[2]) == (facts, measure)), None
+        )
+        if earlier is None or measure is not TokenMeasure.CALIBRATED or facts.holds_requests:
+            return None
+        token_table = build_calibrated_table(facts, earlier=earlier.token_table)
+        return self._store_measured_rows(view, MeasuredRows(token_table, rows.with_table(token_table), True))
+
+    def _store_measured_rows(self, view: View, measured: MeasuredRows) -> MeasuredRows:
         # The oldest session is dropped.
         self._measured_rows = [*self._measured_rows, (_get_measure_key(view), measured)][-MAX_MEASURED_ROWS:]
         return measured
@@ -240,7 +259,7 @@ def _get_context_key(view: View) -> object:
     return view.session, view.point, view.measure
 
 
-def _get_measure_key(view: View) -> object:
+def _get_measure_key(view: View) -> tuple[Facts, int, TokenMeasure]:
     return view.session.facts, len(view.session), view.measure
 
 

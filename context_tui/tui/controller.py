@@ -229,6 +229,8 @@ class Controller:
         is_small = len(view.session.facts.kind) <= MAX_BLOCKS_MEASURED_AT_ONCE
         if measured is None and is_small and view.measure is TokenMeasure.CALIBRATED:
             measured = self.analysis.measure_session(view, self.estimated_rows)
+        elif measured is None:
+            measured = self.analysis.extend_measured_rows(view, self.estimated_rows)
         self.marker = RowMarker(view.context, view.plan, marks, measured.token_table if measured else None)
         has_moved, self.view = view.cursor != self.view.cursor, view
         self._update_listing()

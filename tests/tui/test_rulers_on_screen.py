@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from context_tui.formats.opening import choose_session
+from context_tui.library.follow import GrowingSession
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table, build_exact_table
@@ -195,6 +197,36 @@ async def test_only_a_measure_that_was_chosen_is_told(tmp_path: Path, monkeypatc
         assert controller.is_fresh and not running._notifications
         await pilot.press("R")
         await until(pilot, lambda: bool(running._notifications))
+
+
+def test_a_large_session_that_grows_keeps_its_factors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("context_tui.tui.controller.MAX_BLOCKS_MEASURED_AT_ONCE", 0)
+    made = Provider()
+    made.user("do it")
+    made.steps(40)
+    path = tmp_path / "s.jsonl"
+    size = Path(made.recording.open(tmp_path).info.path).stat().st_size
+    made.steps(3)
+    data = Path(made.recording.open(tmp_path).info.path).read_bytes()
+    path.write_bytes(data[:size])
+    growing = GrowingSession(choose_session(str(path)))
+    growing.advance()
+    session = growing.session()
+    controller = Controller(session, InspectorOptions())
+    controller.open_session(session)
+    assert controller.token_table is None, "it is measured in a thread"
+    first = controller.analysis.measure_session(controller.view, controller.estimated_rows).token_table
+    path.write_bytes(data)
+    growing.advance()
+    assert growing.session().facts is session.facts and len(growing.session()) > len(session)
+    controller.open_session(growing.session())
+    table = controller.token_table
+    assert table is not None and table.calibrations is first.calibrations
+    assert table.blocks[: len(first.blocks)] == first.blocks and all(table.blocks[len(first.blocks) :])
+    measured = controller.analysis.get_measured_rows(controller.view)
+    assert measured is not None and measured.is_provisional and sum(measured.rows.tokens) == sum(table.messages)
+    controller.analysis.measure_session(controller.view, controller.estimated_rows)
+    assert controller.token_table is not table and controller.token_table.calibrations != first.calibrations
 
 
 async def test_without_the_extra_r_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

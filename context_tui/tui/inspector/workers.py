@@ -117,7 +117,7 @@ class InspectorWorkers:
         if self._analysis.get_context_sizes(view) is not None or self._context_sizes_key == key:
             return
         measured, copy = self._analysis.get_measured_rows(view), None
-        if view.measure is not TokenMeasure.OWN and measured is None:
+        if view.measure is not TokenMeasure.OWN and (measured is None or measured.is_provisional):
             copy = rows.copy()  # the rows may grow meanwhile
 
         def work(job: ThreadJob) -> None:

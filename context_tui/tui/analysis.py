@@ -152,6 +152,10 @@ class TriggerFirings:
     first_effect: int | None = None
 
 
+MeasureKey = tuple[Facts, int, TokenMeasure]
+"""Facts and length of a session, and a token measure."""
+
+
 class MeasuredRows(NamedTuple):
     """A session measured by a token measure, and the rows of the timeline with these tokens.
 
@@ -167,9 +171,7 @@ class AnalysisCache:
     """Cache of measured sessions, context sizes, trigger firings and runtime sizes; each is None until computed."""
 
     def __init__(self) -> None:
-        self._measured_rows: list[
-            tuple[tuple[Facts, int, TokenMeasure], MeasuredRows]
-        ] = []  # by session and measure, the newest last
+        self._measured_rows: list[tuple[MeasureKey, MeasuredRows]] = []  # the newest last
         self._context_sizes: tuple[object, ContextSizes] | None = None
         self._firings: tuple[object, TriggerFirings] | None = None
         self.runtime_sizes: RuntimeSizes | None = None
@@ -259,7 +261,7 @@ def _get_context_key(view: View) -> object:
     return view.session, view.point, view.measure
 
 
-def _get_measure_key(view: View) -> tuple[Facts, int, TokenMeasure]:
+def _get_measure_key(view: View) -> MeasureKey:
     return view.session.facts, len(view.session), view.measure
 
 

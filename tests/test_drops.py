@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,10 @@ import context_tui as ct
 from context_tui.cli.inspect import build_report
 from context_tui.export.files import export
 from context_tui.formats.opening import choose_session, make_scanner
+from context_tui.lab.regret.cases import compute_regret
+from context_tui.lab.regret.index import build_use_index
+from context_tui.lab.replay.recording import Recording as RecordedSession
+from context_tui.lab.replay.walk import replay
 from context_tui.session import drops as drops_of
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Drop, Facts
@@ -270,8 +275,12 @@ def test_drops_are_the_same_however_often_they_are_looked_for(tmp_path: Path) ->
     assert find_drops(again.facts) == [], "the cause of a fall that was told later counts"
 
 
-def silently_cleared(*, boundary: bool, again: bool) -> Provider:
-    """A recorded clearing; a silent one of the results after a cached prefix; what proves it."""
+def silently_cleared(*, boundary: bool, again: bool, recorded: bool = False) -> Provider:
+    """A recorded clearing; a silent one of the results after a cached prefix; what proves it.
+
+    Args:
+        recorded: whether the silent one is recorded instead.
+    """
     made = Provider(base=30_000)
     made.user("do it")
     first = [made.step(size=30_000, file_path=f"{number}.py") for number in range(4)]
@@ -282,6 +291,8 @@ def silently_cleared(*, boundary: bool, again: bool) -> Provider:
     silent = [made.step(size=32_000, file_path=f"s{number}.py") for number in range(4)]
     cached = round(made.context) - 45_000
     later = [made.step(size=9_000, file_path=f"l{number}.py") for number in range(4)]
+    if recorded:
+        made.recording.microcompact(*silent)
     made.clear(*[32_000] * 4)
     made.reply(text("reply"), cached=cached)
     made.user("go on")
@@ -312,3 +323,34 @@ def test_later_records_prove_a_silent_clearing(tmp_path: Path, boundary: bool, a
         growing.advance()
         assert count % 5 or growing.session().drops is not None  # searched in between
     assert growing is not None and growing.session().drops == session.drops
+
+
+@pytest.mark.parametrize(
+    ("policy", "params"),
+    [
+        ("claude-code-micro-by-size", {}),
+        ("anthropic-clear-tool-uses", {"trigger_tokens": 60_000}),
+        ("anthropic-clear-tool-uses", {"trigger_tokens": 100_000}),
+    ],
+)
+@pytest.mark.parametrize("proof", ["boundary", "again"])
+def test_a_replay_counts_a_proven_silent_clearing_as_a_recorded_one(
+    tmp_path: Path, policy: str, params: dict[str, Any], proof: str
+) -> None:
+    outcomes = []
+    for recorded in (False, True):
+        folder = tmp_path / str(recorded)
+        folder.mkdir()
+        made = silently_cleared(boundary=proof == "boundary", again=True, recorded=recorded)
+        recording = RecordedSession(made.recording.open(folder))
+        run = replay(recording, policy, **params)
+        cases = compute_regret(run, build_use_index(recording)).cases
+        outcomes.append(
+            (
+                [(firing.message, firing.cleared) for firing in run.firings],
+                [(case.message, case.block, case.later) for case in cases],
+                pytest.approx(run.totals.saved, rel=0.001) if recorded else run.totals.saved,
+            )
+        )
+    assert outcomes[0] == outcomes[1]
+    assert not [later for _, _, later in outcomes[0][1] if 53 <= later < 61], "the recording had cleared them itself"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 
 from tests.formats.recordings import Block, Recording, call, result, text, thinking, usage
 
@@ -44,11 +45,16 @@ class Provider:
         self.context += sum(map(self.size, blocks)) + FRAME * self.rate
 
     def step(self, tool: str = "Read", size: int = 2_000, thought: int = 200, **arguments: object) -> str:
-        """A request whose reply thinks and calls a tool, and the result of *size* bytes; returns the call's id."""
+        """A request whose reply thinks and calls a tool, and the result of *size* bytes; returns the call's id.
+
+        The result of a call with a ``file_path`` has lines, the same for each read of the file.
+        """
         self.calls += 1
         own = f"t{self.calls}"
         self.reply(thinking("x" * (thought // 2), "s" * thought), call(own, tool, number=self.calls, **arguments))
-        self.answer(own, "y" * size)
+        path = str(arguments.get("file_path", ""))
+        lines = (f"{path} has the row {number} in this very place" for number in range(size))
+        self.answer(own, "\n".join(islice(lines, size // 30))[:size].ljust(size, "y") if path else "y" * size)
         return own
 
     def answer(self, call_id: str, body: str) -> None:

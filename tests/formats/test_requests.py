@@ -321,14 +321,16 @@ def test_all_forms_of_a_recording_are_one_session(tmp_path: Path) -> None:
         assert session.to_messages() == bodies, path.name
 
 
-def test_a_database_that_is_written_just_now(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begun", [1, 2])
+def test_a_database_that_is_written_just_now(tmp_path: Path, begun: int) -> None:
+    """The first request only asks for a title, so the id of the run names the conversation that follows."""
     records = logs.make_records(logs.make_run())
-    path = logs.write_database(tmp_path / "traces.sqlite3", {"claude": records[:2]})
+    path = logs.write_database(tmp_path / "traces.sqlite3", {"claude": records[:begun]})
     info = choose_session(path)
     scanner = make_scanner(info)
     scanner.advance()
     with closing(sqlite3.connect(path)) as database:
-        logs.add_session(database, "claude", records, begin=2)
+        logs.add_session(database, "claude", records, begin=begun)
         database.commit()
         while not scanner.advance().end:
             pass

@@ -207,11 +207,12 @@ class RequestScanner:
 
     def advance(self, budget_s: float | None = None) -> Advance:
         deadline = None if budget_s is None else time.monotonic() + budget_s
-        is_new_log = self._next == len(self._conversation.steps) and self._log.update() is not self._content.state
-        if is_new_log:
+        # The id names another conversation once the log is new, or a request for a title was all it had.
+        is_new = self._next == len(self._conversation.steps) and self._find_conversation() is not self._conversation
+        if is_new:
             self._restart()
         facts, steps = self._content.facts, self._conversation.steps
-        old_count = 0 if is_new_log else len(facts)
+        old_count = 0 if is_new else len(facts)
         while self._next < len(steps):
             self._scan_step(steps[self._next])
             self._next += 1
@@ -219,7 +220,7 @@ class RequestScanner:
                 break
         facts.problems = [*self._problems, *self._list_log_problems()]
         changed = self._live.find_first_changed(self._content.builder.pop_first_changed(old_count))
-        return Advance(len(facts) - old_count, 0 if is_new_log else changed, self._next == len(steps))
+        return Advance(len(facts) - old_count, 0 if is_new else changed, self._next == len(steps))
 
     def session(self) -> Session:
         facts, content = self._live.select_facts(), copy(self._content)
@@ -227,9 +228,12 @@ class RequestScanner:
         content.facts = facts
         return Session(facts, content, self._info, len(facts))
 
+    def _find_conversation(self) -> Conversation:
+        return self._log.find_conversation(split_branch_id(self._info.id)[0])
+
     def _restart(self) -> None:
         conversation_id, branch = split_branch_id(self._info.id)
-        self._conversation = self._log.find_conversation(conversation_id)
+        self._conversation = self._find_conversation()
         session_facts = self._log.source.read_session_facts(self._conversation.group)
         self._is_main, self._times = conversation_id == self._conversation.group, session_facts.times
         self._content = RequestContent(self._log, self._conversation, session_facts.typed if self._is_main else None)

@@ -1,1 +1,1 @@
-"""Compaction policies: parameters, triggers and pure plans."""
+"""Compaction policies, their parameters and triggers, and the plans that they compute without side effects."""

@@ -1,4 +1,4 @@
-"""Translation of policy parameters into the agent's configuration: file, key and value.
+"""Settings that make an agent compact as a policy with given parameters would.
 
 As of November 2026, from the documentation and source of each agent, and from reports of users. A note marks a key that
 is known not to work as documented. Parameters that are constants in the agent's source have no key.
@@ -21,7 +21,7 @@ CLAUDE_CODE_REPLY_TOKENS, CLAUDE_CODE_RESERVED_TOKENS = 20_000, 33_000
 
 @dataclass(frozen=True)
 class AgentSetting:
-    """Setting of an agent: its file (or environment), its key, the value as written there, and a note."""
+    """A setting to write in an agent's configuration: its file or environment, its key, its value, and a note."""
 
     file: str
     key: str
@@ -31,7 +31,7 @@ class AgentSetting:
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """Settings of an agent for a policy, and the parameters that cannot be configured."""
+    """The settings that make an agent compact as a policy does, and the parameters that the agent hard-codes."""
 
     settings: Sequence[AgentSetting]
     constant_params: Sequence[str] = ()
@@ -41,7 +41,7 @@ UNKNOWN_SETTINGS_TEXT = "no agent configuration is known for this policy"
 
 
 def format_agent_settings(agent_settings: AgentSettings | None) -> str:
-    """Format the settings for copying: keys and values by file, with everything else as comments."""
+    """Format the settings for copying as ``key = value`` lines, with file names and notes as comments."""
     if agent_settings is None:
         return f"# {UNKNOWN_SETTINGS_TEXT}"
     lines, file = list[str](), ""
@@ -58,7 +58,7 @@ def format_agent_settings(agent_settings: AgentSettings | None) -> str:
 
 
 def format_setting_lines(agent_settings: AgentSettings | None) -> list[str]:
-    """Format the settings for reading, one per line, and the parameters that cannot be configured."""
+    """Format the settings for reading, one per line, followed by the parameters that the agent hard-codes."""
     if agent_settings is None:
         return [UNKNOWN_SETTINGS_TEXT]
     lines = []
@@ -76,7 +76,7 @@ _SHELL_ENVIRONMENT = "the shell's environment"
 
 
 def build_agent_settings(policy: str, params: BaseModel, window: Window) -> AgentSettings | None:
-    """Build the agent's settings that make it compact by these parameters; None if they are unknown."""
+    """Return the settings that make the agent compact with these parameters, or None if the policy has none."""
     build = _SETTINGS_BUILDERS.get(policy)
     return build(params.model_dump(mode="json"), window) if build else None
 

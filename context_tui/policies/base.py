@@ -1,4 +1,4 @@
-"""Protocol of a policy: parameters, a trigger, a plan without side effects, and curves of tokens by value."""
+"""Interface of a compaction policy: its parameters, its trigger, and the plan that it makes without side effects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ReferenceKind = Literal["", "tools", "policies", "marks", "message"]
 
 
 class Params(BaseModel):
-    """Parameters of a policy, each with a unit, a range and a description. Unknown names are errors."""
+    """Base class for the parameters of a policy; names that are not fields are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -35,10 +35,10 @@ def param(
     refers_to: ReferenceKind = "",
     ordered: bool = False,
 ) -> Any:
-    """Return a parameter with its default, description, unit and inclusive range.
+    """Declare a parameter of a policy with its default, description, unit and inclusive bounds.
 
     Args:
-        of_window: whether a number of tokens ranges up to the size of the context, not of the largest result.
+        of_window: whether the slider of a token parameter ends at the size of the context, not of the largest result.
         refers_to: ``tools`` or ``policies`` for a list of names, ``marks`` for marks in the timeline, ``message`` for
             the number of a message.
         ordered: whether the order of a list matters.
@@ -49,23 +49,23 @@ def param(
 
 
 class Belief(NamedTuple):
-    """Size that a runtime computes for its context: tokens (None: unknown), and their source."""
+    """The size in tokens that a runtime computes for its context, or None if unknown, and how it is computed."""
 
     tokens: int | None
     source: str
 
 
 class Policy(Protocol):
-    """Compaction policy; :class:`BasePolicy` has defaults for the optional members.
+    """A rule by which a runtime compacts; :class:`BasePolicy` provides defaults for the optional members.
 
     Attributes:
         name: name on the command line, in lower case with hyphens.
-        about: description in one line, the runtime first: ``koda: clear aged results``.
+        about: description in one line that begins with the runtime: ``koda: clear aged results``.
         runtime: the agent program that uses this policy, or empty.
         phases: when the runtime checks the trigger (before_call, after_tools, user_turn); empty if applied by hand.
-        flat_curves: parameters that do not change the tokens after a plan, but only the trigger or the summary request.
+        flat_curves: parameters that change only the trigger or the summary request, never the tokens after a plan.
         needs_trigger: whether the plan is empty unless the trigger fires.
-        replan_on: flag (``MessageFlag``) of the messages after which a plan without changes is computed again; 0: any.
+        replan_on: the ``MessageFlag`` of messages after which a plan without changes is computed again; 0 for any.
     """
 
     name: ClassVar[str]
@@ -78,35 +78,35 @@ class Policy(Protocol):
     replan_on: ClassVar[int]
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
-        """Decide whether the runtime would compact now, in constant time."""
+        """Decide in constant time whether the runtime would compact now."""
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        """Plan the changes from facts, without reading text, whether or not the trigger fires."""
+        """Plan the changes to the context, whether or not the trigger fires, without reading any text from the file."""
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
-        """Return the tokens after a plan for each value of the parameter *name*."""
+        """Return the size of the context in tokens after a plan for each value of the parameter *name*."""
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """Return the number that the policy uses for a parameter that is not set, or None."""
+        """Return the number that the policy uses while the parameter *name* is not set, or None if there is none."""
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Return the value above which a parameter changes nothing in this context; None to derive it from the unit."""
+        """Return the value above which the parameter changes nothing here, or None if only its unit limits the slider."""
 
     def believed_size(self, state: RuntimeState) -> Belief | None:
-        """Return the size that the runtime computes for its context, or None if it computes none."""
+        """Return the size that the runtime would compute for its context, or None if it computes none."""
 
     def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
-        """Return whether the policy, if it fires now, summarises in the background while calls continue."""
+        """Return whether the policy, if it fires in this state, summarises in the background while calls continue."""
 
     def hint(self, context: Context) -> str:
-        """Return advice for a plan that changes nothing, or an empty text."""
+        """Return advice for the user if the policy can change little in this context, or an empty string."""
 
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
         """Return the policies that this policy runs, with their parameters, in order; empty if it runs none."""
 
 
 class BasePolicy:
-    """Defaults of the optional members of a policy."""
+    """Base class for policies, with defaults for the optional members of :class:`Policy`."""
 
     runtime: ClassVar[str] = ""
     flat_curves: ClassVar[frozenset[str]] = frozenset()
@@ -116,7 +116,7 @@ class BasePolicy:
     def curve(
         self: Any, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]
     ) -> list[int]:
-        """Return the tokens after a plan for each value; a flat curve takes only one plan."""
+        """Return the size of the context in tokens after a plan for each value; a flat curve takes only one plan."""
         if name in self.flat_curves:
             return [self.plan(context, params, state).tokens_after] * len(values)
         return [self.plan(context, params.model_copy(update={name: value}), state).tokens_after for value in values]
@@ -141,7 +141,7 @@ class BasePolicy:
 
 
 def get_bounds(field: FieldInfo) -> tuple[Any, Any]:
-    """Return the inclusive bounds of a field; None if it has no bound."""
+    """Return the inclusive lower and upper bound of a field, each None if it is not set."""
     low, high = (next((getattr(m, end) for m in field.metadata if hasattr(m, end)), None) for end in ("ge", "le"))
     return low, high
 
@@ -157,17 +157,17 @@ def _find_references(params: type[BaseModel]) -> Mapping[str, str]:
 
 
 def is_session_bound(policy: Policy) -> bool:
-    """Return whether parameters of a policy refer to messages, so that they are invalid in another session."""
+    """Return whether any parameter of the policy names messages or blocks, so that its value fits one session only."""
     return not {"marks", "message"}.isdisjoint(_find_references(policy.Params).values())
 
 
 def find_nested_field(policy: Policy) -> str:
-    """Return the parameter that holds the parameters of other policies (set by ``POLICY.KEY``); empty without one."""
+    """Return the name of the parameter that holds the parameters of other policies, or an empty string."""
     return next((name for name, kind in _find_references(policy.Params).items() if kind == "options"), "")
 
 
 def list_nested_policies(policy: Policy, params: BaseModel) -> Sequence[str]:
-    """List the names of the policies that a policy runs with these parameters."""
+    """List the names of the policies that this policy would run with these parameters."""
     if not find_nested_field(policy):
         return ()
     lists = (getattr(params, name) for name, kind in _find_references(policy.Params).items() if kind == "policies")
@@ -175,22 +175,22 @@ def list_nested_policies(policy: Policy, params: BaseModel) -> Sequence[str]:
 
 
 def explain_few_turns(count: int, keep: int) -> str:
-    """Explain that no message precedes the protected turns."""
+    """Explain that nothing can be compacted because the context has *count* turns and the last *keep* are kept."""
     counts = {0: "no turn starts in this context", 1: "only one turn"}
     return f"{counts.get(count, f'only {count:,} turns')}, and the last {keep:,} are kept"
 
 
 def build_empty_plan(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:
-    """Build a plan that changes nothing, with the reason."""
+    """Build a plan that changes nothing and states *reason* for every message and block."""
     keep_reason = KeepReason(VerdictCode.NOTHING_TO_DO, reason)
     return Plan(policy, params, context, trigger, reason=reason, keep_reason=lambda position, block: keep_reason)
 
 
 class ClearingRule(NamedTuple):
-    """Setting of a policy that clears large tool results of older turns.
+    """A rule that clears large tool results in older turns.
 
-    The policy acts before a call, once the last recorded size plus an estimate of later messages reaches
-    ``window_share`` of the context window. It replaces by ``placeholder`` every tool result that is larger than
+    A policy with this rule acts before a call, once the last recorded size plus an estimate of later messages reaches
+    ``window_share`` of the context window. It replaces with ``placeholder`` every tool result that is larger than
     ``min_clear_tokens``, precedes the last ``keep_recent_turns`` turns, and is not cleared yet. ``assumed_window`` is
     the window in tokens that the runtime assumes if the actual window is unknown.
     """
@@ -204,7 +204,7 @@ class ClearingRule(NamedTuple):
 
 @runtime_checkable
 class HasClearingRule(Protocol):
-    """Policy that a clearing rule describes completely."""
+    """A policy whose trigger and plan a :class:`ClearingRule` describes completely."""
 
     def clearing_rule(self, params: Any) -> ClearingRule:
-        """Return the rule with these parameters."""
+        """Return the rule that the policy applies with these parameters."""

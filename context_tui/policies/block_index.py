@@ -1,4 +1,4 @@
-"""Cached lookups in a context's blocks: selections by kind, cuts that split no call from its result, prefix sums."""
+"""Cached lookups in the blocks of a context, updated only for new and changed blocks from one trigger to the next."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from context_tui.tokens.context_index import ContextIndex, index_context, memoiz
 
 
 class BlockColumns(NamedTuple):
-    """Blocks of one kind in prompt order, including removed blocks: parallel columns of message positions and rows."""
+    """Message positions and rows of all blocks of one kind in prompt order, including removed blocks."""
 
     position: list[int]
     block: list[int]
@@ -36,7 +36,7 @@ class _CachedSelection:
 
 
 def find_blocks_of_kind(context: Context, kind: Kind) -> BlockColumns:
-    """Return the blocks of a kind."""
+    """Return the positions and rows of all blocks of one kind in the context."""
     index = index_context(context)
     if kind == Kind.TOOL_RESULT:
         return BlockColumns(index.results.position, index.results.block)
@@ -53,7 +53,7 @@ def find_blocks_of_kind(context: Context, kind: Kind) -> BlockColumns:
 
 
 def find_call_rows(context: Context) -> dict[int, list[int]]:
-    """Map each call id to the rows of its tool_use blocks."""
+    """Map each tool call id to the rows of the tool_use blocks with that id."""
     index, blocks = index_context(context), find_blocks_of_kind(context, Kind.TOOL_USE)
     entry: tuple[dict[int, list[int]], int] = index.memo.get("calls", ({}, 0))
     rows_by_call, start = entry
@@ -64,7 +64,9 @@ def find_call_rows(context: Context) -> dict[int, list[int]]:
 
 
 def select_block_numbers(index: ContextIndex, key: Hashable, blocks: BlockColumns, choose: BlockFilter) -> list[int]:
-    """Select block numbers by *choose*, cached by *key*; only new and changed blocks are examined again.
+    """Return the numbers of the blocks that *choose* selects, cached under *key*.
+
+    *choose* may depend only on a block and its replacement, because only new and changed blocks are passed to it again.
 
     *choose* may depend only on each block and its replacement.
     """
@@ -84,12 +86,12 @@ def select_block_numbers(index: ContextIndex, key: Hashable, blocks: BlockColumn
 
 
 def slice_between(numbers: list[int], first: int, end: int) -> list[int]:
-    """Return the ascending numbers from *first* on and below *end*."""
+    """Return the part of an ascending list from *first* up to but not including *end*."""
     return numbers[bisect_left(numbers, first) : bisect_left(numbers, end)]
 
 
 def find_cut_before_pairs(context: Context, cut: int) -> int:
-    """Return the latest position up to *cut* that splits no call from its result."""
+    """Return the last position at or before *cut* that separates no tool call from its result."""
     calls = find_open_calls(context)
     while calls[cut] < cut:
         cut = calls[cut]
@@ -98,7 +100,9 @@ def find_cut_before_pairs(context: Context, cut: int) -> int:
 
 @memoize_by_messages
 def find_open_calls(context: Context) -> list[int]:
-    """Return, for each cut, the position of the first earlier call with its result at or after the cut, else the cut.
+    """Return, for each cut, the position of the first call whose result is at or after the cut, or the cut itself.
+
+    Ids may repeat: a result belongs to the last call before it, and a call is answered by its first result.
 
     Ids may repeat: a result belongs to the last call before it, and a call is answered by its first result.
     """
@@ -128,7 +132,7 @@ def find_open_calls(context: Context) -> list[int]:
 
 
 class PrefixSums:
-    """Sums of the amounts below or above a level."""
+    """Sums of amounts by level, built once so that each query is a binary search."""
 
     def __init__(self, levels: Iterable[int], amounts: Iterable[int]) -> None:
         pairs = sorted(zip(levels, amounts, strict=True))
@@ -136,13 +140,13 @@ class PrefixSums:
         self._sums = list(accumulate((amount for _, amount in pairs), initial=0))
 
     def sum_below(self, value: float) -> int:
-        """Return the sum of the amounts at levels below *value*."""
+        """Return the sum of the amounts whose level is below *value*."""
         return self._sums[bisect_left(self._levels, value)]
 
     def sum_at_least(self, value: float) -> int:
-        """Return the sum of the amounts at levels of at least *value*."""
+        """Return the sum of the amounts whose level is *value* or higher."""
         return self._sums[-1] - self.sum_below(value)
 
     def sum_above(self, value: float) -> int:
-        """Return the sum of the amounts at levels above *value*."""
+        """Return the sum of the amounts whose level is above *value*."""
         return self._sums[-1] - self._sums[bisect_right(self._levels, value)]

@@ -1,4 +1,4 @@
-"""Parameters of a policy in a context: nested parameters, scales, and entries of lists."""
+"""The parameters that can be set for a policy in a given context, including those of the policies that it runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from context_tui.tokens.context_index import index_context
 
 
 def list_parameters(policy: Policy, params: BaseModel | None = None) -> list[Parameter]:
-    """List the parameters of a policy, then those of the policies that it runs with *params*."""
+    """List the parameters of a policy, followed by those of the policies that it runs with *params*."""
     parameters = [build_parameter(name, field) for name, field in policy.Params.model_fields.items()]
     for name in dict.fromkeys(list_nested_policies(policy, params)) if params is not None else ():
         fields = POLICIES[name].Params.model_fields if name in POLICIES else {}
@@ -27,7 +27,7 @@ def list_parameters(policy: Policy, params: BaseModel | None = None) -> list[Par
 
 
 def get_value(policy: Policy, params: BaseModel, name: str) -> Any:
-    """Return the value of a parameter, which may be nested (``POLICY.KEY``)."""
+    """Return the value of the parameter *name*, which may be nested (``POLICY.KEY``)."""
     owner, _, key = name.rpartition(".")
     if not owner:
         return getattr(params, key)
@@ -38,7 +38,7 @@ def get_value(policy: Policy, params: BaseModel, name: str) -> Any:
 def list_parameters_in_context(
     policy: Policy, params: BaseModel, context: Context, state: RuntimeState
 ) -> list[Parameter]:
-    """List the parameters that can be set, with their scales, implied values and entries in a context."""
+    """List the parameters of a policy with the slider scale, implied value and list entries that fit the context."""
     parameters = []
     for parameter in list_parameters(policy, params):
         owner, owner_params = policy, params
@@ -74,7 +74,7 @@ def _resolve_in_context(
 
 
 def compute_slider_max(parameter: Parameter, context: Context, state: RuntimeState) -> int:
-    """Return the value above which a parameter changes nothing in this context, by its unit."""
+    """Return the value above which a parameter in this unit can no longer change anything in the context."""
     index, unit = index_context(context), parameter.unit
     if parameter.refers_to == "message":
         return context.at
@@ -127,7 +127,9 @@ _ENTRY_LISTERS = {"tools": _list_tool_entries, "policies": _list_policy_entries}
 
 
 def build_params(policy: Policy, values: Mapping[str, Any], option_names: Mapping[str, str] | None = None) -> Params:
-    """Build and validate the parameters of a policy from keywords or text; ``POLICY.KEY`` sets a nested parameter.
+    """Build and validate the parameters of a policy from Python values or text.
+
+    ``POLICY.KEY`` sets a parameter of a nested policy.
 
     Args:
         option_names: command-line options to suggest in errors, for names that are not parameters.
@@ -156,7 +158,7 @@ def build_params(policy: Policy, values: Mapping[str, Any], option_names: Mappin
 
 
 def find_changed_values(policy: Policy, params: BaseModel) -> dict[str, dict[str, Any]]:
-    """Find the values that differ from the defaults, by the name of *policy* and of each policy that it runs."""
+    """Return the values that differ from the defaults, keyed by the names of *policy* and the policies that it runs."""
     fields = type(params).model_fields
     values = {name: getattr(params, name) for name in fields}
     changed = {name: value for name, value in values.items() if value != fields[name].get_default()}

@@ -1,4 +1,4 @@
-"""Parameters of a policy: their types and ranges, their text form, and values given as ranges.
+"""Types, ranges and text form of policy parameters, and the parsing of ranges of values.
 
 The command line, the settings panel and sweeps share this module. A parameter of a policy that another policy runs is
 named ``POLICY.KEY`` (:mod:`~context_tui.policies.parameter_space`).
@@ -24,7 +24,7 @@ MAX_RANGE_VALUES = 1_000
 
 
 class ListEntry(NamedTuple):
-    """Possible entry of a list parameter: its name, and a note."""
+    """A possible entry of a list parameter, with a note to display next to the name."""
 
     name: str
     note: str = ""
@@ -32,15 +32,15 @@ class ListEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class Parameter:
-    """Parameter of a policy.
+    """A parameter of a policy as the command line, the settings panel and sweeps present it.
 
     Attributes:
-        kind: number, switch, list (names), marks (set in the timeline) or nested (parameters of other policies).
-        low, high: inclusive bounds; None if there is no bound.
-        ratio: whether a number is a float.
-        scale: scale of a number in a context, up to the value above which nothing changes.
-        implied_value: value in a context if the parameter is not set.
-        entries: possible entries of a list in a context.
+        kind: number, switch, list (of names), marks (set in the timeline) or nested (parameters of other policies).
+        low, high: inclusive bounds, each None if it is not set.
+        ratio: whether the value is a float.
+        scale: scale of the slider, which ends at the value above which nothing changes in the context.
+        implied_value: value that the policy uses in the context if the parameter is not set.
+        entries: entries that a list can have in the context.
     """
 
     name: str
@@ -61,27 +61,27 @@ class Parameter:
 
     @property
     def label(self) -> str:
-        """Name without the policy of a nested parameter."""
+        """Name without the policy prefix."""
         return self.name.rpartition(".")[2]
 
     @property
     def owner(self) -> str:
-        """Policy of a nested parameter, else empty."""
+        """Name of the policy that a nested parameter belongs to, or an empty string."""
         return self.name.rpartition(".")[0]
 
     @property
     def type(self) -> str:
-        """Name of the type of the values."""
+        """Name of the value's type, for display."""
         names = {"switch": "boolean", "list": "list", "marks": "list", "nested": "object"}
         kind = names.get(self.kind, "number" if self.ratio else "integer")
         return f"{kind} or null" if self.optional else kind
 
     def get_effective_value(self, value: Any) -> Any:
-        """Return the value, or the implied value if the parameter is not set."""
+        """Return *value*, or the implied value if *value* is None."""
         return self.implied_value if value is None else value
 
     def format_range(self) -> str:
-        """Format range, unit and default: ``1 to 1,000 turns, default 3``."""
+        """Format the range, unit and default, as in ``1 to 1,000 turns, default 3``."""
         if self.scale is None:
             return ""
         low, high = format_number(self.scale.low), format_number(self.scale.high)
@@ -94,7 +94,7 @@ class Parameter:
 
 
 def build_parameter(name: str, field: FieldInfo) -> Parameter:
-    """Describe a field of a policy's ``Params``."""
+    """Build the description of a parameter from a field of a policy's ``Params``."""
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     unit, refers_to, default = str(extra.get("unit") or ""), str(extra.get("refers_to") or ""), field.get_default()
     low, high = get_bounds(field)
@@ -129,7 +129,7 @@ _TYPE_NAMES = {"int": "a whole number", "float": "a number", "bool": "true or fa
 
 
 def validate_params(policy: Policy, values: Mapping[str, Any], option_names: Mapping[str, str] | None = None) -> Params:
-    """Build the parameters of one policy; arguments and errors are those of ``parameter_space.build_params``."""
+    """Build and validate the parameters of a single policy, with the arguments and errors of ``build_params``."""
     try:
         return policy.Params(**values)
     except ValidationError as error:
@@ -156,7 +156,7 @@ def _format_error(policy: Policy, name: str, error: Any) -> str:
 
 
 def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
-    """Parse ``KEY=VALUE`` texts to a dictionary; raises PlanError if a text has no key or no ``=``."""
+    """Parse ``KEY=VALUE`` texts into a dictionary, raising PlanError for a text without a key or an ``=``."""
     assignments = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -167,7 +167,7 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
 
 
 def parse_names(value: Any) -> Any:
-    """Parse names separated by commas, or a JSON list, to a tuple; return other values unchanged."""
+    """Parse a comma-separated or JSON list of names into a tuple, and return any other value unchanged."""
     if not isinstance(value, str):
         return value
     if value.startswith("["):
@@ -180,7 +180,7 @@ def parse_names(value: Any) -> Any:
 
 
 def format_assignments(values: Mapping[str, Any]) -> list[str]:
-    """Format values as ``KEY=VALUE``, or ``POLICY.KEY=VALUE`` for nested parameters."""
+    """Format each value as ``KEY=VALUE``, or as ``POLICY.KEY=VALUE`` for a nested parameter."""
     texts = []
     for key, value in values.items():
         if isinstance(value, Mapping):
@@ -191,7 +191,7 @@ def format_assignments(values: Mapping[str, Any]) -> list[str]:
 
 
 def format_value(value: Any) -> str:
-    """Format a value: a list with commas, or as JSON if :func:`parse_names` would read it differently."""
+    """Format a value so that :func:`parse_names` reads it back: lists with commas or, if these are ambiguous, as JSON."""
     if not isinstance(value, list | tuple):
         return str(value)
     items = tuple(":".join(map(str, item)) if isinstance(item, list | tuple) else str(item) for item in value)
@@ -203,9 +203,9 @@ def format_value(value: Any) -> str:
 
 
 def parse_values(parameter: Parameter, text: str) -> list[Any]:
-    """Parse values: ``1..8``, ``1..8:2`` with a step, ``a,b,c``, or one value; both ends of a range are included.
+    """Parse one value, a list (``a,b,c``), or a range that includes both ends (``1..8``, or ``1..8:2`` with a step).
 
-    The default step is 1 for counts and 0.05 for shares; tokens, bytes and seconds step to the next round number.
+    Without a step, counts go up by 1 and shares by 0.05; tokens, bytes and seconds go to the next round number.
 
     Raises:
         PlanError: a value is not allowed, the range is empty, or it has more than ``MAX_RANGE_VALUES`` values.

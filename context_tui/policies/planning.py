@@ -1,4 +1,4 @@
-"""Planning of a policy on a session: ``plan`` takes names, ``build_plan`` objects."""
+"""Planning of one policy for one session: ``plan`` takes names and values, ``build_plan`` takes objects."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def plan(
     firing_only: bool = False,
     **params: Any,
 ) -> Plan:
-    """Plan the changes of *policy* to the context before message *at* (default: at the end).
+    """Plan the changes that *policy* would make to the context before message *at* (default: at the end).
 
     Args:
         window: the context window in tokens (default: that of the file).
         idle_seconds: for koda, the idle time (default: as recorded).
-        force: plan even if koda's idle trigger does not fire.
-        firing_only: if any policies of a chain fire, run only these.
+        force: plan even if koda's idle time is too short to fire.
+        firing_only: in a chain, run only the policies that fire, if any of them do.
 
     Raises:
-        PlanError: no such policy, parameter or message.
+        PlanError: the policy, a parameter or the message does not exist.
     """
     found_policy = find_policy(policy)
     if window is not None:
@@ -55,7 +55,7 @@ def build_plan(
     force: bool = False,
     firing_only: bool = False,
 ) -> Plan:
-    """Plan with objects for policy and parameters; other arguments and errors are those of :func:`plan`."""
+    """Plan with policy and parameter objects; see :func:`plan` for the other arguments and the errors."""
     if idle_seconds is not None and not 0 <= idle_seconds < inf:
         raise PlanError(f"idle_seconds={idle_seconds}: must be a number of seconds, 0 or more")
     context = session.context_at(at)

@@ -1,4 +1,4 @@
-"""Registry of policies by name: built-in ones are imported on first use, and packages add others."""
+"""Lookup of policies by name; built-in policies are imported on first use, and installed packages can add others."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _QUIET_MEMBERS = {
 
 
 class GuardedPolicy(Guard):
-    """Policy of another package; its failures become one-line errors."""
+    """A policy from another package, wrapped so that its exceptions become one-line errors."""
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy, "policy", _QUIET_MEMBERS)
@@ -171,7 +171,7 @@ POLICIES: Plugins[Policy] = Plugins(
 
 
 def find_policy(name: str) -> Policy:
-    """Return the policy of this name; raises PlanError, which suggests a similar name, if there is none."""
+    """Return the policy with this name, raising PlanError with a similar name as a suggestion if there is none."""
     if name in POLICIES:
         return POLICIES[name]
     matches = get_close_matches(name, POLICIES, 1)
@@ -181,7 +181,10 @@ def find_policy(name: str) -> Policy:
 
 
 class ListedPolicies(Mapping[str, Policy]):
-    """All policies except the presets: they can be chosen by keys, and are planned side by side."""
+    """Mapping of all policies but the presets, by name.
+
+    These are the policies that have a key in the interface and are planned side by side.
+    """
 
     def __getitem__(self, name: str) -> Policy:
         if name in PRESETS:
@@ -198,7 +201,7 @@ class ListedPolicies(Mapping[str, Policy]):
         return name not in PRESETS and name in POLICIES
 
     def list_names_with(self, name: str) -> list[str]:
-        """List the names of these policies, and *name* if it is another policy."""
+        """List the names of these policies, followed by *name* if it is a policy that is not among them."""
         return [*self] if name in self or name not in POLICIES else [*self, name]
 
 
@@ -206,7 +209,7 @@ LISTED_POLICIES = ListedPolicies()
 
 
 def find_runtimes() -> dict[str, Policy]:
-    """Map each runtime of the listed policies to the first of its policies."""
+    """Map each runtime to the first listed policy that belongs to it."""
     runtimes: dict[str, Policy] = {}
     for policy in LISTED_POLICIES.values():
         if policy.runtime:

@@ -1,4 +1,4 @@
-"""Policies that are built from a PolicySpec: one or several rules that run in order."""
+"""Policies built from a PolicySpec, with one rule or several that run in order."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ PolicyLookup = Callable[[str], Policy]
 
 
 class ParameterTarget(NamedTuple):
-    """Target of a parameter's value: the number of a rule, and the path in the rule."""
+    """The place that a parameter sets: the number of a rule, and the path to a value in it."""
 
     rule: int
     path: SettingPath
 
 
 class RulePolicy(BasePolicy):
-    """Policy of a :class:`PolicySpec`: one rule, or several rules as steps.
+    """A policy that applies the rules in a :class:`PolicySpec`; several rules run as steps.
 
     Its attributes belong to the instance, because all specs share this class.
     """
@@ -121,7 +121,7 @@ class RulePolicy(BasePolicy):
         return steps
 
     def steps(self, params: Any) -> PolicySteps:
-        """Return the rules as policies, in order; empty for a single rule that runs no other policy."""
+        """Return the rules as policies, in order, or an empty list for a single rule that runs no other policy."""
         return self._cached_steps(params) if self._step_policies else []
 
     def believed_size(self, state: RuntimeState) -> Belief | None:
@@ -170,7 +170,7 @@ class RulePolicy(BasePolicy):
         return rule.summarise is not None and rule.summarise.background and self.trigger(state, params).fires
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        """Plan the rules in order; if any of them fire, plan only these."""
+        """Plan the rules in order or, if any of them fire, only those that do."""
         if self._step_policies:
             return plan_steps(self.name, params, self.steps(params), context, replace(state, firing_only=True))
         if not self.spec.rules:
@@ -200,7 +200,7 @@ def _cache_last(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def build_rule_policy(spec: PolicySpec, find_policy: PolicyLookup) -> Policy:
-    """Build the policy of a spec, whose rules may name others for *find_policy*; raises PlanError if one is unknown."""
+    """Build a policy from a spec, looking up the policies that its rules run; raise PlanError if one is unknown."""
     return cast(Policy, RulePolicy(spec, find_policy))
 
 

@@ -1,4 +1,4 @@
-"""State of a runtime when it checks its trigger (believed size, recorded usage, idle time), and common checks."""
+"""State of a runtime at the moment it checks its trigger, and comparisons that several triggers share."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from context_tui.tokens.running_sizes import count_past_reasoning
 
 @value_class()
 class RuntimeState:
-    """State of a runtime just before message ``at``.
+    """The state of a runtime just before message ``at``, from which triggers decide.
 
     Attributes:
-        believed_tokens: baseline plus delta, or an estimate if ``context_rewritten``.
-        recorded_usage: usage of the last request of this epoch, if any.
+        believed_tokens: last recorded size plus an estimate of later messages; all estimated if ``context_rewritten``.
+        recorded_usage: usage of the last request since the context began or was compacted, or None.
         idle_seconds: time since the last assistant message; None if unknown.
         at_end: whether the recording ends here, which counts as idle.
         forced: whether to plan even if the trigger does not fire.
-        firing_only: whether, of several policies, only those that fire run, if any does.
+        firing_only: whether a chain runs only the policies that fire, if any of them do.
         context_rewritten: whether an earlier policy has changed the context.
         estimated_tokens, message_count, result_count: tokens (``bytes/4``), messages and results of the context.
         reply_tokens: estimated tokens of the reply to the last request.
@@ -50,28 +50,28 @@ class RuntimeState:
 
     @property
     def reported_input_tokens(self) -> int | None:
-        """Input tokens of the last request as the provider reports them; Anthropic excludes cached tokens."""
+        """Input tokens of the last request as the provider reports them, or None; Anthropic's exclude cached tokens."""
         if self.recorded_usage is None:
             return None
         return self.recorded_usage.context if self.input_includes_cache else self.recorded_usage.fresh
 
 
 def format_comparison(value: str, limit: str, *, fires: bool, exclusive: bool = False, explanation: str = "") -> str:
-    """Format a value and its limit: ``192,760 tokens ≥ limit 167,000 (200,000 − 33,000 reserve)``.
+    """Format a value and its limit, as in ``192,760 tokens ≥ limit 167,000 (200,000 − 33,000 reserve)``.
 
     Args:
         exclusive: whether the trigger fires only above the limit.
-        explanation: source of the limit.
+        explanation: how the limit is computed, to append in parentheses.
     """
     sign = (">" if fires else "≤") if exclusive else ("≥" if fires else "<")
     return f"{value} {sign} limit {limit}{f' ({explanation})' if explanation else ''}"
 
 
 def check_idle(state: RuntimeState, gap: int, *, exclusive: bool = False, hint: str = "") -> Trigger:
-    """Compare the idle time with *gap* seconds; the end of a recording counts as idle.
+    """Decide whether the session has been idle for *gap* seconds; the end of a recording always counts as idle.
 
     Args:
-        exclusive: whether to fire only above *gap*.
+        exclusive: whether an idle time of exactly *gap* does not fire.
         hint: text to append if the idle time is not recorded.
     """
     fires, value, source = False, None, "recorded times"
@@ -89,7 +89,7 @@ def check_idle(state: RuntimeState, gap: int, *, exclusive: bool = False, hint: 
 
 
 def compute_idle_seconds(facts: Facts, context: Context, length: int) -> tuple[float | None, bool]:
-    """Compute the seconds since the context's last assistant message, and whether the recording ends there."""
+    """Return the seconds since the last assistant message, or None if unknown, and whether the recording ends there."""
     if context.at >= length:
         return None, True
     for message in reversed(context.order):
@@ -107,7 +107,7 @@ def build_runtime_state(
     forced: bool = False,
     firing_only: bool = False,
 ) -> RuntimeState:
-    """Build the state at the context's point, in a session of *length* messages."""
+    """Build the runtime's state at the end of this context, for a session with *length* messages."""
     facts, index = context.facts, index_context(context)
     request = find_last_request(context)
     reply_position = index.position_of.get(facts.request_message[request]) if request >= 0 else None

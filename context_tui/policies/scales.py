@@ -1,4 +1,4 @@
-"""Scale of a parameter: the place of a value on the slider's track, the next value, and the value of typed text.
+"""Slider scales for numeric parameters, the steps between values, and the parsing of typed numbers.
 
 Tokens, bytes and seconds have a log scale and steps from one round number to the next; counts step by one and ratios by
 a hundredth.
@@ -24,9 +24,9 @@ MAX_LINEAR_RANGE = 40
 
 @dataclass(frozen=True)
 class Scale:
-    """Allowed values from ``low`` to ``high``; the slider's track shows those up to ``track_end``.
+    """The values that a parameter allows, from ``low`` to ``high``; the slider's track ends at ``track_end``.
 
-    A step goes to the next of ``round_values`` or, if there are none, by ``step``. Only typed values may be beyond the
+    A step goes to the next of ``round_values`` or, if there are none, by ``step``. Only typed values can exceed the
     track.
     """
 
@@ -40,7 +40,7 @@ class Scale:
     """Value below which a log scale is nearly linear."""
 
     def compute_share(self, value: Number) -> float:
-        """Return the place of a value: 0 at the low end of the track, 1 at or beyond the high end."""
+        """Return where a value lies on the track, from 0 at the low end to 1 at or beyond the high end."""
         span = self._compute_place(self.track_end)
         return min(1.0, max(0.0, self._compute_place(value) / span)) if span > 0 else 0.0
 
@@ -48,7 +48,7 @@ class Scale:
         return math.log1p(max(value - self.low, 0) / self.log_offset) if self.log else value - self.low
 
     def find_value(self, share: float) -> Number:
-        """Return the value at a place of the track, rounded to the nearest step."""
+        """Return the value at a share of the track from 0 to 1, rounded to the nearest step."""
         place = min(1.0, max(0.0, share)) * self._compute_place(self.track_end)
         value = self.low + (math.expm1(place) * self.log_offset if self.log else place)
         if self.round_values:
@@ -58,7 +58,7 @@ class Scale:
         return self.clamp(round(round(value / self.step) * self.step, 2))
 
     def step_value(self, value: Number, steps: int) -> Number:
-        """Return the value after *steps* steps, not beyond the track unless *value* is beyond it already."""
+        """Return the value *steps* steps away, stopping at the end of the track unless *value* is already beyond it."""
         if not steps:
             return value
         if self.round_values:
@@ -70,12 +70,12 @@ class Scale:
         return min(next_value, max(value, self.track_end))
 
     def clamp(self, value: Number) -> Number:
-        """Return the nearest allowed value, a whole number unless the step is a float."""
+        """Return the nearest allowed value, rounded to a whole number unless the step is a float."""
         value = min(max(value, self.low), self.high)
         return value if isinstance(self.step, float) else round(value)
 
     def sample_values(self, count: int) -> list[Number]:
-        """Sample at most *count* different values over the track, ascending."""
+        """Return at most *count* distinct values spread over the track, in ascending order."""
         count = max(count, 2)
         if not self.log and not isinstance(self.step, float) and self.track_end - self.low < count:
             return list(range(round(self.low), round(self.track_end) + 1))
@@ -88,7 +88,7 @@ class Scale:
 
 
 def compute_round_values(low: int, high: int, default: int | None, seconds: bool = False) -> tuple[int, ...]:
-    """Compute round numbers from *low* to *high*: binary if the default is a power of two, else decimal."""
+    """Return the round numbers from *low* to *high*, in powers of two if the default is one, else in powers of ten."""
     if seconds:
         values = set(_SECONDS)
     else:
@@ -101,7 +101,7 @@ def compute_round_values(low: int, high: int, default: int | None, seconds: bool
 
 
 def build_scale(low: Number, high: Number, default: Number | None, slider_max: Number, unit: str) -> Scale:
-    """Build the scale of a parameter; its track covers the default and *slider_max*."""
+    """Build the scale of a parameter, with a track that reaches to the default or *slider_max*, whichever is larger."""
     if isinstance(low, float) or isinstance(high, float):
         return Scale(low, high, high, 0.01)
     reach = min(high, max(slider_max, default or 0, low + 1))
@@ -114,7 +114,10 @@ def build_scale(low: Number, high: Number, default: Number | None, slider_max: N
 
 
 def parse_number(text: str, low: Number, high: Number, optional: bool = False) -> Number | None:
-    """Parse a typed number (``1,500``, ``1.5k``, ``2m``, ``60%``); raises ValueError if it is none or out of range."""
+    """Parse a typed number such as ``1,500``, ``1.5k``, ``2m`` or ``60%``.
+
+    Return None for an empty text if *optional*; raise ValueError if the text is no number or out of range.
+    """
     clean = text.strip().lower().replace(",", "").replace("_", "").replace(" ", "")
     if optional and clean in ("", "none"):
         return None
@@ -142,5 +145,5 @@ def parse_number(text: str, low: Number, high: Number, optional: bool = False) -
 
 
 def format_number(value: Number) -> str:
-    """Format a number: thousands separated, ratios with two decimals."""
+    """Format a number with thousands separators, or with two decimals (at most four) if it is a float."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.2f}" if round(value, 2) == value else f"{value:.4f}"

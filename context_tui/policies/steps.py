@@ -1,4 +1,4 @@
-"""Several policies that run one after another, as one plan with one trigger."""
+"""Planning of several policies that run one after another, as one plan with one trigger."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ PolicySteps = Sequence[tuple[Policy, Any]]
 
 
 def combine_step_triggers(steps: PolicySteps, state: RuntimeState) -> Trigger:
-    """Combine the triggers of all steps, each checked on the unchanged context."""
+    """Return a trigger that fires if any step's does, all checked before a step changes the context."""
     triggers = [(policy.name, policy.trigger(state, params)) for policy, params in steps]
     return _combine_triggers(triggers, any(trigger.fires for _, trigger in triggers))
 
 
 def is_any_step_in_background(steps: PolicySteps, state: RuntimeState) -> bool:
-    """Return whether one of the steps would start a summary in the background."""
+    """Return whether a step would fire in this state and start its summary in the background."""
     return any(
         policy.trigger(state, params).fires and policy.runs_in_background(state, params) for policy, params in steps
     )
 
 
 def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, state: RuntimeState) -> Plan:
-    """Plan all steps, each on the result of the previous one; with ``firing_only``, only those that fire, if any do.
+    """Plan all steps, each on the result of the step before or, with ``firing_only``, only those that fire, if any do.
 
     Raises:
         PlanError: there are no steps, or a step that drops or adds messages is not the last one.

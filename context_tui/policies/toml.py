@@ -1,4 +1,4 @@
-"""TOML policies: files of users, and the presets. An error is one line of text with the line of the file."""
+"""Reading of policies from TOML files, whether presets or written by users; errors name the line in the file."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ _UNION_TAGS = ("parts", "policy")
 
 
 def read_preset(name: str, find_policy: PolicyLookup) -> Policy:
-    """Read a preset of the package by its name."""
+    """Read the built-in policy that is stored as a TOML file under this name."""
     text = files("context_tui.policies").joinpath("presets", f"{name}.toml").read_text("utf-8")
     return parse_policy(text, name, find_policy)
 
 
 def read_policy(path: Path, find_policy: PolicyLookup) -> Policy:
-    """Read the policy in a file, whose rules may name others for *find_policy*; raises PlanError if there is none."""
+    """Read the policy in a TOML file, resolving the policies that its rules run with *find_policy*.
+
+    Raises PlanError if the file holds no valid policy.
+    """
     try:
         with open_regular_file(path) as file:
             data = file.read(MAX_POLICY_BYTES + 1)
@@ -58,7 +61,7 @@ def read_policy(path: Path, find_policy: PolicyLookup) -> Policy:
 
 
 def parse_policy(text: str, label: str, find_policy: PolicyLookup) -> Policy:
-    """Parse a policy from TOML, *label* in errors; other arguments and errors are those of :func:`read_policy`."""
+    """Parse a policy from TOML text; *label* stands for the file name in errors."""
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

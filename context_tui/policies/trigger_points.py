@@ -1,4 +1,4 @@
-"""Points of a session at which a policy's trigger is checked or fires."""
+"""Points in a session at which a runtime checks a policy's trigger, and those at which the trigger fires."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from context_tui.tokens.running_sizes import PastReasoning, RunningSizes
 def iterate_runtime_states(
     session: Session, phases: frozenset[str], checkpoint: Checkpoint = lambda: None
 ) -> Iterator[RuntimeState]:
-    """Yield the states in which a runtime with these phases checks its trigger, in order; no context is built."""
+    """Yield the runtime's state at each point where it checks its trigger in these phases; no context is built."""
     facts, length, sizes = session.facts, len(session), RunningSizes(session.facts, checkpoint)
     for start, end in pairwise(sorted({0, *_find_context_changes(session), length + 1})):
         sizes.move_to(end - 1)
@@ -65,7 +65,7 @@ def _find_context_changes(session: Session) -> set[int]:
 
 
 def find_phases(facts: Facts, at: int) -> frozenset[str]:
-    """Return the phases that apply just before message *at*."""
+    """Return the phases that the runtime is in just before message *at*."""
     phases = set()
     if facts.role[at] == Role.ASSISTANT:
         phases.add("before_call")
@@ -77,14 +77,17 @@ def find_phases(facts: Facts, at: int) -> frozenset[str]:
 
 
 def find_first_firing(session: Session, policy: Policy, params: Params) -> int | None:
-    """Return the first message before which the trigger fires (at the end: the session's length), or None."""
+    """Return the first message before which the trigger fires, or None.
+
+    The session's length stands for a trigger that fires at the end.
+    """
     return next((m.at for m in iterate_runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
 
 
 def find_firing_runs(
     session: Session, policy: Policy, params: Params, checkpoint: Checkpoint = lambda: None
 ) -> list[list[RuntimeState]]:
-    """Return the runs of consecutive states in which the trigger fires."""
+    """Return each run of consecutive states in which the trigger fires."""
     states = iterate_runtime_states(session, policy.phases, checkpoint)
     runs = groupby(states, key=lambda state: policy.trigger(state, params).fires)
     return [list(run) for fires, run in runs if fires]

@@ -1,4 +1,4 @@
-"""Policies of an agent's former versions, and the parameters that a policy had when a session was recorded."""
+"""Policies that former versions of an agent had, and the parameters in force when a session was recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from context_tui.session.facts import Facts
 
 
 class FormerPolicy(NamedTuple):
-    """Policy and parameters of an agent from version ``since`` up to, but not including, version ``before``."""
+    """The policy and parameters of an agent from version ``since`` up to but not including version ``before``."""
 
     since: tuple[int, ...]
     before: tuple[int, ...]
@@ -36,7 +36,7 @@ FORMER_POLICIES = {
 
 
 def find_policy_of_version(name: str, version: tuple[int, ...]) -> tuple[str, Mapping[str, Any]]:
-    """Return the policy and parameters of a version of its agent, else the current policy."""
+    """Return the policy and parameters that this version of the agent had, or the current policy if none are known."""
     for former in FORMER_POLICIES.get(name, ()):
         if former.since <= version < former.before:
             return former.policy, former.params
@@ -44,7 +44,7 @@ def find_policy_of_version(name: str, version: tuple[int, ...]) -> tuple[str, Ma
 
 
 def find_recorded_params(name: str, facts: Facts) -> Mapping[str, Any]:
-    """Return the non-default parameters of a policy in the agent version that recorded a session."""
+    """Return the parameters that differed from today's defaults in the agent version that recorded the session."""
     policy, params = find_policy_of_version(name, facts.agent_version)
     return params if policy == name else {}
 
@@ -52,12 +52,12 @@ def find_recorded_params(name: str, facts: Facts) -> Mapping[str, Any]:
 def build_recorded_params(
     policy: Policy, values: Mapping[str, Any], facts: Facts, option_names: Mapping[str, str] | None = None
 ) -> Params:
-    """Build parameters as ``build_params`` does; *values* leave open what the version of the session decides."""
+    """Build parameters as ``build_params`` does, taking those that *values* does not set from the recording version."""
     return build_params(policy, {**find_recorded_params(policy.name, facts), **values}, option_names)
 
 
 def format_recorded_params(policy: str, params: BaseModel, facts: Facts) -> str:
-    """Format the parameters that come from the agent version that recorded a session; empty if there are none."""
+    """Describe the parameters that come from the agent version that recorded the session, or return an empty string."""
     recorded = find_recorded_params(policy, facts)
     texts = format_assignments({name: value for name, value in recorded.items() if getattr(params, name) == value})
     version = ".".join(map(str, facts.agent_version))

@@ -1,1 +1,1 @@
-"""Built-in policies: those of defect, koda and agent-sdk, a manual policy, and a chain of policies."""
+"""Built-in policies written in Python: those of the defect, koda and agent-sdk runtimes, a manual one and a chain."""

@@ -1,4 +1,4 @@
-"""agent-sdk: pruning of long tool results and compaction with a summary."""
+"""agent-sdk's two policies: truncating long tool results, and replacing old messages with a summary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PRUNE_MARKER_BYTES = len(PRUNE_MARKER) - len("{}")
 
 
 class AgentSdkPruneParams(Params):
-    """Parameters of agent-sdk's pruning."""
+    """Parameters of ``agent-sdk-prune``."""
 
     context_budget: int = param(
         160_000, "input tokens allowed for the context", "tokens", 1, 10_000_000, of_window=True
@@ -36,9 +36,9 @@ class AgentSdkPruneParams(Params):
 
 
 def check_input_tokens(state: RuntimeState, threshold: int, limit_text: str) -> Trigger:
-    """Check whether the input tokens of the last request, as the provider reports them, exceed *threshold*.
+    """Decide whether the input tokens that the provider reported for the last request exceed *threshold*.
 
-    Anthropic's input tokens exclude cached tokens, so the reason also gives the size with these.
+    Anthropic does not count cached tokens as input tokens, so the reason also states the size including them.
     """
     input_tokens = state.reported_input_tokens
     if state.recorded_usage is None or input_tokens is None:
@@ -53,7 +53,7 @@ def check_input_tokens(state: RuntimeState, threshold: int, limit_text: str) -> 
 
 
 def build_belief(state: RuntimeState) -> Belief:
-    """Build agent-sdk's belief: the input tokens of the last request as the provider reports them."""
+    """Return the size that agent-sdk assumes: the input tokens that the provider reported for the last request."""
     input_tokens = state.reported_input_tokens
     if input_tokens is None or state.recorded_usage is None:
         return Belief(input_tokens, "no recorded usage")
@@ -62,7 +62,7 @@ def build_belief(state: RuntimeState) -> Belief:
 
 
 class AgentSdkPrune(BasePolicy):
-    """Truncate long tool results to their first 500 and last 200 bytes."""
+    """Policy that truncates long tool results to their first 500 and last 200 bytes."""
 
     name: ClassVar[str] = "agent-sdk-prune"
     about: ClassVar[str] = "agent-sdk: truncate long tool results, keeping both ends"
@@ -129,7 +129,7 @@ class AgentSdkPrune(BasePolicy):
 
 @dataclass(frozen=True)
 class PrunableResults:
-    """Tool_results that pruning would shorten, in prompt order: bytes before and after, and saved tokens."""
+    """The tool results that pruning would shorten, in prompt order, with the sizes before and after and tokens saved."""
 
     position: Sequence[int]
     block: Sequence[int]
@@ -140,7 +140,7 @@ class PrunableResults:
 
 @memoize
 def find_prunable_results(context: Context) -> PrunableResults:
-    """Return all tool_results that pruning could shorten, recent ones included."""
+    """Return every tool result that pruning would shorten, including the recent ones that it would keep."""
     results, shifts = index_context(context).results, context.facts.boundary_shifts
     rows = []
     for position, block, tokens in zip(results.position, results.block, results.tokens, strict=True):
@@ -155,7 +155,7 @@ def find_prunable_results(context: Context) -> PrunableResults:
 
 
 def count_json_bytes(context: Context, block: int) -> int:
-    """Count the bytes of a tool_result's body as compact JSON."""
+    """Count the bytes of a tool result's content as compact JSON."""
     body = context.replacements.get(block)
     if body is None:
         return context.facts.json_bytes[block]
@@ -163,7 +163,7 @@ def count_json_bytes(context: Context, block: int) -> int:
 
 
 def compute_pruned_size(length: int, cut: int) -> int | None:
-    """Compute the bytes of the pruned text; None if the cuts would overlap, or the text would not be shorter."""
+    """Return the size in bytes after pruning, or None if pruning would not make the text shorter."""
     head, tail = _find_cuts(length, cut)
     if tail < head:
         return None
@@ -177,7 +177,7 @@ def _find_cuts(length: int, shifts: int) -> tuple[int, int]:
 
 
 def prune_text(content: Any) -> str:
-    """Return a tool_result's compact JSON without its middle, cut at character boundaries."""
+    """Return the first and last bytes of a tool result's compact JSON, with a marker in place of the middle."""
     encoded = compact_json("" if content is None else content, sort_keys=True)
     head, tail = _find_cuts(len(encoded), compute_boundary_shifts(encoded))
     first, last = (part.decode("utf-8", "surrogatepass") for part in (encoded[:head], encoded[tail:]))
@@ -206,7 +206,7 @@ conversation."""
 
 
 class AgentSdkCompactParams(Params):
-    """Parameters of agent-sdk's compaction."""
+    """Parameters of ``agent-sdk-compact``."""
 
     context_budget: int = param(
         160_000, "input tokens above which it compacts", "tokens", 1, 10_000_000, of_window=True
@@ -218,7 +218,7 @@ class AgentSdkCompactParams(Params):
 
 
 class AgentSdkCompact(BasePolicy):
-    """Summarise all but the last messages, without splitting a call from its result."""
+    """Policy that summarises all but the last messages without separating a tool call from its result."""
 
     name: ClassVar[str] = "agent-sdk-compact"
     about: ClassVar[str] = "agent-sdk: summarise all but the last messages"
@@ -260,7 +260,10 @@ class AgentSdkCompact(BasePolicy):
 
 
 def find_split(context: Context, min_keep: int) -> int:
-    """Return the position of the first message to keep, or 0; ids of calls and results are not compared."""
+    """Return the position of the first message to keep, or 0 if nothing precedes it.
+
+    As agent-sdk does, this looks only at adjacent messages and does not compare the ids of calls and results.
+    """
     if len(context) <= min_keep:
         return 0
     facts, order = context.facts, context.order
@@ -277,12 +280,12 @@ def find_split(context: Context, min_keep: int) -> int:
 
 
 def build_summary_request(old_messages: list[Message], previous: str | None) -> list[Message]:
-    """Build a user message with a transcript of the old messages, which include any earlier summary."""
+    """Build the user message that asks for a summary, with a transcript of the old messages and any earlier summary."""
     return [{"role": "user", "content": f"The conversation to condense:\n\n{format_transcript(old_messages)}"}]
 
 
 def format_transcript(messages: list[Message]) -> str:
-    """Format the messages as agent-sdk does for its summarizer: text under each role, and other blocks abridged."""
+    """Format messages as agent-sdk does for its summarizer: full text under each role, and other blocks abridged."""
     parts = []
     for message in messages:
         role = "Assistant" if message.get("role") == "assistant" else "User"

@@ -1,4 +1,4 @@
-"""Chain: several policies in order, each applied to the result of the previous one."""
+"""Policy that runs several policies in order, each on the result of the one before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from context_tui.tokens.context_index import index_context
 
 
 class ChainParams(BaseParams):
-    """Policies to run in order, and the parameters that differ from their defaults."""
+    """The names of the policies to run, in order, and the parameters of each that differ from the defaults."""
 
     policies: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
         ("defect-microcompact", "defect-compact"),
@@ -33,7 +33,7 @@ class ChainParams(BaseParams):
 
 
 class Chain(BasePolicy):
-    """Run each policy on the result of the previous one."""
+    """Policy that runs other policies in order, each on the context that the one before leaves."""
 
     name: ClassVar[str] = "chain"
     about: ClassVar[str] = "several policies in order: microcompact first, then compaction on what is left"
@@ -41,7 +41,7 @@ class Chain(BasePolicy):
     Params: ClassVar[type[BaseParams]] = ChainParams
 
     def steps(self, params: ChainParams) -> list[tuple[Policy, BaseParams]]:
-        """Return each policy with its parameters.
+        """Return each policy that the chain runs, in order, with its validated parameters.
 
         Raises:
             PlanError: a policy is unknown or named twice, or parameters are given for a policy that does not run.
@@ -66,13 +66,13 @@ class Chain(BasePolicy):
         return is_any_step_in_background(self.steps(params), state)
 
     def plan(self, context: Context, params: ChainParams, state: RuntimeState) -> Plan:
-        """Plan all steps; with ``firing_only``, only those that fire."""
+        """Plan all steps or, with ``firing_only``, only those whose triggers fire."""
         return plan_steps(self.name, params, self.steps(params), context, state)
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
-        """Return the tokens after a plan for each value of the parameter *name*, which may be nested (``POLICY.KEY``).
+        """Return the size in tokens after a plan for each value of *name*, which may be nested (``POLICY.KEY``).
 
-        With ``firing_only``, if any policy fires now, a value at which none would fire changes nothing.
+        With ``firing_only``, a value at which no policy would fire leaves the size unchanged if any policy fires now.
         """
         owner, _, key = name.rpartition(".")
         if owner:

@@ -1,4 +1,4 @@
-"""defect: microcompact of large tool results and full compaction with a summary."""
+"""defect's two policies: clearing large tool results, and replacing old turns with a summary."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ ASSUMED_WINDOW = 128_000
 
 
 def get_window_tokens(state: RuntimeState) -> int:
-    """Return the window in tokens, or defect's fallback."""
+    """Return the size of the context window in tokens, or the size that defect assumes if it is unknown."""
     return state.window.tokens if state.window.is_known else ASSUMED_WINDOW
 
 
 def format_window_share(state: RuntimeState, ratio: float) -> str:
-    """Format a share of the window, with a note if the window is defect's fallback."""
+    """Format a share of the context window, noting when the window's size is the one that defect assumes."""
     fallback = "" if state.window.is_known else ", which defect assumes where the window is unknown"
     return f"{ratio:.0%} of {get_window_tokens(state):,}{fallback}"
 
 
 def build_belief(state: RuntimeState) -> Belief:
-    """Build defect's belief: the last recorded size plus an estimate of the messages appended since."""
+    """Return the size that defect computes: the last recorded size plus an estimate of the messages since then."""
     recorded = state.recorded_usage is not None
     return Belief(
         state.believed_tokens,
@@ -52,7 +52,7 @@ def build_belief(state: RuntimeState) -> Belief:
 
 
 def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Trigger:
-    """Check whether the believed size reaches *threshold* tokens."""
+    """Decide whether the size that defect believes its context to have reaches *threshold* tokens."""
     fires = state.believed_tokens >= threshold
     source = "estimated: nothing is recorded in this context"
     if state.context_rewritten:
@@ -65,7 +65,7 @@ def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Tr
 
 
 def suggest_for_few_turns(context: Context) -> str:
-    """Return advice if a context has too few turns for defect's defaults, else an empty text."""
+    """Return advice if the context has fewer turns than defect keeps by default, or an empty string."""
     turns = len(index_context(context).turn_starts)
     if turns >= DEFAULT_KEPT_TURNS:
         return ""
@@ -79,7 +79,7 @@ CLEARED_TOKENS = CLEARED_BODY.tokens
 
 
 class DefectMicrocompactParams(Params):
-    """Parameters of defect's microcompact."""
+    """Parameters of ``defect-microcompact``."""
 
     keep_recent_turns: int = param(DEFAULT_KEPT_TURNS, "turns at the end whose results are kept", "turns", 1, 1_000)
     min_clear_tokens: int = param(512, "a result is cleared when it is larger than this", "tokens", 0, 1_000_000)
@@ -87,7 +87,7 @@ class DefectMicrocompactParams(Params):
 
 
 class DefectMicrocompact(BasePolicy):
-    """Clear tool results larger than a minimum in all but the last turns."""
+    """Policy that clears tool results above a minimum size in all but the last turns."""
 
     name: ClassVar[str] = "defect-microcompact"
     about: ClassVar[str] = "defect: clear big tool results of all but the last turns"
@@ -108,7 +108,7 @@ class DefectMicrocompact(BasePolicy):
         return check_threshold(state, threshold, format_window_share(state, params.microcompact_ratio))
 
     def clearing_rule(self, params: DefectMicrocompactParams) -> ClearingRule:
-        """Return the rule with which a sweep computes many settings at once."""
+        """Return the policy as a rule, from which a sweep computes many settings at once."""
         return ClearingRule(
             params.keep_recent_turns,
             params.min_clear_tokens,
@@ -181,13 +181,13 @@ class DefectMicrocompact(BasePolicy):
 
 
 def find_protected_start(context: Context, keep: int) -> int:
-    """Return the position at which the last *keep* turns start; 0 if there are fewer turns."""
+    """Return the position where the last *keep* turns start, or 0 if the context has fewer turns."""
     starts = index_context(context).turn_starts
     return starts[-keep] if keep <= len(starts) else 0
 
 
 def is_cleared(context: Context, block: int) -> bool:
-    """Return whether a tool_result is cleared already."""
+    """Return whether a tool result is already replaced by defect's placeholder."""
     return context.has_exact_text(block, DEFECT_PLACEHOLDER, in_blocks=False)
 
 
@@ -214,7 +214,7 @@ def _find_larger_numbers(context: Context, minimum: int) -> list[int]:
 
 @memoize
 def find_uncleared_results(context: Context) -> ToolResults:
-    """Return the tool_results that are not cleared yet."""
+    """Return the tool results that are not yet replaced by defect's placeholder."""
     results, numbers = index_context(context).results, _find_uncleared_numbers(context)
     return ToolResults(
         *([column[number] for number in numbers] for column in (results.position, results.block, results.tokens))
@@ -262,7 +262,7 @@ Use exactly these headings, in this order, and write nothing before or after the
 
 
 class DefectCompactParams(Params):
-    """Parameters of defect's full compaction."""
+    """Parameters of ``defect-compact``."""
 
     threshold: int | None = param(
         None, "tokens at which it compacts; default: by compact_ratio", "tokens", 0, 10_000_000, of_window=True
@@ -273,12 +273,12 @@ class DefectCompactParams(Params):
 
 
 def compute_tail_budget(threshold: int) -> int:
-    """Return the token budget of the tail: a quarter of the threshold, between 2,000 and 8,000."""
+    """Return how many tokens to keep at the end: a quarter of the threshold, but between 2,000 and 8,000."""
     return min(max(threshold // 4, 2_000), 8_000)
 
 
 class DefectCompact(BasePolicy):
-    """Summarise everything before the last turns that fit a tail budget."""
+    """Policy that summarises everything before the last turns that fit in a token budget."""
 
     name: ClassVar[str] = "defect-compact"
     about: ClassVar[str] = "defect: summarise all but the last turns"
@@ -298,7 +298,7 @@ class DefectCompact(BasePolicy):
         return suggest_for_few_turns(context)
 
     def compute_hard_limit(self, state: RuntimeState, params: DefectCompactParams) -> int:
-        """Return the tokens at which defect must compact."""
+        """Return the size in tokens from which defect compacts at once, no longer in the background."""
         return (
             params.threshold if params.threshold is not None else int(params.compact_ratio * get_window_tokens(state))
         )
@@ -353,7 +353,10 @@ class DefectCompact(BasePolicy):
 
 
 def find_boundary(index: ContextIndex, starts: list[int], budget: int) -> int:
-    """Return the first position to keep: the start of the oldest turn in the budget, else of the newest turn, or 0."""
+    """Return the position of the first message to keep, or 0 if there is nothing to summarise.
+
+    This is the start of the oldest turn that fits in the budget, or of the newest turn if none fits.
+    """
     if not starts or starts[-1] == 0:
         return 0
     boundary = 0
@@ -365,7 +368,7 @@ def find_boundary(index: ContextIndex, starts: list[int], budget: int) -> int:
 
 
 def find_earlier_summary_row(context: Context, cut: int) -> int:
-    """Return the block row of an earlier summary before the cut, or -1."""
+    """Return the row of the last summary block before the cut, or -1 if there is none."""
     position, block = _find_first_summary(context)
     return block if position < cut else -1
 
@@ -382,7 +385,7 @@ def _find_first_summary(context: Context) -> tuple[int, int]:
 
 
 def build_summary_request(head: list[Message], previous: str | None) -> list[Message]:
-    """Append a user message to *head* that asks for a summary, or for an update of the previous summary."""
+    """Append a user message to *head* that asks for a new summary or, given *previous*, for an update of it."""
     task = _NEW_SUMMARY_TASK
     if previous is not None:
         task = f"{_UPDATE_SUMMARY_TASK}\n\n<previous-summary>\n{previous}\n</previous-summary>"

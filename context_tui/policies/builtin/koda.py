@@ -1,4 +1,4 @@
-"""koda: microcompact of aged tool results after an idle time."""
+"""koda's policy: clearing older tool results once the session has been idle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ESTIMATOR = "bytes/3.5"
 
 
 class KodaMicrocompactParams(Params):
-    """Parameters of koda's microcompact."""
+    """Parameters of ``koda-microcompact``."""
 
     gap_seconds: int = param(300, "idle time since the last assistant message at which it acts", "seconds", 0, 604_800)
     keep_recent: int = param(5, "eligible results at the end that are kept", "results", 0, 10_000)
@@ -39,14 +39,17 @@ class KodaMicrocompactParams(Params):
 
 
 def count_result_tokens(context: Context, block: int) -> int:
-    """Count the tokens of a tool_result's text as koda does: bytes / 3.5, floored."""
+    """Estimate the tokens of a tool result as koda does: its bytes divided by 3.5, rounded down."""
     body = context.replacements.get(block)
     return bytes_to_tokens35(body.size if body else context.facts.text_bytes[block])
 
 
 @memoize_by_messages
 def count_rows(context: Context) -> int:
-    """Count the rows of the context in koda's database: one per tool_result, one for a message's other blocks."""
+    """Count the rows that the context takes in koda's database.
+
+    Each tool result is one row, and the other blocks of a message are one row together.
+    """
     facts, result, removed = context.facts, int(Kind.TOOL_RESULT), find_removed_blocks(context)
     rows = facts.system_records if context.epoch_start == 0 else 0  # a compaction archives system records
     for message in context.order:
@@ -65,7 +68,7 @@ def count_rows(context: Context) -> int:
 
 @dataclass(frozen=True)
 class ClearableResults:
-    """The tool_results that koda could clear, in prompt order: their tools, tokens by bytes / 3.5, and tokens saved."""
+    """The tool results that koda could clear, in prompt order, with the tool, the size and the saved tokens of each."""
 
     block: Sequence[int]
     tool: Sequence[str]
@@ -75,7 +78,7 @@ class ClearableResults:
 
 @memoize
 def find_clearable_results(context: Context) -> ClearableResults:
-    """Return all tool_results that are not cleared yet, of any tool and size."""
+    """Return all tool results that koda has not cleared yet, whatever their tool and size."""
     index, call = index_context(context), context.facts.call
     rows = [
         (block, index.tool_of_call.get(call[block], ""), count_result_tokens(context, block), tokens - STUB_BODY.tokens)
@@ -94,12 +97,12 @@ def _group_sizes_by_tool(context: Context) -> dict[str, list[int]]:
 
 
 def is_cleared(context: Context, block: int) -> bool:
-    """Return whether a tool_result is cleared already."""
+    """Return whether a tool result is already replaced by koda's placeholder."""
     return context.has_exact_text(block, RESULT_STUB, in_blocks=True)
 
 
 class KodaMicrocompact(BasePolicy):
-    """Clear all but the newest results of re-runnable tools, once the session has been idle."""
+    """Policy that clears all but the newest results of re-runnable tools once the session has been idle."""
 
     name: ClassVar[str] = "koda-microcompact"
     about: ClassVar[str] = "koda: clear old results of re-runnable tools once idle"
@@ -164,7 +167,7 @@ class KodaMicrocompact(BasePolicy):
         )
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Return the largest result size, or the number of large results, of the selected tools."""
+        """Return the slider's end: above the largest clearable result, or the number of large ones for ``keep_recent``."""
         if name not in ("keep_recent", "min_tokens"):
             return None
         sizes = _group_sizes_by_tool(context)

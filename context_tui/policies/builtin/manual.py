@@ -1,4 +1,4 @@
-"""Manual policy: tool results marked to be cleared, and a message before which everything is summarised."""
+"""Policy that follows marks set by hand: tool results to clear, and the message before which to summarise."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _parse_mark(mark: str) -> tuple[int, int]:
 
 
 class ManualParams(Params):
-    """Marks set by hand: results to clear, and a message to cut at."""
+    """The tool results to clear, and the message before which everything is summarised."""
 
     clear: Annotated[tuple[tuple[int, int], ...], BeforeValidator(_parse_marks)] = param(
         (), "results to clear, as MESSAGE:BLOCK, separated by commas", "message:block", refers_to="marks"
@@ -45,7 +45,7 @@ class ManualParams(Params):
 
 
 class Manual(BasePolicy):
-    """Clear the marked results, and summarise the messages before the marked message."""
+    """Policy that clears the marked tool results and summarises the messages before the marked message."""
 
     name: ClassVar[str] = "manual"
     about: ClassVar[str] = "by hand: clear single results, summarise all before a message"

@@ -1,1 +1,1 @@
-"""Parts of TOML policies: pydantic models, and functions that apply them to a context."""
+"""Parts of policies written in TOML: pydantic models, and the functions that apply them to a context."""

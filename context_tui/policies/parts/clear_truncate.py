@@ -1,4 +1,4 @@
-"""Plans of rules that clear or truncate block bodies."""
+"""Planning for rules that clear or truncate the content of blocks."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from context_tui.tokens.estimators import count_block_tokens
 
 
 class BodyChanges(NamedTuple):
-    """Rows of changed blocks in prompt order, the saved tokens, and one change for all blocks, or one for each."""
+    """The rows of the blocks that a rule changes, the tokens saved, and one change for all blocks or one for each."""
 
     rows: list[int]
     saved_tokens: int
     change: Change | Callable[[int], Change]
 
     def get_change(self, row: int) -> Change:
-        """Return the change of a block."""
+        """Return the change to the block in this row."""
         return self.change if isinstance(self.change, Change) else self.change(row)
 
     @property
     def changes(self) -> LazyChanges:
-        """The changes by block row."""
+        """The changes, keyed by block row and built on demand."""
         if isinstance(self.change, Change):
             return UniformChanges(self.rows, self.change)
         return LazyChanges(self.rows, self.change)
@@ -52,7 +52,7 @@ class BodyChanges(NamedTuple):
 def plan_body_changes(
     name: str, rule: Rule, params: Params, context: Context, trigger: Trigger, limits: SizeLimits
 ) -> Plan:
-    """Plan a rule that clears or truncates, from facts, in time linear in the context."""
+    """Plan a rule that clears or truncates, in time linear in the size of the context and without reading text."""
     index, turns = index_context(context), rule.keep.turns
     if turns is not None and len(index.turn_starts) < turns:
         reason = f"nothing to {rule.action}: {explain_few_turns(len(index.turn_starts), turns)}"
@@ -113,7 +113,10 @@ def _build_cleared(
 
 @lru_cache(maxsize=64)
 def build_clear_change(name: str, marker: str) -> Change:
-    """Build the change of a body to the marker; the number of removed lines is inserted when the plan is applied."""
+    """Build the change that replaces content with the marker.
+
+    A line count in the marker is filled in when the plan is applied.
+    """
     if LINE_COUNT_PLACEHOLDER not in marker:
         return Change("clear", Body.from_text(marker), name)
     return Change(
@@ -122,7 +125,7 @@ def build_clear_change(name: str, marker: str) -> Change:
 
 
 def format_marker(marker: str, text: str) -> str:
-    """Insert the number of lines of *text* into a marker."""
+    """Return the marker with its ``{lines}`` placeholder replaced by the number of lines in *text*."""
     return marker.replace(LINE_COUNT_PLACEHOLDER, f"{len(text.splitlines())}")
 
 
@@ -146,7 +149,7 @@ def _add_call_inputs(name: str, context: Context, results: BodyChanges) -> BodyC
 
 
 def count_truncated_bytes(cut: Truncate) -> int:
-    """Return the size of a truncated result in bytes."""
+    """Return the size in bytes that a result has after this truncation."""
     return cut.head + cut.tail + utf8_len(cut.before) + utf8_len(cut.middle) + utf8_len(cut.after)
 
 
@@ -157,7 +160,10 @@ def _build_truncated(name: str, cut: Truncate, rows: list[int], tokens: int) -> 
 
 
 def truncate_text(cut: Truncate, content: Any) -> str:
-    """Remove the middle of a result; each byte of a character that the cut splits becomes a question mark."""
+    """Remove the middle of a result's text as *cut* says.
+
+    If a cut splits a character, each of its remaining bytes becomes a question mark.
+    """
     encoded = body_to_text(content).encode("utf-8", "surrogatepass")
     head, tail = encoded[: cut.head], encoded[len(encoded) - cut.tail :]
     return f"{cut.before}{_decode_same_length(head)}{cut.middle}{_decode_same_length(tail)}{cut.after}"

@@ -1,4 +1,4 @@
-"""Cut position of a rule, from the protected messages and the places at which the context may be cut."""
+"""Position at which a rule cuts the context: the allowed place that is nearest to the content to keep."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ CutFallback = Literal["pair", "message", "newest_turn", "all", "all_if_answered"
 
 
 class Cut(Part):
-    """Place of the cut: the nearest allowed place ``back`` or ``forward`` from the protected end.
+    """Where a rule may cut the context: the allowed place nearest to the start of the protected end.
 
-    With ``newest_turn`` the newest turn is kept if a message precedes it. If the cut would remove ``few`` messages or
-    fewer, all are removed. If no place is allowed, the fallbacks in ``otherwise`` are tried: another kind of place, the
-    start of the newest turn, all messages, or all messages if the last one is a reply without calls.
+    ``move`` is the direction of the search. With ``newest_turn``, the newest turn is kept if a message precedes it. If
+    the cut would remove at most ``few`` messages, all are removed. If no place is allowed, ``otherwise`` is tried:
+    another kind of place, the start of the newest turn, all messages, or all messages if the last one is a reply
+    without calls.
     """
 
     prefix: ClassVar[str] = "cut"
@@ -41,10 +42,10 @@ class Cut(Part):
 
 
 class Head(Part):
-    """Number of messages to remove from the start, for runtimes that do not count the messages to keep.
+    """How many messages to remove from the start, for runtimes that do not count the messages to keep.
 
-    The number is a ``share`` of the messages, raised by ``step`` until the context fits the share ``until`` of the
-    window. With ``even`` it is even.
+    A ``share`` of the messages is removed, raised by ``step`` until the context fits in the share ``until`` of the
+    window. With ``even``, an even number is removed.
     """
 
     prefix: ClassVar[str] = "head"
@@ -58,7 +59,7 @@ class Head(Part):
 
 
 def find_head_end(context: Context, keep: Keep, cut: Cut) -> int:
-    """Return the position after the messages kept at the start, including results of their calls if cut by pairs."""
+    """Return the position after the messages kept at the start, extended so that a cut by pairs splits no call."""
     first = min(keep.first or 0, len(context))
     if first and cut.at == "pair":
         calls = find_open_calls(context)
@@ -67,7 +68,9 @@ def find_head_end(context: Context, keep: Keep, cut: Cut) -> int:
 
 
 def find_cut(context: Context, keep: Keep, head: Head | None, cut: Cut, first: int, limits: SizeLimits) -> int:
-    """Return the position of the first message kept at the end (the context's length if none is), or 0 for no cut.
+    """Return the position of the first message kept at the end, or 0 for no cut.
+
+    The position is the context's length if no message is kept at the end.
 
     Args:
         first: the position after the messages kept at the start.

@@ -1,4 +1,4 @@
-"""Plans of rules that drop or summarise messages."""
+"""Planning for rules that drop messages or replace them with a summary."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SUMMARY_TASK = "Write the summary of the conversation above."
 def plan_message_removal(
     name: str, rule: Rule, params: Params, context: Context, trigger: Trigger, limits: SizeLimits
 ) -> Plan:
-    """Plan a rule that drops or summarises, from facts, in time linear in the context."""
+    """Plan a rule that drops or summarises, in time linear in the size of the context and without reading text."""
     length, only_if = len(context), rule.only_if
     first = find_head_end(context, rule.keep, rule.cut)
 
@@ -160,12 +160,12 @@ def _build_truncation(size: int, budget: int, name: str) -> Change:
 
 
 def build_prompt(summarise: Summarise) -> SummaryPrompt:
-    """Build the prompt of a summary from the built-in text and the headings of the rule."""
+    """Build the summary prompt from the built-in text and the section headings of the rule."""
     sections = summarise.sections or DEFAULT_SECTIONS
     system = _SYSTEM.format(headings="\n".join(f"## {name}" for name in sections))
     return SummaryPrompt(system, build_summary_request, prepare_messages, sections, max_tokens=summarise.max_tokens)
 
 
 def build_summary_request(head: list[Message], previous: str | None) -> list[dict[str, Any]]:
-    """Append a user message that asks for a summary of *head*."""
+    """Append a user message to *head* that asks for a summary."""
     return [*head, {"role": "user", "content": [{"type": "text", "text": _SUMMARY_TASK}]}]

@@ -1,4 +1,4 @@
-"""Base of the parts of a rule: a frozen model without unknown keys, whose numbers and lists can be parameters."""
+"""Base model for the parts of a rule, whose numbers and lists can be exposed as parameters."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ SettingPath = tuple[str | int, ...]
 
 
 class Part(BaseModel):
-    """Part of a rule. A field made by ``policies.base.param`` is a parameter, with this prefix, if the file sets it."""
+    """Base class for the parts of a rule.
+
+    A field declared with ``policies.base.param`` becomes a parameter, named with this prefix, if the policy's file sets
+    it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     prefix: ClassVar[str] = ""
 
 
 class RuleSetting(NamedTuple):
-    """Value of a rule that is a parameter: name of the parameter, path of the value, its field, and the value."""
+    """A value in a rule that is exposed as a parameter: the parameter's name, the path to the value, and its field."""
 
     name: str
     path: SettingPath
@@ -30,7 +34,7 @@ class RuleSetting(NamedTuple):
 
 
 def iterate_settings(part: Part, path: SettingPath = ()) -> Iterator[RuleSetting]:
-    """Yield the parameters of a part and of its nested parts, in the order of their fields."""
+    """Yield the settings in a part and its nested parts that are exposed as parameters, in field order."""
     for key, field in type(part).model_fields.items():
         value = getattr(part, key)
         if isinstance(value, Part):
@@ -43,7 +47,7 @@ def iterate_settings(part: Part, path: SettingPath = ()) -> Iterator[RuleSetting
 
 
 def build_parameter_field(setting: RuleSetting) -> tuple[Any, FieldInfo]:
-    """Return the type and field of a parameter, which cannot be None because the rule sets it."""
+    """Return the type and field of a parameter, whose default is the value in the rule and never None."""
     field = copy(setting.field)
     field.default = setting.value
     kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]
@@ -52,7 +56,7 @@ def build_parameter_field(setting: RuleSetting) -> tuple[Any, FieldInfo]:
 
 
 def replace_values(part: Part, values: Mapping[SettingPath, Any]) -> Part:
-    """Return the part with other values at these paths, which must be valid."""
+    """Return a copy of the part with the values at these paths replaced; the values are not validated."""
     update: dict[str, Any] = {}
     inner: dict[str, dict[SettingPath, Any]] = {}
     for (key, *rest), value in values.items():

@@ -1,4 +1,4 @@
-"""Protected parts of a context: recent turns, messages, tokens and results, and its start."""
+"""Content that a rule protects: recent turns, messages, tokens and tool results, and the start of the context."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from context_tui.tokens.context_index import index_context
 
 
 class ProtectedEnd(NamedTuple):
-    """Protected part at the end: its first position, and the reason (a template and its number)."""
+    """A protected stretch at the end of the context: its first position, and the reason as a template and a number."""
 
     start: int
     code: VerdictCode
@@ -27,12 +27,12 @@ class ProtectedEnd(NamedTuple):
 
     @property
     def explanation(self) -> str:
-        """Text of the reason."""
+        """The reason as text, with the number filled in."""
         return self.template.format(self.number)
 
 
 class SizeLimits(NamedTuple):
-    """Window and trigger limit (default: the window) in tokens, and the counting rules of the rule's ``Size``."""
+    """The window and the trigger's limit in tokens, and how the runtime counts the tokens of what it keeps."""
 
     window: int
     trigger_limit: int
@@ -44,7 +44,7 @@ class SizeLimits(NamedTuple):
 
 
 class Keep(Part):
-    """Content to keep: everything that any of the limits covers.
+    """Content that a rule keeps; anything that one of the limits covers is kept.
 
     At the end of the context: ``turns``, ``messages``, ``tokens``, or a share of the window (``share``), of the
     trigger's limit, of the context's tokens, or of its messages. ``at_least`` and ``at_most`` bound the tokens of a
@@ -88,11 +88,11 @@ class Keep(Part):
     user_messages: int | None = param(None, "newest typed messages that are kept", "messages", 0, 1_000)
 
     def keeps_typed_messages(self) -> bool:
-        """Return whether typed messages are kept among removed messages."""
+        """Return whether messages that a person typed are kept from among the removed messages."""
         return self.user_tokens is not None or self.user_messages is not None
 
     def find_protected_ends(self, context: Context, limits: SizeLimits) -> list[ProtectedEnd]:
-        """Find the protected parts at the end, one for each limit."""
+        """Return the stretch at the end of the context that each limit protects."""
         sums, length = index_context(context), len(context)
         ends: list[ProtectedEnd] = []
         if self.turns is not None:
@@ -121,7 +121,7 @@ class Keep(Part):
         return ends
 
     def compute_tail_budget(self, limits: SizeLimits) -> int | None:
-        """Return the tokens to keep at the end; None if there is no limit in tokens."""
+        """Return how many tokens to keep at the end, or None if no limit is in tokens."""
         if self.tokens is not None:
             return self.tokens
         if self.share is None and self.share_of_trigger is None:
@@ -144,7 +144,7 @@ class Keep(Part):
         return bisect_left(range(length + 1), -budget, key=count_tail_tokens)
 
     def find_protected_start(self, context: Context, limits: SizeLimits) -> int:
-        """Return the first position kept at the end, or the context's length."""
+        """Return the first position that any limit protects at the end, or the context's length if none does."""
         return min((end.start for end in self.find_protected_ends(context, limits)), default=len(context))
 
 

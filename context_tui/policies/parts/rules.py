@@ -1,4 +1,4 @@
-"""Models of a TOML policy: its description, its rules, and their actions."""
+"""Models for a policy written in TOML: its description, its rules and their actions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Role = Literal["user", "assistant"]
 
 
 class Clear(Part):
-    """Replace each result by ``marker``, with ``{lines}`` for the number of removed lines.
+    """Action that replaces the content of each selected block with ``marker``.
 
     Inputs of calls become empty: all with ``of = "inputs"``, those of cleared results with ``inputs``. Thinking is
     removed.
@@ -37,7 +37,10 @@ class Clear(Part):
 
 
 class Truncate(Part):
-    """Keep the first ``head`` and last ``tail`` bytes of each result, with texts before, between and after them."""
+    """Action that keeps the first ``head`` and last ``tail`` bytes of each result.
+
+    The texts ``before``, ``middle`` and ``after`` are put before, between and after them.
+    """
 
     prefix: ClassVar[str] = "truncate"
 
@@ -49,7 +52,7 @@ class Truncate(Part):
 
 
 class Note(Part):
-    """Inserted message, before or after the summary (or the removed messages), or at the end.
+    """A message to insert before or after the summary (or in place of the removed messages), or at the end.
 
     ``{messages}`` in the text is replaced by the number of removed messages.
     """
@@ -60,7 +63,7 @@ class Note(Part):
 
 
 class Drop(Part):
-    """Remove the messages without a summary."""
+    """Action that removes messages without a summary."""
 
     prefix: ClassVar[str] = "drop"
 
@@ -68,7 +71,7 @@ class Drop(Part):
 
 
 class Summarise(Part):
-    """Replace the messages by a summary, a message of ``role``.
+    """Action that replaces messages with a summary in a message from ``role``.
 
     The summary stands in their place (``at`` is ``head``) or at the end of the context. ``before`` and ``after`` are
     the texts around it. With ``background`` the agent continues while the summary is written.
@@ -87,7 +90,7 @@ class Summarise(Part):
 
 
 class OnlyIf(Part):
-    """Conditions for the rule to change anything.
+    """Conditions that must hold for a rule to change anything.
 
     ``clear_at_least`` and ``clear_more_than`` are lower limits for the tokens to clear, ``messages`` is the minimum
     number of messages, and ``progress`` the minimum share of messages to remove. With ``no_open_call`` the last message
@@ -106,7 +109,7 @@ class OnlyIf(Part):
 
 
 class Rule(Part):
-    """Trigger and action, with the selected and the protected content."""
+    """One rule of a policy: a trigger, an action, and the content that it selects and protects."""
 
     name: str = Field(default="", max_length=40)
     trigger: TriggerCondition
@@ -137,24 +140,24 @@ class Rule(Part):
 
     @cached_property
     def action(self) -> str:
-        """Name of the action."""
+        """Name of the action: clear, truncate, drop or summarise."""
         return next(name for name in ACTIONS if getattr(self, name) is not None)
 
     @property
     def depends_on_turns_only(self) -> bool:
-        """Whether the rule protects by turns, so that it can change more only after a new turn."""
+        """Whether the rule protects only by turns, so that it has nothing new to change until a turn starts."""
         keep, allowed = self.keep.model_fields_set, {"turns", "first", "result_tokens", "every", "count"}
         allowed |= {"results"} if self.keep.count == "eligible" else set()
         return not self.removes_messages and "turns" in keep and keep <= allowed and self.select.older_than is None
 
     @property
     def removes_messages(self) -> bool:
-        """Whether the rule removes messages, so that no rule can follow it."""
+        """Whether the rule removes messages; if so, it must be the policy's last rule."""
         return self.drop is not None or self.summarise is not None
 
 
 class PolicyRule(Part):
-    """Rule that runs an existing policy, with other defaults for some of its parameters."""
+    """A rule that runs an existing policy, optionally with other default parameters."""
 
     policy: str
     params: dict[str, Any] = {}
@@ -165,10 +168,10 @@ def _find_rule_tag(value: Any) -> str:
 
 
 class PolicySpec(Part):
-    """Policy with a name, a description in one line, and rules.
+    """A policy written in TOML: a name, a one-line description and rules.
 
-    ``phases`` are the checkpoints of its runtime, ``source`` and ``version`` the origin of its rules, and ``limits``
-    sentences on differences from that origin.
+    ``phases`` are when the runtime checks the trigger, ``source`` and ``version`` the origin of the rules, and
+    ``limits`` sentences about differences from that origin.
     """
 
     name: str

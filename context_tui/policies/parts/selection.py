@@ -1,4 +1,4 @@
-"""Selection of the bodies that a rule changes, by kind, tool, size, age and place."""
+"""Selection of the blocks that a rule changes, by kind, tool, size, age and position."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ EMPTY_INPUT_BYTES = 2
 
 
 class Select(Part):
-    """Selection among the blocks that are not protected; without limits, all of them.
+    """Conditions that select among the unprotected blocks; without any, all of them are selected.
 
-    Only ``tools`` are selected, or all but ``except_tools``. ``larger_than`` and ``at_least`` are tokens (``bytes/4``),
-    ``longer_than`` bytes, ``older_than`` seconds before the newest message. With ``stop_at``, only blocks after the
-    last summary or cleared block are selected; with ``until``, only as many of the oldest as free that many tokens.
-    With ``paired`` a result without its call is kept.
+    Only ``tools`` are selected, or all but ``except_tools``. ``larger_than`` and ``at_least`` are in tokens
+    (``bytes/4``), ``longer_than`` in bytes, ``older_than`` in seconds before the newest message. With ``stop_at``, only
+    blocks after the last summary or cleared block are selected; with ``until``, only enough of the oldest to free that
+    many tokens. With ``paired``, a result whose call is missing is kept.
     """
 
     tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
@@ -60,7 +60,7 @@ class Select(Part):
 
 
 class Selection(NamedTuple):
-    """Rows of the blocks that a rule changes, in prompt order, their current tokens, and the sum by the rule's measure.
+    """The blocks that a rule changes, in prompt order: their rows and tokens, and the sum as the rule counts tokens.
 
     ``has_older`` states whether any block precedes the protected end.
     """
@@ -73,7 +73,7 @@ class Selection(NamedTuple):
 
 
 def is_already_cleared(context: Context, row: int, body_kind: BodyKind, marker: str) -> bool:
-    """Return whether a block equals the marker (or has the same size, if the facts do not store its text)."""
+    """Return whether a block equals the marker, or has the marker's size if the block's text is not stored."""
     body = context.replacements.get(row)
     if body is not None:
         if body.source or body.removed:
@@ -91,7 +91,7 @@ def is_already_cleared(context: Context, row: int, body_kind: BodyKind, marker: 
 
 @lru_cache(maxsize=64)
 def count_marker_bytes(marker: str) -> int:
-    """Count the bytes of a marker, with two digits for a number of lines."""
+    """Return the marker's size in bytes, counting a placeholder for the number of lines as two digits."""
     return utf8_len(marker.replace(LINE_COUNT_PLACEHOLDER, "00"))
 
 
@@ -105,7 +105,9 @@ def select_blocks(
     marker_tokens: int = 0,
     longer_than: int | None = None,
 ) -> Selection:
-    """Select the blocks that a rule changes; blocks rejected in an earlier call are not examined again.
+    """Select the blocks that a rule changes.
+
+    Blocks that an earlier call rejected are not examined again.
 
     Args:
         longer_than: select only blocks whose text is known and longer than this, in bytes.
@@ -237,7 +239,7 @@ def _is_old(context: Context, seconds: int, block: int) -> bool:
 
 @dataclass
 class KeepReasons:
-    """Callable that explains why a block is not changed; lookups are built on demand."""
+    """Function object that explains why a rule leaves a block unchanged; its lookups are built on demand."""
 
     context: Context
     rule: Select

@@ -1,4 +1,4 @@
-"""Trigger conditions of a rule, which compare the believed size with a limit in constant time."""
+"""Trigger conditions, which compare the size that a runtime computes for its context with a limit in constant time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from context_tui.session.blocks import BYTES_PER_TOKEN
 
 
 class Size(Part):
-    """Rule by which a runtime computes the size of its context (the believed size).
+    """How a runtime computes the size of its context (the believed size).
 
     Attributes:
         count: ``recorded+new`` is the last recorded size plus an estimate of the messages since, or an estimate of the
@@ -40,7 +40,7 @@ class Size(Part):
     by_character: bool = False
 
     def compute_belief(self, state: RuntimeState) -> Belief:
-        """Return the believed size and its source."""
+        """Return the believed size in tokens, and a description of how the runtime arrives at it."""
         recorded = state.recorded_usage
         if self.count == "uncached":
             return Belief(state.reported_input_tokens, "recorded input tokens of the last reply")
@@ -79,12 +79,13 @@ _ALWAYS_FIRES = Trigger(True, "it runs each time", source="the rule")
 
 
 class TriggerCondition(Part):
-    """Condition on which a rule fires: one limit, or ``any`` or ``all`` of several conditions.
+    """Condition on which a rule fires: a single limit, or ``any`` or ``all`` of several conditions.
 
     Attributes:
-        share, reserve: the limit as a share of the context window, and tokens to subtract from it (or from the window).
-        at_least, at_most: bounds of that limit.
-        above: whether the condition holds only above the limit, not at it.
+        share, reserve: the limit as a share of the context window, and the tokens to subtract from it (or from the
+            window).
+        at_least, at_most: lower and upper bound for that limit, in tokens.
+        above: whether the condition fails at exactly the limit.
         whole_percent: whether the used share of the window is rounded down to whole percent.
         whole_window: whether the window is the model's, even if the agent uses only a part of it.
     """
@@ -124,13 +125,13 @@ class TriggerCondition(Part):
         return self
 
     def compute_window(self, state: RuntimeState) -> int:
-        """Return the context window that the runtime assumes, in tokens."""
+        """Return the size in tokens of the context window that the runtime assumes."""
         if self.unknown_window is not None and not state.window.is_known:
             return self.unknown_window
         return state.window.model_tokens if self.whole_window else state.window.tokens
 
     def compute_limit(self, state: RuntimeState) -> int | None:
-        """Return the size limit in tokens, the lowest of several conditions; None if there is none."""
+        """Return the size limit in tokens (the lowest if conditions are combined), or None if no condition has one."""
         if self.any or self.all:
             limits = (condition.compute_limit(state) for condition in (*self.any, *self.all))
             return min((limit for limit in limits if limit is not None), default=None)
@@ -147,7 +148,7 @@ class TriggerCondition(Part):
         return limit if self.at_most is None else min(limit, self.at_most)
 
     def check(self, size: Size, state: RuntimeState) -> Trigger:
-        """Check whether the condition holds."""
+        """Decide whether the condition holds in this state."""
         if self.any or self.all:
             triggers = [condition.check(size, state) for condition in self.any or self.all]
             fires = (all if self.all else any)(trigger.fires for trigger in triggers)
@@ -193,7 +194,7 @@ class TriggerCondition(Part):
         return ", ".join(filter(None, (text, minimum, maximum)))
 
     def depends_on_size(self) -> bool:
-        """Return whether the condition depends on the size of the context."""
+        """Return whether the condition, or any condition inside it, depends on the context's size in tokens."""
         if self.any or self.all:
             return any(condition.depends_on_size() for condition in (*self.any, *self.all))
         return self.share is not None or self.reserve is not None or self.tokens is not None

@@ -1,1 +1,1 @@
-"""The tuning lab: policies replayed along recordings, with their prices and losses."""
+"""The tuning lab: replays of policies along recorded sessions, with what they save, cost and lose."""

@@ -1,4 +1,4 @@
-"""Studies of policies along a session, with price and regret; shared work is done once."""
+"""Studies of policies along a session, with price and regret; work that they have in common is done once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from context_tui.session.values import Checkpoint
 
 
 class Study(NamedTuple):
-    """Replay with its price, its regret, and the bound of regret-free dropping."""
+    """A policy's replay along a session, with its price, its regret, and the bound for dropping without regret."""
 
     replay: Replay
     price: ReplayPrice
@@ -30,12 +30,12 @@ class Study(NamedTuple):
     bound: RegretBound
 
     def find_cases(self, firing: Firing) -> list[int]:
-        """Return the numbers of the regret cases whose content this firing removed."""
+        """Return the numbers of the regret cases in which this firing removed the content."""
         pairs = zip(self.replay.firings, self.group_cases_by_firing(), strict=True)
         return next(cases for candidate, cases in pairs if candidate is firing)
 
     def group_cases_by_firing(self) -> list[list[int]]:
-        """Group the numbers of regret cases by the firing that removed their content; each case has one firing."""
+        """Return, for each firing, the numbers of the regret cases whose content it removed."""
         groups: list[list[int]] = [[] for _ in self.replay.firings]
         firings_by_message: dict[int, list[int]] = {}
         for number, firing in enumerate(self.replay.firings):
@@ -51,11 +51,11 @@ class Study(NamedTuple):
 
 @dataclass(frozen=True)
 class StudySettings:
-    """Settings of a study; ``recorded``, ``summary_tokens`` and ``delay`` are those of :func:`.walk.replay`.
+    """The settings of a study; :func:`.walk.replay` describes ``recorded``, ``summary_tokens`` and ``delay``.
 
     Attributes:
         shares_prefix: whether the summarizer's prompt begins as the calls do, and is therefore read from the cache.
-        reuse: the assumed reuse of the prompt cache by a changed prompt.
+        reuse: how much of the prompt cache a changed prompt is assumed to reuse.
     """
 
     recorded: CompactionHandling = "keep"
@@ -67,7 +67,7 @@ class StudySettings:
     def replay(
         self, recording: Recording, policy: Policy, params: Params, checkpoint: Checkpoint = lambda: None
     ) -> Replay:
-        """Replay a policy along a recording with these settings; raises PlanError if that is impossible."""
+        """Replay a policy along a recording with these settings, raising PlanError if it cannot be replayed."""
         return replay_recording(
             recording,
             policy,
@@ -80,7 +80,7 @@ class StudySettings:
 
 
 class Lab:
-    """Session with the data that its studies share; the text is read only when regret is needed."""
+    """A session with the data that studies of it share; its text is read only when regret is needed."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -88,21 +88,21 @@ class Lab:
 
     @cached_property
     def recorded_calls(self) -> RecordedCalls:
-        """Recorded calls as the prompt cache saw them."""
+        """The recorded calls as the prompt cache saw them."""
         return reconstruct_recorded_calls(self.session)
 
     @cached_property
     def price_model(self) -> PriceModel:
-        """Recorded and predicted use of the prompt cache."""
+        """The recorded use of the prompt cache, beside the predicted use."""
         return build_price_model(self.session)
 
     @cached_property
     def uses(self) -> UseIndex:
-        """Later uses of each block's content."""
+        """Index of the later uses of each block's content."""
         return build_use_index(self.recording)
 
     def price(self, replay: Replay, settings: StudySettings) -> ReplayPrice:
-        """Price a replay of the session."""
+        """Return the price of a replay of the session, given the settings' assumptions about the cache."""
         shares_prefix, reuse = settings.shares_prefix, settings.reuse
         return price_replay(replay, recorded=self.recorded_calls, shares_prefix=shares_prefix, reuse=reuse)
 
@@ -113,7 +113,7 @@ class Lab:
         settings: StudySettings = StudySettings(),
         checkpoint: Checkpoint = lambda: None,
     ) -> Study:
-        """Replay a policy, and compute its price, regret and bound; raises PlanError if that is impossible."""
+        """Replay a policy and compute its price, regret and bound, raising PlanError if it cannot be replayed."""
         replay = settings.replay(self.recording, policy, params, checkpoint)
         regret, bound = compute_regret(replay, self.uses), compute_regret_bound(replay, self.uses)
         return Study(replay, self.price(replay, settings), regret, bound)

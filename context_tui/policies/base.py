@@ -90,7 +90,7 @@ class Policy(Protocol):
         """Return the number that the policy uses while the parameter *name* is not set, or None if there is none."""
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Return the value above which the parameter changes nothing here, or None if only its unit limits the slider."""
+        """Return the value above which the parameter changes nothing here, or None if only its unit sets the limit."""
 
     def believed_size(self, state: RuntimeState) -> Belief | None:
         """Return the size that the runtime would compute for its context, or None if it computes none."""

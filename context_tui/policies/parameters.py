@@ -191,7 +191,7 @@ def format_assignments(values: Mapping[str, Any]) -> list[str]:
 
 
 def format_value(value: Any) -> str:
-    """Format a value so that :func:`parse_names` reads it back: lists with commas or, if these are ambiguous, as JSON."""
+    """Format a value so that :func:`parse_names` reads it back: lists with commas, or as JSON if that is ambiguous."""
     if not isinstance(value, list | tuple):
         return str(value)
     items = tuple(":".join(map(str, item)) if isinstance(item, list | tuple) else str(item) for item in value)

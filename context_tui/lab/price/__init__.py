@@ -1,1 +1,1 @@
-"""Cost of a recording at cache prices, with and without a policy: tokens read, written and sent, call by call."""
+"""Cost of a session's calls at prompt-cache prices, with and without a policy."""

@@ -1,4 +1,4 @@
-"""Prompt cache model: the tokens of each call that are read from the cache, written to it, and sent uncached.
+"""Model of the prompt cache, which splits each call's prompt into tokens read, written and sent uncached.
 
 A call leaves an entry at the end of its prompt (after the last breakpoint). A later call reads the longest entry that
 is a prefix of its own prompt, belongs to the same model and settings, and has not expired since its last use.
@@ -27,20 +27,20 @@ CLOCK_TOLERANCE_MS = 5_000
 
 
 class CacheRequest(NamedTuple):
-    """Request to a model as the prompt cache sees it.
+    """A request to a model, described by what the prompt cache needs to know about it.
 
     Attributes:
         size: tokens of the prompt.
-        unchanged_prefix: tokens of the prefix shared with the previous call; above that call's size if nothing changed.
-        tail: tokens after the last breakpoint, which are never written.
+        unchanged_prefix: tokens at the start shared with the previous call; above that call's size if nothing changed.
+        tail: tokens after the last cache breakpoint, which are never written to the cache.
         sent_at, ended_at: times of the request and of the end of its reply, in epoch milliseconds; -1 if unknown.
-        key: model and settings; entries with another key are not read.
-        ttl_ms: time to live of the written entry, in milliseconds; 0 if none is written.
+        key: model and settings; only cache entries with the same key can be read.
+        ttl_ms: time to live in milliseconds of the entry that the call writes, or 0 if it writes none.
         new_blocks: number of blocks appended since the previous call.
-        floor: tokens of the prefix that other sessions keep cached.
-        cached_reply_tokens: tokens of the reply, if another request cached it afterwards.
-        miss_reason: recorded reason why the entry of the previous call was lost; None if unknown.
-        recorded_read: recorded tokens read, if the rules predict another number; else None.
+        floor: tokens at the start of the prompt that other sessions keep cached.
+        cached_reply_tokens: tokens of the reply if a later request cached it, else 0.
+        miss_reason: recorded reason why the previous call's entry was lost, or None if unknown or not lost.
+        recorded_read: recorded tokens read if the cache rules mispredict them, else None.
         anywhere: whether a changed prompt is read up to the first change (:data:`CacheReuse`), as in automatic caches.
     """
 
@@ -59,13 +59,13 @@ class CacheRequest(NamedTuple):
     anywhere: bool = False
 
     def is_expired_after(self, previous: CacheRequest) -> bool:
-        """Return whether the entry of the *previous* call had expired when this one was sent."""
+        """Return whether the cache entry of the *previous* call had expired when this request was sent."""
         has_times = min(self.sent_at, previous.ended_at) >= 0 < previous.ttl_ms
         return has_times and self.sent_at - previous.ended_at > previous.ttl_ms + CLOCK_TOLERANCE_MS
 
 
 class CacheUsage(NamedTuple):
-    """Tokens of one call that were read from the cache, written to it (for ``ttl_ms`` milliseconds), and uncached."""
+    """Numbers of a call's tokens read from the cache, written to it for ``ttl_ms`` milliseconds, and sent uncached."""
 
     read: int
     written: int
@@ -74,7 +74,7 @@ class CacheUsage(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Tokens of the prompt."""
+        """Size of the prompt in tokens."""
         return self.read + self.written + self.fresh
 
 
@@ -88,7 +88,7 @@ class _CacheEntry:
 
 
 class PromptCache:
-    """Cache entries of the calls of one conversation; calls must be added in order."""
+    """The cache entries that one conversation's calls leave; the calls must be added in order."""
 
     def __init__(self) -> None:
         self._entries: list[_CacheEntry] = []
@@ -96,13 +96,13 @@ class PromptCache:
         self._clock = self._size = 0
 
     def copy(self) -> PromptCache:
-        """Return an independent copy."""
+        """Return a copy of the cache that later updates of either do not affect in the other."""
         cache = copy(self)
         cache._entries = [_CacheEntry(e.end, e.key, e.block, e.ttl_ms, e.last_used) for e in self._entries]
         return cache
 
     def update(self, request: CacheRequest) -> CacheUsage:
-        """Add the next call; return its usage."""
+        """Add the next call to the cache, and return how many of its tokens are read, written and uncached."""
         now = request.sent_at if request.sent_at >= 0 else self._clock
         self._clock = max(self._clock, now, request.ended_at)
         self._blocks += request.new_blocks
@@ -120,7 +120,7 @@ class PromptCache:
         return CacheUsage(read, written, request.size - read - written, request.ttl_ms)
 
     def append_reply(self, tokens: int) -> None:
-        """Append the tokens of the last reply to the last entry, because another request cached the reply."""
+        """Extend the last entry by *tokens* because another request cached the last call's reply."""
         if self._entries:
             self._entries[-1].end += tokens
 

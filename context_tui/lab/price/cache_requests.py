@@ -1,4 +1,4 @@
-"""Reconstruction of the recorded calls as prompt-cache requests: unchanged prefix, expiry and cache misses.
+"""Reconstruction of recorded calls as prompt-cache requests, with each call's unchanged prefix, expiry and cache miss.
 
 A prediction for a call uses only the records before its reply, and three others: the thinking of its reply, the
 uncached tail of its prompt, and the provider's reason for a miss. The tokens that a call read are used only for later
@@ -35,10 +35,10 @@ MIN_TAIL_CHANGE = 3
 
 @dataclass(frozen=True)
 class CacheRead:
-    """Predicted usage and ``recorded`` tokens read of one recorded call.
+    """A recorded call's predicted cache usage, beside the ``recorded`` number of tokens read.
 
-    ``cached_before`` are the tokens that the previous call left in the cache. ``miss_reason`` is the reason why they
-    were lost, and ``provider_reason`` the provider's own text; None if unknown.
+    ``cached_before`` is the number of tokens that the previous call left in the cache. ``miss_reason`` says why they
+    were lost, and ``provider_reason`` is the provider's own text; each is None if unknown.
     """
 
     message: int
@@ -51,10 +51,10 @@ class CacheRead:
 
 @dataclass(frozen=True)
 class RecordedCalls:
-    """Recorded requests of a session as the cache saw them, and their reads.
+    """The recorded requests of a session as the prompt cache saw them, with the tokens that each read from it.
 
-    ``cached_beginnings`` are, by request, the leading tokens (system prompt and tools) that stay cached after any later
-    change, as observed up to that request or, failing that, after it.
+    ``cached_beginnings`` has, for each request, the leading tokens (system prompt and tools) that stay cached after any
+    later change, as observed up to that request or, failing that, after it.
     """
 
     requests: list[CacheRequest]
@@ -63,7 +63,7 @@ class RecordedCalls:
 
 
 def reconstruct_recorded_calls(session: Session) -> RecordedCalls:
-    """Reconstruct the recorded requests of a session, in order."""
+    """Return the recorded requests of a session in order, as the prompt cache saw them."""
     return _CacheReconstruction(session).reconstruct()
 
 
@@ -245,7 +245,10 @@ SAME_SIZE_TOLERANCE = 16
 
 @dataclass(frozen=True)
 class CacheMisprediction:
-    """Call (by its reply) with predicted and recorded tokens read, and a recorded or possible reason (``guess``)."""
+    """A call, identified by its reply, for which the predicted tokens read differ from the recorded ones.
+
+    ``guess`` is a recorded or possible reason.
+    """
 
     message: int
     predicted: int
@@ -255,13 +258,13 @@ class CacheMisprediction:
 
 @dataclass(frozen=True)
 class PriceModel:
-    """Use of the prompt cache by the recorded calls, recorded and predicted.
+    """The recorded calls' use of the prompt cache, beside the use that the cache model predicts.
 
     Attributes:
         written_recorded, written_predicted: tokens written by all calls; 0 if no writes are recorded.
-        error: relative error of the predicted sum of tokens read; None if nothing was read.
-        off: sum of the absolute errors of the calls, relative to the tokens read; None if nothing was read.
-        broken: number of cache losses, by reason.
+        error: relative error of the predicted total of tokens read, or None if nothing was read.
+        off: sum of the calls' absolute errors, relative to the tokens read, or None if nothing was read.
+        broken: number of calls after which the cache was lost, by reason.
         unexplained: calls with an error above ``MISPREDICTION_TOLERANCE`` tokens.
         cost_recorded, cost_predicted: cost of all prompts in ``unit``.
     """
@@ -280,7 +283,7 @@ class PriceModel:
 
 
 def build_price_model(session: Session) -> PriceModel:
-    """Compare the cache model with the recorded usage of a session."""
+    """Compare the cache model's predictions with a session's recorded usage."""
     facts, reads = session.facts, reconstruct_recorded_calls(session).reads
     usages = facts.requests[: len(reads)]
     total = sum(read.recorded for read in reads)

@@ -1,4 +1,4 @@
-"""Price of a replay at prompt-cache rates, compared with no policy, and firing by firing.
+"""Pricing of a replay at prompt-cache rates, compared with the same session without a policy, in total and by firing.
 
 Output tokens are the same with and without the policy, and are left out. A firing is compared with the same run without
 it and without the later firings, from the first call with its context to the next reset of the context or the end. The
@@ -32,19 +32,19 @@ Verdict = Literal["pays", "does not pay", "pays only as the cache was cold", "sa
 
 @dataclass(frozen=True)
 class FiringPrice:
-    """Price of one firing in the unit of :class:`ReplayPrice`; savings are negative.
+    """Costs and savings of one firing, in the unit of :class:`ReplayPrice`; savings are negative costs.
 
     Attributes:
         call: number of the first call with the changed context.
         message: the message before which it took effect.
-        cleared: tokens that the firing removes from each call, C.
-        behind: unchanged tokens that a warm cache has to write again, S.
+        cleared: tokens that the firing removes from each later call (C).
+        behind: unchanged tokens after the first change, which a warm cache has to write again (S).
         rewritten: tokens that the first call wrote only because of it; 0 if the cache had expired.
         cold: whether the first call would not have read the changed part even without the firing.
-        break_even: number of calls after which the firing pays; 0: at once; None: it saves nothing per call.
+        break_even: number of calls after which the firing pays; 0 if at once, None if it saves nothing per call.
         calls_left: number of calls until a new context begins, or to the end.
-        next_change: number of calls until the next firing; None if none follows in its context.
-        cost: added cost of these calls and the summarizer, compared with no firing here or later.
+        next_change: number of calls until the next firing, or None if none follows before a new context.
+        cost: added cost of these calls and the summarizer, compared with a run without this firing and later ones.
         verdict: whether the firing paid, or paid only because the cache had expired at its first or a later call.
     """
 
@@ -64,16 +64,16 @@ class FiringPrice:
 
 @dataclass(frozen=True)
 class ReplayPrice:
-    """Replay at cache prices; every cost is in ``rate_table.unit``.
+    """A replay's calls and firings at prompt-cache prices; every cost is in ``rate_table.unit``.
 
     Attributes:
-        cache_usage, baseline_usage: by call, tokens read, written and uncached with the policy, and without it.
-        costs, baseline_costs: by call, cost of its prompt with the policy, and without it.
-        firings: price by firing of the replay; firings before the same call share one price.
-        unattributed_cost: added cost of calls after a reset of the context, which belongs to no firing.
-        reuse: the assumed reuse of the cache by a changed prompt.
+        cache_usage, baseline_usage: tokens read, written and uncached in each call, with the policy and without it.
+        costs, baseline_costs: cost of each call's prompt, with the policy and without it.
+        firings: price of each firing; firings before the same call share one price.
+        unattributed_cost: added cost of calls after the context was reset, which belongs to no firing.
+        reuse: how much of the cache a changed prompt is assumed to reuse.
         cold_calls: numbers of the calls before which the cache had expired.
-        write_read_rates: by firing, the prices to write and to read a token at its call.
+        write_read_rates: for each firing, the prices to write and to read a token at its first call.
     """
 
     replay: Replay
@@ -91,7 +91,7 @@ class ReplayPrice:
 
     @property
     def cost(self) -> float:
-        """Cost of all prompts and the summarizer with the policy."""
+        """Cost of all prompts and of the summarizer with the policy."""
         return sum(self.costs) + self.summarizer_cost
 
     @property
@@ -107,12 +107,12 @@ def price_replay(
     shares_prefix: bool = False,
     reuse: CacheReuse = "breakpoints",
 ) -> ReplayPrice:
-    """Price *replay*.
+    """Price the prompts of a replay with and without its policy, and the effect of each firing.
 
     Args:
-        recorded: the result of :func:`~context_tui.lab.price.cache_requests.reconstruct_recorded_calls`, if computed.
+        recorded: the result of ``cache_requests.reconstruct_recorded_calls``, if it is computed already.
         shares_prefix: whether the summarizer's prompt begins as the calls do, and is therefore read from the cache.
-        reuse: the assumed reuse of an explicit cache by a changed prompt; an automatic one is read up to the change.
+        reuse: how much of an explicit cache a changed prompt reuses; an automatic one is always read up to the change.
     """
     calls = recorded or reconstruct_recorded_calls(replay.session)
     run = _ReplayPricing(replay, calls, shares_prefix=shares_prefix, reuse=reuse)

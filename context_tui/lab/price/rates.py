@@ -1,4 +1,4 @@
-"""Prices of a model's tokens: from the dated table ``prices.toml``, or in multiples of an input token."""
+"""Token prices for each model, from the dated table ``prices.toml`` or as multiples of the price of an input token."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Rates:
-    """Prices of one token in ``unit``: input, cache read, cache write for 5 minutes or 1 hour, output.
+    """Prices in ``unit`` for one token: input, cache read, cache write for 5 minutes or 1 hour, and output.
 
-    ``date`` (ISO) and ``source`` are empty for multiples of an input token. ``long`` are the rates for prompts of more
+    ``date`` (ISO) and ``source`` are empty for multiples of an input token. ``long`` has the rates for prompts of more
     than ``above`` tokens.
     """
 
@@ -42,19 +42,19 @@ class Rates:
     long: Rates | None = None
 
     def select_for_prompt(self, size: int) -> Rates:
-        """Return the rates for a prompt of *size* tokens."""
+        """Return the rates that apply to a prompt of *size* tokens, which may be higher for long prompts."""
         return self.long if self.long is not None and self.above is not None and size > self.above else self
 
     def get_write_rate(self, ttl_ms: int) -> float:
-        """Return the price of a token written with this time to live; for 0, that of an input token."""
+        """Return the price of a token written with this time to live in milliseconds, or of an input token for 0."""
         return self.write_1h if ttl_ms > FIVE_MINUTES else self.write_5m if ttl_ms else self.input
 
     def compute_usage_cost(self, usage: CacheUsage) -> float:
-        """Return the cost of a prompt, given its cache usage."""
+        """Return the cost of a prompt, given how the cache is used."""
         return self.read * usage.read + self.get_write_rate(usage.ttl_ms) * usage.written + self.input * usage.fresh
 
     def compute_recorded_cost(self, usage: Usage) -> float:
-        """Return the cost of a prompt as it was recorded."""
+        """Return the cost of a prompt, given its recorded usage."""
         written = self.write_5m * usage.cache_write_5m + self.write_1h * usage.cache_write_1h
         return self.input * usage.fresh + self.read * usage.cache_read + written
 
@@ -66,7 +66,10 @@ DEFAULT_RATES_WITHOUT_WRITE_FEE = Rates(1.0, 0.1, 1.0, 1.0, 5.0, "input tokens")
 
 
 def find_rates(model: str | None) -> Rates | None:
-    """Return the rates of *model* in USD, or None. The name may have a gateway prefix and a date."""
+    """Return the rates of *model* in USD, or None if it has no known price.
+
+    The name may have a gateway prefix and a date.
+    """
     name = normalize_model_name(model or "")
     table = _load_price_table()
     prefix = max(filter(name.startswith, table), key=len, default=None)
@@ -77,7 +80,7 @@ def find_rates(model: str | None) -> Rates | None:
 
 @dataclass(frozen=True)
 class RateTable:
-    """Rates of a session's models in one ``unit``: input tokens if any of the models has no price in USD."""
+    """The rates of a session's models in a single ``unit``: USD or, if a model has no price, input tokens."""
 
     unit: CostUnit
     unpriced_models: tuple[str, ...]
@@ -85,12 +88,12 @@ class RateTable:
     default_rates: Rates
 
     def get_rates(self, model: str | None) -> Rates:
-        """Return the rates of a model of the session."""
+        """Return the rates of one of the session's models."""
         return self.by_model.get(model or "", self.default_rates)
 
     @property
     def note(self) -> str:
-        """Text on the unit of the costs, and the reason for it."""
+        """Text that states the unit of the costs and why it is used."""
         if self.unit == "USD":
             return f"USD, at prices as of {min((rates.date for rates in self.by_model.values()), default='')}"
         names = ", ".join(self.unpriced_models) or "a model without a name"
@@ -98,7 +101,10 @@ class RateTable:
 
 
 def build_rate_table(models: Iterable[str | None], *, has_write_fee: bool) -> RateTable:
-    """Build the rates of *models*; if any has no price, all get multiples, with or without a cache-write fee."""
+    """Build the rates for *models* in USD or, if any of them has no price, in multiples of an input token.
+
+    Without *has_write_fee*, the multiples for cache writes are those of plain input.
+    """
     names = list(dict.fromkeys(model or "" for model in models))
     by_name = {name: find_rates(name) for name in names}
     known_rates = {name: rates for name, rates in by_name.items() if rates is not None}

@@ -1,4 +1,4 @@
-"""Format prices of a replay, and advice that follows from them."""
+"""Formatting of a replay's prices, and advice that follows from them."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ VERDICT_TEXTS: dict[Verdict, str] = {
 
 
 def format_cache_reuse(reuse: CacheReuse) -> str:
-    """Format the assumption about the cache in one line."""
+    """Format, in one line, how much of the cache a changed prompt is assumed to reuse."""
     return f"assumed: after a policy changes a prompt, the cache is read {CACHE_REUSE_TEXTS[reuse]}"
 
 
 def format_price(cost: float, priced: ReplayPrice) -> str:
-    """Format a cost with its unit: ``$2.67`` or ``8,095 input tokens``."""
+    """Format a cost with its unit, as in ``$2.67`` or ``8,095 input tokens``."""
     return format_cost(cost, priced.rate_table.unit, with_unit=True)
 
 
 def format_break_even(price: FiringPrice) -> str:
-    """Format the number of calls after which a firing breaks even in a warm cache."""
+    """Describe after how many calls a firing breaks even in a warm cache."""
     if price.break_even is None:
         return "never"
     return f"after {format_count(ceil(price.break_even), 'call')}" if price.break_even else "at once"
 
 
 def format_firing_price(price: FiringPrice, priced: ReplayPrice) -> str:
-    """Format a firing in one line: tokens cleared and rewritten, break-even, remaining calls, verdict and cost."""
+    """Format a firing's tokens cleared and rewritten, break-even, remaining calls, verdict and cost in one line."""
     written = f"{price.rewritten:,} rewritten{' (the cache had expired)' if price.cold else ''}"
     summary = f", {format_price(price.summarizer, priced)} for the summary" if price.summarizer else ""
     outlook = f"{_format_remaining(price.calls_left)}: {VERDICT_TEXTS[price.verdict]}"
@@ -57,7 +57,7 @@ def _format_remaining(calls: int) -> str:
 
 
 def format_savings(priced: ReplayPrice) -> str:
-    """Format the savings of a policy in tokens and money, and how its firings add up to them."""
+    """Describe what a policy saves in tokens and money, and how its firings add up to that."""
     tokens = format_saving(priced.replay.totals.saved, "tokens", with_unit=True)
     saved, total = priced.baseline_cost - priced.cost, priced.baseline_cost
     money = format_saving(saved, priced.rate_table.unit, total=total, with_unit=True)
@@ -73,9 +73,9 @@ def format_savings(priced: ReplayPrice) -> str:
 
 @dataclass(frozen=True)
 class Advice:
-    """Suggestion ``about`` clear_at_least, cold or batch: a ``value`` in ``unit``, and the reason as ``text``.
+    """A suggested ``value`` in ``unit`` for clear_at_least, cold or batch, with the reason as ``text``.
 
-    ``avoidable_cost`` is the loss of the firings concerned, in the unit of the prices.
+    ``about`` names the subject, and ``avoidable_cost`` is what the firings concerned lose, in the unit of the prices.
     """
 
     about: str
@@ -90,7 +90,7 @@ WarmFiring = tuple[FiringPrice, tuple[float, float]]
 
 
 def build_advice(priced: ReplayPrice) -> list[Advice]:
-    """Derive advice from the prices; empty if nothing fired, or if no alternative was better."""
+    """Return the advice that follows from the prices; empty if nothing fired or no alternative would have cost less."""
     pairs = zip(priced.firings, priced.write_read_rates, strict=True)
     warm = [(firing, rates) for firing, rates in pairs if not firing.cold and firing.cleared > 0]
     unprofitable = [firing for firing, _ in warm if firing.cost > 0]
@@ -103,7 +103,7 @@ def build_advice(priced: ReplayPrice) -> list[Advice]:
 
 
 def compute_break_even_clearing(firing: FiringPrice, write: float, read: float) -> int:
-    """Return the tokens that a firing in a warm cache would have to clear to break even within its remaining calls.
+    """Return how many tokens a firing in a warm cache must clear to break even within its remaining calls.
 
     Of the L tokens after the first change, C are cleared and the others written again. With n calls left and the
     prices w to write and r to read, the firing breaks even at ``(w - r) (L - C) + summarizer = n r C``.

@@ -1,1 +1,1 @@
-"""Regret: content that a policy dropped and the recorded run needed later, and the bound of dropping without it."""
+"""Regret: content that a policy dropped and the recorded run needed later, and the amount to drop without regret."""

@@ -1,4 +1,4 @@
-"""Bound of regret-free dropping: the tokens that could be dropped at each call if all later uses were known.
+"""Upper bound for dropping without regret: the tokens that each call could omit if all later uses were known.
 
 A block may be dropped before a call if its content was sent at least once, if no use of it follows (:mod:`~.index`),
 and if the recording still had it. Each use is attributed to the newest block that held the needle; older copies may be
@@ -22,12 +22,12 @@ from context_tui.tokens.estimators import bytes4
 
 @dataclass(frozen=True)
 class BoundShare:
-    """Tokens of a set of blocks, by call.
+    """Tokens that could be dropped from a set of blocks, and those that a policy dropped, for each call.
 
     Attributes:
-        droppable: tokens that could be dropped without regret.
-        dropped: tokens that the policy dropped.
-        dropped_unused: the same, but a block counts only after its last use.
+        droppable: tokens that could be dropped without regret in each call.
+        dropped: tokens that the policy had dropped in each call.
+        dropped_unused: like ``dropped``, but a block counts only after its last use.
     """
 
     droppable: Sequence[int]
@@ -36,23 +36,23 @@ class BoundShare:
 
     @property
     def remaining(self) -> list[int]:
-        """By call, droppable tokens that were still sent."""
+        """Droppable tokens that each call still sent."""
         return [droppable - dropped for droppable, dropped in zip(self.droppable, self.dropped_unused, strict=True)]
 
     @property
     def wasted_tokens(self) -> int:
-        """Tokens sent after their last use, over all calls."""
+        """Tokens sent after their last use, summed over all calls."""
         return sum(self.droppable) - sum(self.dropped_unused)
 
     @property
     def achieved_share(self) -> float | None:
-        """Share of the droppable tokens that the policy dropped, over all calls; None if there are none."""
+        """Share of the droppable tokens that the policy dropped, over all calls, or None if nothing was droppable."""
         return sum(self.dropped_unused) / sum(self.droppable) if sum(self.droppable) else None
 
 
 @dataclass(frozen=True)
 class RegretBound:
-    """Bound for tool results (most policies drop nothing else), and for all blocks."""
+    """The tokens that could be dropped without regret from tool results, which most policies alone drop, and in all."""
 
     results: BoundShare
     everything: BoundShare
@@ -68,9 +68,9 @@ class _ZeroRegretDrops:
 
 
 def compute_regret_bound(replay: Replay, uses: UseIndex) -> RegretBound:
-    """Compute the share that the policy of *replay* dropped of the content that could be dropped without regret.
+    """Compare the tokens that a replay's policy dropped with those that could be dropped without regret.
 
-    Takes time linear in the dropped blocks and calls and, for a session's first replay, in all its blocks.
+    Takes time linear in the dropped blocks and calls and, for the first replay of a session, in all of its blocks.
     """
     key = "bound", replay.recorded
     if key not in uses.memo:

@@ -1,4 +1,4 @@
-"""Regret of a replay or a recorded compaction: removed blocks that were used later."""
+"""Regret of a replay or of a recorded compaction: the removed blocks whose content was used later."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from context_tui.tokens.estimators import bytes4
 
 @dataclass(frozen=True)
 class RegretCase:
-    """Dropped block that was needed later.
+    """A block that the policy dropped and the recorded run used later.
 
     Attributes:
-        tier: highest tier of its uses.
-        message, block, row: message of the dropped block, its ordinal there, and its row.
+        tier: highest tier among the later uses of the block.
+        message, block, row: message of the dropped block, number of the block in that message, and row of the block.
         dropped: the message before which the policy removed its content.
-        later, later_block: the first assistant message with a use of that tier, and the ordinal of its block.
+        later, later_block: the first assistant message with a use of that tier, and the number of the block in it.
         needle: the text that both blocks contain.
         evidence: the call or line that shows the use.
         tokens: estimated tokens (``bytes/4``) dropped from the block.
@@ -45,7 +45,7 @@ class RegretCase:
 
 @dataclass(frozen=True)
 class Regret:
-    """Blocks whose content the policy removed from the context; the cases are those needed later.
+    """The blocks that a policy removed from the context, with a case for each that the recorded run needed later.
 
     A removed block was needed later if the recorded run used its content and the policy's context held it nowhere else.
     Repeated fetches are a lower bound, because the recorded agent still had the content.
@@ -76,7 +76,7 @@ class _Truncation(NamedTuple):
 
 @dataclass
 class RemainingContext:
-    """Content that remains in the context of a replay."""
+    """Answers whether content is still in the context of a replay at a given message."""
 
     replay: Replay
     uses: UseIndex
@@ -87,7 +87,7 @@ class RemainingContext:
 
     @cached_property
     def truncations(self) -> dict[int, _Truncation]:
-        """Truncations, by row."""
+        """First truncation of each truncated block, by row."""
         truncations: dict[int, _Truncation] = {}
         for firing in self.replay.firings:
             if firing.truncated:
@@ -98,7 +98,7 @@ class RemainingContext:
 
     @cached_property
     def removed(self) -> dict[int, int]:
-        """Message before which a truncated block was removed, by row."""
+        """For each truncated block, by row, the message before which the policy removed it altogether."""
         removals: dict[int, int] = {}
         for firing in self.replay.firings if self.truncations else ():
             order, facts = firing.plan.context.order, firing.plan.context.facts
@@ -111,7 +111,7 @@ class RemainingContext:
         return removals
 
     def contains(self, row: int, needle: str, message: int) -> bool:
-        """Return whether a needle of a block is in the policy's context just before a message."""
+        """Return whether the policy's context still holds *needle* from a block just before *message*."""
         if self.removed_by_recording.get(row, NEVER_REMOVED) <= message:
             return False
         if self.replay.removed_by_policy.get(row, NEVER_REMOVED) > message:
@@ -139,24 +139,24 @@ class RemainingContext:
         return bodies[row]
 
     def find_unsatisfied_use(self, row: int) -> BlockUse | None:
-        """Return a block's first use of the highest tier with a needle missing from the context, or None."""
+        """Return the first use, in the block's highest tier, whose needle the context no longer holds, or None."""
         return next((use for use in self.uses.by_row.get(row, ()) if self.is_unsatisfied(row, use)), None)
 
     def is_unsatisfied(self, row: int, use: BlockUse) -> bool:
-        """Return whether neither a block nor its copies have the needle of a use when the use happens."""
+        """Return whether the context holds the needle of a use in neither the block nor a copy when it is used."""
         if use.message >= self.removed_by_recording.get(row, NEVER_REMOVED):
             return False
         return not any(self.contains(holder, use.needle, use.message) for holder in (row, *use.copies))
 
     def count_removed_tokens(self, row: int) -> int:
-        """Return the estimated tokens removed from a block."""
+        """Return how many estimated tokens the policy removed from a block."""
         truncation = self.truncations.get(row)
         remaining = truncation.change.body.tokens if truncation is not None and row not in self.removed else 0
         return max(bytes4(self.uses.session.facts, row) - remaining, 0)
 
 
 def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
-    """Compute the regret of *replay*, in time linear in the dropped blocks.
+    """Find the blocks that a replay removed and the session needed later, in time linear in the removed blocks.
 
     Args:
         uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of the same session.
@@ -191,9 +191,10 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
 
 
 class ReusedBlock(NamedTuple):
-    """Block (its row) removed by a compaction, and the first later use of its content, in the highest tier.
+    """A block that a recorded compaction removed, with the first later use of its content in the highest tier.
 
-    ``row_copies`` are the rows of blocks in the context, such as the summary, that still held the used content.
+    ``row`` is the block's row, and ``row_copies`` are the rows of blocks, such as the summary, that still held the
+    content.
     """
 
     row: int
@@ -202,7 +203,7 @@ class ReusedBlock(NamedTuple):
 
 
 def find_reused_blocks(compaction: RecordedCompaction, uses: UseIndex) -> list[ReusedBlock]:
-    """Return the blocks removed by *compaction* that the recorded run used later, in prompt order.
+    """Return the blocks that *compaction* removed and the recorded run used later, in prompt order.
 
     Args:
         uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of its session.

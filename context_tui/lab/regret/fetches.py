@@ -1,4 +1,4 @@
-"""Log of the content that calls fetched, to find calls that fetch the same content again."""
+"""Log of the content that tool calls fetched, which finds calls that fetch the same content again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MIN_FETCHED_CHARS = 40
 
 
 class Fetch(NamedTuple):
-    """Content that a call read or wrote: row and message of the block, effect of the call, and lines in order."""
+    """Content that a tool call read or wrote: the block with it, the effect of the call, and the lines in order."""
 
     row: int
     message: int
@@ -33,7 +33,7 @@ class Fetch(NamedTuple):
 
 
 class Refetch(NamedTuple):
-    """Call that fetches content of an earlier block again, with a sample of the repeated lines."""
+    """A tool call that fetches the content of an earlier block again, with a sample of the repeated lines."""
 
     earlier_row: int
     message: int
@@ -51,7 +51,7 @@ class _Edit(NamedTuple):
 
 
 class FetchLog:
-    """Log of the fetches so far.
+    """The fetches so far in a session, with the repeated ones among them.
 
     ``refetches`` lists the calls that fetched content again. ``stale`` maps rows of blocks to the messages that read
     the same file after the agent had changed it.
@@ -67,12 +67,12 @@ class FetchLog:
         self._edits: dict[str, list[_Edit]] = defaultdict(list)
 
     def add_write(self, write: Fetch) -> None:
-        """Add a call that wrote a file."""
+        """Add a tool call that wrote a file, whose content later reads are compared with."""
         for path in write.effect.changed_paths:
             self._by_name[_get_file_name(path)].append(write)
 
     def add_edit(self, effect: CallEffect, message: int) -> None:
-        """Add a successful call that changes files."""
+        """Add a successful tool call that changed files, so that reading them again is no repeated fetch."""
         self._last_edit = message
         replaced, inserted = (
             set(find_lines(text, 4)) for text in ("\n".join(effect.replaced_texts), effect.inserted_text)
@@ -82,7 +82,7 @@ class FetchLog:
             self._edits[_get_file_name(path)].append(_Edit(message, path, lines))
 
     def add_fetch(self, fetch: Fetch, call_message: int, call_row: int) -> None:
-        """Add a result, given the message and the block row of its call."""
+        """Add a tool result, given the message and row of its call, and record whether it repeats an earlier fetch."""
         if sum(map(len, fetch.lines)) < MIN_FETCHED_CHARS:
             return
         earlier = self._find_earlier(fetch)

@@ -1,4 +1,4 @@
-"""Index of a session: the later uses of each block's content. Built once, and shared by all replays.
+"""Index of the later uses of each block's content in a session, built once and shared by all replays.
 
 A *use* is an assistant message with a text (*needle*) that earlier blocks contain. It belongs to one of these blocks:
 the one that contains most of the message's needles, or the newest of several. The other blocks are *copies*. A use is
@@ -66,13 +66,13 @@ _SEARCH_COMMAND = re.compile(r"\b(?:grep|rg|select-string)\b", re.IGNORECASE)
 
 
 class BlockUse(NamedTuple):
-    """Later use of the content of a block.
+    """A later use of a block's content by the assistant.
 
     Attributes:
         message, block: the assistant's message, and the row of its block.
         needle: the text that both blocks contain.
         evidence: the line or call that shows the use.
-        copies: rows of other earlier blocks with the needle.
+        copies: rows of other earlier blocks that contain the needle.
     """
 
     tier: UseTier
@@ -85,12 +85,12 @@ class BlockUse(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class UseIndex:
-    """Later uses of the blocks of a session.
+    """The later uses of every block in a session.
 
     Attributes:
-        block_count: number of blocks of the session; blocks of summaries that replays insert follow these.
-        by_row: uses by row of the used block, sorted by tier (highest first), then message.
-        stale_refetches: by row, messages that fetched the content again after the agent had changed it.
+        block_count: number of blocks in the session; the summaries that replays insert have higher rows.
+        by_row: uses by the row of the used block, from the highest tier to the lowest, then by message.
+        stale_refetches: by row, the messages that fetched the content again after the agent had changed it.
         removed_by_recording: by handling of compactions and by row, the message before which the recording removed
             the content; 0 if the content never was in the context.
         memo: cached results of other modules.
@@ -104,7 +104,7 @@ class UseIndex:
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def find_last_use(self, row: int) -> int:
-        """Return the last message that uses the content of a block, or -1."""
+        """Return the last message that uses a block's content, or -1 if none does."""
         return max((use.message for use in self.by_row.get(row, ())), default=-1)
 
 
@@ -135,7 +135,7 @@ class _NeedleRows:
 
 
 def build_use_index(session: Session | Recording, checkpoint: Checkpoint = lambda: None) -> UseIndex:
-    """Build the index of a session; this reads the text of every message."""
+    """Build the index of a session, which reads the text of every message; *checkpoint* may raise to stop."""
     recording = Recording(session) if isinstance(session, Session) else session
     unsorted_uses, stale = _UseIndexer(recording.session, checkpoint).find_uses()
     order = {tier: number for number, tier in enumerate(TIERS)}

@@ -1,4 +1,4 @@
-"""Needles: identifiers, paths, long numbers and lines by which a text is recognised elsewhere.
+"""Extraction of needles: identifiers, paths, long numbers and lines by which content is recognised in later messages.
 
 Each kind is found in one pass, in time linear in the text, even if the text is one long line.
 """
@@ -72,14 +72,14 @@ _BOILERPLATE_LINE = re.compile(
 
 
 def is_name(token: str) -> bool:
-    """Return whether a token looks like a name in code: words joined by ``_``, or a capital within the word."""
+    """Return whether a token looks like a name in code, with words joined by ``_`` or in mixed case."""
     if not MIN_NAME_LENGTH <= len(token) <= MAX_NAME_LENGTH or token[0].isdigit():
         return False
     return "_" in token.strip("_") or _CAMEL(token) is not None
 
 
 def is_number(token: str) -> bool:
-    """Return whether a token is a long number that is not round, or a hash."""
+    """Return whether a token is a hash, or a long number that is not round."""
     if token.isdigit():
         return MIN_NUMBER_LENGTH <= len(token) <= MAX_NAME_LENGTH and not token.endswith("000") and len(set(token)) > 2
     if not MIN_HASH_LENGTH <= len(token) <= 64 or not any(map(str.isdigit, token)):
@@ -110,18 +110,18 @@ def weigh_token(token: str) -> int:
 
 
 def find_tokens(text: str) -> KeysView[str]:
-    """Return the possible names, numbers, hashes and compounds in a text, each once, in order."""
+    """Return the distinct tokens in a text that may be names, numbers or hashes, in order of appearance."""
     compounds = (token[1:] if _TAG(token) else token for token in _COMPOUND.findall(text))
     return dict.fromkeys([*_TOKEN.findall(text), *compounds]).keys()
 
 
 def find_definitions(text: str) -> set[str]:
-    """Return the names that a text defines in code, as settings at the beginning of a line, or as options."""
+    """Return the names that a text defines, either in code or as settings at the start of a line."""
     return {"".join(names) for names in _DEFINITION.findall(text)}
 
 
 def find_paths(text: str) -> KeysView[str]:
-    """Return the paths in a text, normalised by :func:`normalize_path`, each once, in order."""
+    """Return the distinct paths in a text, normalised by :func:`normalize_path`, in order of appearance."""
     tokens = dict.fromkeys(_PATH.findall(text))
     return dict.fromkeys(key for token in tokens for key in _iter_path_keys(token)).keys()
 
@@ -134,10 +134,10 @@ def _iter_path_keys(token: str) -> Iterator[str]:
 
 
 def normalize_path(path: str) -> str:
-    """Normalise a path to its file name, with the folder if the name is common.
+    """Reduce a path to the file name, preceded by the folder if many folders have a file with that name.
 
     Returns:
-        An empty string if the text is no path of a file, or only a common name.
+        An empty string if the text is not the path of a file, or only a common file name without a folder.
     """
     *folders, name = path.rstrip("./-").split("/")
     stem, _, suffix = name.rpartition(".")
@@ -149,7 +149,7 @@ def normalize_path(path: str) -> str:
 
 
 def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
-    """Return the lines of a text that are neither short nor very long, without numbers and signs before them."""
+    """Return the lines in a text that are neither too short nor too long, without line numbers and diff signs."""
     lines = map(str.strip, _LINE.findall(text))
     return [
         line
@@ -159,7 +159,7 @@ def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
 
 
 def is_distinctive_line(line: str) -> bool:
-    """Return whether a line is unlikely to be written twice by chance: several words, and no import or comment."""
+    """Return whether a line is unlikely to be repeated by chance: it has several words and is no import or comment."""
     return (
         len(line) >= MIN_LINE_LENGTH
         and not _BOILERPLATE_LINE.match(line)
@@ -169,7 +169,7 @@ def is_distinctive_line(line: str) -> bool:
 
 
 def extract_block_text(block: dict[str, Any]) -> str:
-    """Extract the text of a block; for a call, the strings of its arguments, one per line."""
+    """Return the text of a block or, for a tool call, the strings in its arguments, one per line."""
     match block.get("type"):
         case "tool_result":
             return _strip_reminders(_unwrap_output(body_to_text(block.get("content"))))
@@ -199,7 +199,7 @@ def _strip_reminders(text: str) -> str:
 
 
 def collect_strings(value: object) -> list[str]:
-    """Return all strings and numbers in a value, in order."""
+    """Return the strings and numbers in a JSON value, in order, with numbers as text."""
     strings: list[str] = []
     pending = [value]
     while pending:
@@ -216,7 +216,7 @@ def collect_strings(value: object) -> list[str]:
 
 
 def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
-    """Return the first position in a text of each needle that it contains."""
+    """Map each needle that occurs in the text to the position where it first occurs."""
     positions: dict[str, int] = {}
     for match in _TOKEN.finditer(text):
         if match[0] in needles:
@@ -233,7 +233,7 @@ def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
 
 
 def cut_excerpt(text: str, needle: str, at: int, length: int = 160) -> str:
-    """Return the line with a needle at or soon after a position, cut to about *length* characters."""
+    """Return the line with *needle* at or soon after position *at*, cut to about *length* characters."""
     first, last = max(at - max(length - len(needle), 0) // 2, 0), at + max(length, len(needle))
     line_start, line_end = text.rfind("\n", first, at) + 1, text.find("\n", at, last)
     return text[line_start or first : last if line_end < 0 else line_end].strip()

@@ -1,4 +1,4 @@
-"""Effects of tool calls: the content that they fetch, the files that they read, and the texts that they edit."""
+"""Effects of tool calls: the content that they fetch, the files that they read, and the text that they replace."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _SEARCH_END = re.compile(r"\n={5,9}[^\n]*\n")
 
 
 class CallEffect(NamedTuple):
-    """Effect of a tool call.
+    """The files that a tool call reads and changes, and the text that it replaces and writes.
 
     Attributes:
-        fetch_key: equal for two calls that fetch the same content; empty if the call fetches none, or checks a state.
+        fetch_key: key that calls with the same content share; empty if the call fetches nothing or only checks a state.
         inserted_text: the new text of an edit; empty if unknown.
     """
 
@@ -61,13 +61,13 @@ class CallEffect(NamedTuple):
     inserted_text: str = ""
 
     def concerns(self, files: Iterable[str]) -> bool:
-        """Return whether the call reads or changes one of these files."""
+        """Return whether the call reads or changes any of these files."""
         paths = (*self.read_paths, *self.changed_paths)
         return any(is_same_file(path, file) for path in paths for file in files)
 
 
 def analyze_call(tool: str, arguments: object) -> CallEffect:
-    """Analyse the effects of a call of *tool* with these arguments."""
+    """Return the effect of a call to *tool* with these arguments."""
     inputs: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {"input": arguments}
     if isinstance(inputs.get("args"), dict):
         inputs = inputs["args"]
@@ -112,7 +112,7 @@ def _get_read_range(arguments: Mapping[str, Any]) -> object:
 
 
 def get_command_line(arguments: Mapping[str, Any]) -> str:
-    """Return the command line in the arguments of a shell tool; several commands are joined by newlines."""
+    """Return the command line in a shell tool's arguments, or an empty string; newlines join several commands."""
     command = next((value for key in COMMAND_LINE_ARGUMENTS if (value := arguments.get(key))), "")
     if isinstance(command, list):
         words = [str(word) for word in command]
@@ -222,7 +222,7 @@ def _find_command_files(words: list[str]) -> list[str]:
 
 
 def is_same_file(path: str, other: str) -> bool:
-    """Return whether two paths, relative to different folders, may mean the same file."""
+    """Return whether two paths may be the same file, which holds if one ends with the other."""
     path, other = path.removeprefix("./"), other.removeprefix("./")
     return path == other or path.endswith("/" + other) or other.endswith("/" + path)
 
@@ -249,7 +249,7 @@ _UNSAFE_POWERSHELL_SYNTAX = re.compile(r"[`<>{}@]|\$\(|-wait\b", re.IGNORECASE)
 
 
 def extract_powershell_script(command: str) -> str:
-    """Return the PowerShell (or cmd) script in a command line; empty if there is none."""
+    """Return the PowerShell or cmd script that a command line runs, or an empty string if it runs none."""
     invocation = _POWERSHELL_INVOCATION.match(command)
     if invocation:
         script = invocation[1].strip()
@@ -258,7 +258,7 @@ def extract_powershell_script(command: str) -> str:
 
 
 def find_powershell_reads(script: str) -> list[str] | None:
-    """Return the files that a script prints; None if the script may do more than read."""
+    """Return the files that a script prints, or None if the script may do more than read."""
     if _UNSAFE_POWERSHELL_SYNTAX.search(script):
         return None
     pieces = _split_commands(script.replace("\\", "/"), lambda word: set(word) <= set("|&;"))

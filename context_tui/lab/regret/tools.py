@@ -1,4 +1,4 @@
-"""Tables of agents' tools: their kinds by name, and their arguments.
+"""Tables of the tools that agents provide: what each tool does, by name, and what its arguments mean.
 
 Names and arguments are from recorded calls and from the tool descriptions of the agents: Claude Code, Codex, opencode,
 Gemini CLI, Cline, Roo Code, pi, Copilot CLI, OpenHands, SWE-agent, Goose, Crush, koda. A tool that is not listed is
@@ -79,7 +79,7 @@ _POLL_WORDS = frozenset("task tasks todo todos output status wait poll process c
 
 
 def classify_tool(tool: str, arguments: Mapping[str, Any]) -> ToolVerb:
-    """Classify a call of *tool* with these arguments."""
+    """Return what a call to *tool* with these arguments does, such as read, edit, search or run."""
     verb = TOOL_VERBS.get(tool.lower(), TOOL_VERBS.get(tool.lower().rpartition("__")[2]))
     if verb is None:
         verb = _classify_by_name(tool[:100], arguments)

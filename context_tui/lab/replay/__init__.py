@@ -1,4 +1,4 @@
-"""Replays of a policy along a recording: its firings, and the size of the context at each call.
+"""Replay of a policy along a recorded session: when it fires, and the size of the context at each call.
 
 >>> result = context_tui.lab.replay.replay(session, "defect-microcompact", keep_recent_turns=2)
 >>> result.totals.saved, result.firings[0].message

@@ -1,4 +1,4 @@
-"""Amounts of content by kind, the token weights of the kinds, and scales that fit weights to recorded sizes."""
+"""Amounts of content by kind, the weight of each kind in tokens, and scales that fit the weights to recorded sizes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _IMAGE, _THINKING = int(Kind.IMAGE), int(Kind.THINKING)
 
 
 def build_amount(index: int, tokens: int) -> Amount:
-    """Build an amount of one kind."""
+    """Return an amount that holds *tokens* of the kind at *index* and nothing else."""
     counts = [0] * 7
     counts[index] = tokens
     return tuple(counts)  # type: ignore[return-value]
 
 
 def count_block_amount(facts: Facts, row: int, body: Body | None = None) -> Amount:
-    """Count the content of a block or its replacement, as :mod:`context_tui.session.token_factors` does."""
+    """Return how much content a block, or the body that replaces it, has of each kind."""
     kind = facts.kind[row]
     place = _INDEX_OF_KIND.get(kind, -1)
     if body is not None:
@@ -50,7 +50,7 @@ def count_block_amount(facts: Facts, row: int, body: Body | None = None) -> Amou
 
 
 def count_message_amount(facts: Facts, message: int, replaced: Mapping[int, Body]) -> list[int]:
-    """Count the content of a message with some bodies *replaced*."""
+    """Return how much content a message has of each kind, with the bodies of some blocks *replaced*."""
     counts, kinds, flags = [0] * 7, facts.kind, facts.block_flags
     for row in facts.blocks_of(message):
         body = replaced.get(row)
@@ -71,27 +71,27 @@ def count_message_amount(facts: Facts, message: int, replaced: Mapping[int, Body
 
 
 def add_amounts(first: Amount, second: Amount) -> Amount:
-    """Add two amounts."""
+    """Add two amounts kind by kind."""
     text, thinking, signatures, calls, results, images, requests = first
     a, b, c, d, e, f, g = second
     return text + a, thinking + b, signatures + c, calls + d, results + e, images + f, requests + g
 
 
 def subtract_amounts(first: Amount, second: Amount) -> Amount:
-    """Subtract the second amount from the first."""
+    """Subtract the second amount from the first, kind by kind."""
     text, thinking, signatures, calls, results, images, requests = first
     a, b, c, d, e, f, g = second
     return text - a, thinking - b, signatures - c, calls - d, results - e, images - f, requests - g
 
 
 def drop_thinking(amount: Amount) -> Amount:
-    """Return the amount without thinking and its signatures, which a runtime may omit from a request."""
+    """Return the amount without thinking and signatures, which a runtime may omit from a request."""
     text, _, _, calls, results, images, requests = amount
     return text, 0, 0, calls, results, images, requests
 
 
 def sum_amounts(amounts: Iterable[Amount]) -> Amount:
-    """Sum amounts."""
+    """Return the sum of any number of amounts, kind by kind."""
     total = ZERO_AMOUNT
     for amount in amounts:
         total = add_amounts(total, amount)
@@ -99,7 +99,7 @@ def sum_amounts(amounts: Iterable[Amount]) -> Amount:
 
 
 def compute_weights(factors: Factors | None) -> tuple[float, ...]:
-    """Return the recorded tokens per unit of each kind, by the factors of a model (None: typical ones)."""
+    """Return the tokens that a unit of each kind takes for a model with these factors; None stands for typical ones."""
     factors = factors or PRIOR
     image = float(TYPICAL_IMAGE_TOKENS) if factors.image is None else factors.image
     overhead = factors.request_overhead
@@ -107,16 +107,16 @@ def compute_weights(factors: Factors | None) -> tuple[float, ...]:
 
 
 def convert_to_tokens(amount: Amount, kind_weights: tuple[float, ...]) -> int:
-    """Convert an amount to tokens by the weights of :func:`compute_weights`; the amount may be negative."""
+    """Convert an amount, which may be negative, to tokens with the weights from :func:`compute_weights`."""
     text, thinking, signatures, calls, results, images, requests = amount
     a, b, c, d, e, f, g = kind_weights
     return round(text * a + thinking * b + signatures * c + calls * d + results * e + images * f + requests * g)
 
 
 def resize_context(size: int, outside: int, before: Amount, after: Amount, kind_weights: tuple[float, ...]) -> int:
-    """Return the tokens of a context of *size* tokens whose content changes from *before* to *after*.
+    """Return the new size of a context with *size* tokens when its content changes from *before* to *after*.
 
-    The *outside* tokens, which are in no message (system prompt, tool schemas), always stay. All tokens beyond these
+    The *outside* tokens, which are in no message (system prompt, tool schemas), always stay. All tokens besides these
     and the content came with requests, and are removed with them.
     """
     removed_share = 1 - after[REQUESTS] / before[REQUESTS] if after[REQUESTS] < before[REQUESTS] else 0.0
@@ -133,7 +133,7 @@ MIN_SCALE_RATIO = 0.9
 
 
 class WeightScale(NamedTuple):
-    """Scale of the factors of thinking and signatures, and an additional scale of all factors; each is at most 1."""
+    """Factor for the weights of all kinds, and a further factor for thinking and signatures; neither exceeds 1."""
 
     thinking: float
     all: float
@@ -143,7 +143,10 @@ class WeightScale(NamedTuple):
 
 
 def fit_scale(calls: Sequence[tuple[int, int, int]]) -> WeightScale:
-    """Fit the scale to a model's calls: for each, tokens as recorded, estimated without thinking, and of thinking."""
+    """Fit a scale to a model's calls.
+
+    Each call has three token counts: recorded, estimated without thinking, and estimated for thinking.
+    """
     ratios = sorted((size - other) / thinking for size, other, thinking in calls if thinking > 0)
     thinking_scale = _limit_to_one(ratios[int(len(ratios) * OUTLIER_SHARE)]) if ratios else 1.0
     scaled = [(size, other + thinking_scale * thinking) for size, other, thinking in calls]
@@ -155,7 +158,7 @@ def fit_scale(calls: Sequence[tuple[int, int, int]]) -> WeightScale:
 
 
 def scale_weights(weights: tuple[float, ...], scale: WeightScale) -> tuple[float, ...]:
-    """Multiply weights (:func:`compute_weights`) by a scale, which has a second factor for thinking and signatures."""
+    """Multiply the weights from :func:`compute_weights` by a scale."""
     return tuple(
         weight * scale.all * (scale.thinking if index in (THINKING, SIGNATURE) else 1.0)
         for index, weight in enumerate(weights)

@@ -1,4 +1,4 @@
-"""Back-tests: comparison of an agent's own policies with the recorded compactions."""
+"""Back-tests, which compare an agent's own policies with the compactions that its sessions recorded."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from context_tui.tokens.measures import build_calibrated_table
 
 @dataclass(frozen=True)
 class BacktestResult:
-    """Recorded compaction, compared with the policy.
+    """A recorded compaction, compared with when the policy would have fired.
 
     Attributes:
-        kind, trigger: full or micro, and the recorded cause.
-        recorded: believed size in tokens at that point, from the file or else from the policy; None if unknown.
-        testable: whether the compaction can be compared; ``why`` is the result or the reason why not.
-        off_by: minus the number of calls by which the policy fires earlier; None if it does not fire.
-        above: largest size at an earlier checkpoint without a compaction, a lower bound of the threshold.
+        kind, trigger: ``full`` or ``micro``, and the recorded cause of the compaction.
+        recorded: believed size in tokens at that point, as recorded or else as the policy computes it; None if unknown.
+        testable: whether the compaction can be compared; ``why`` states the result, or the reason why it cannot.
+        off_by: number of calls by which the policy fires too early, as a negative number; None if it does not fire.
+        above: largest size at an earlier checkpoint without a compaction, which the threshold must exceed.
         after_recorded: recorded size of the first request after a full compaction, in tokens; None without one.
         after_predicted: the size predicted for that request; None if no size was recorded before in its context.
     """
@@ -52,12 +52,12 @@ class BacktestResult:
 
     @property
     def is_hit(self) -> bool:
-        """Whether the policy fires at the same call or one call earlier."""
+        """Whether the policy fires at the call of the compaction or one call earlier."""
         return self.off_by is not None and self.off_by >= -1
 
 
 class ThresholdInterval(NamedTuple):
-    """Range of thresholds (over ``above``, up to ``most`` tokens) that explain ``explains`` of ``of`` compactions."""
+    """Thresholds above ``above``, up to ``most`` tokens, which explain ``explains`` of ``of`` recorded compactions."""
 
     above: int
     most: int
@@ -66,7 +66,7 @@ class ThresholdInterval(NamedTuple):
 
 
 class BacktestCase(NamedTuple):
-    """Recorded compaction, with the parameters of the policy in the agent's version at that time."""
+    """A recorded compaction, with the parameters that the policy had in the agent's version at that time."""
 
     compaction: Compaction
     params: Params
@@ -82,7 +82,7 @@ def backtest_policy(
     threshold: int | None = None,
     checkpoint: Checkpoint = lambda: None,
 ) -> list[BacktestResult]:
-    """Compare recorded compactions with a policy, by its own *threshold* unless one is given (in tokens)."""
+    """Compare recorded compactions with a policy, using its own trigger or a different *threshold* in tokens."""
     key = backtest_policy, policy.phases
     if key not in recording.memo:
         recording.memo[key] = list(iterate_runtime_states(recording.session, policy.phases, checkpoint))
@@ -185,7 +185,7 @@ def _predict_sizes_after(recording: Recording, checkpoint: Checkpoint) -> _Sizes
 
 
 def find_explaining_threshold(results: Sequence[BacktestResult]) -> ThresholdInterval | None:
-    """Return the thresholds that explain most of these compactions; None if no result bounds them."""
+    """Return the thresholds that explain the most compactions, or None if the results set no bounds."""
     cases = [
         (result.above or 0, result.recorded) for result in results if result.testable and result.recorded is not None
     ]
@@ -215,12 +215,12 @@ OWN_POLICIES = {
 
 
 class PolicyBacktest(NamedTuple):
-    """Policy of an agent, compared with the recorded compactions of one kind.
+    """An agent's policy, compared with the recorded compactions of one kind.
 
     Attributes:
-        results: by case, with the policy's own threshold in the agent's version at that time.
-        threshold: the thresholds that explain most of the compactions; None if unknown.
-        fitted_results: by case, with the highest of these thresholds; empty if unknown.
+        results: one for each case, with the threshold that the policy had in the agent's version at that time.
+        threshold: the thresholds that explain the most compactions, or None if unknown.
+        fitted_results: one for each case, with the highest of these thresholds; empty if unknown.
     """
 
     policy: str
@@ -231,13 +231,13 @@ class PolicyBacktest(NamedTuple):
 
     @property
     def former_settings(self) -> list[str]:
-        """Parameters of the cases that differ from the current defaults, as assignments."""
+        """Parameters that a case had and that differ from the current defaults, as ``KEY=VALUE``."""
         texts = (format_assignments(find_changed_params(case.params)) for case in self.cases)
         return list(dict.fromkeys(chain.from_iterable(texts)))
 
 
 def run_backtests(recording: Recording, checkpoint: Checkpoint = lambda: None) -> list[PolicyBacktest]:
-    """Compare the policies of the agent with the recorded compactions."""
+    """Compare each policy of the recording's agent with the compactions that the session recorded."""
     backtests = list[PolicyBacktest]()
     for kind, name in OWN_POLICIES.get(recording.session.info.format, {}).items():
         cases: dict[str, list[BacktestCase]] = {}

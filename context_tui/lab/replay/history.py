@@ -1,4 +1,4 @@
-"""History that a runtime would have along a recording: messages, replaced bodies, and their sizes."""
+"""The history that a runtime with a policy would have: messages, replaced bodies, and their sizes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from context_tui.tokens.running_sizes import PastReasoning
 
 
 class ListPrefix(Sequence[int]):
-    """View of the current items of a list; items appended later are not included."""
+    """A read-only view of the items that a list has now; items appended later are not part of it."""
 
     __slots__ = ("_length", "_numbers")
 
@@ -65,7 +65,10 @@ _BodyVersion = tuple[int, Body, Any]
 
 
 class VersionedBodies(dict[int, Body]):
-    """Replaced bodies by block row, with snapshots of earlier states; a replacement can change, but not vanish."""
+    """Bodies that replace those of blocks, by row, with cheap snapshots of earlier states.
+
+    A replacement can change but never disappear.
+    """
 
     def __init__(self, bodies: Mapping[int, Body] | None = None) -> None:
         super().__init__(bodies or {})
@@ -73,7 +76,7 @@ class VersionedBodies(dict[int, Body]):
         self._changes = 0
 
     def replace_bodies(self, bodies: Mapping[int, Body]) -> None:
-        """Add or change the bodies of these blocks."""
+        """Replace the bodies of these blocks, or change their earlier replacements."""
         self._changes += 1
         self.update(bodies)
         versions, change = self._versions, self._changes
@@ -81,7 +84,7 @@ class VersionedBodies(dict[int, Body]):
             versions[row] = change, body, versions.get(row)
 
     def take_snapshot(self) -> Mapping[int, Body]:
-        """Return a view of the current state, which later changes do not affect."""
+        """Return a view of the current replacements that later changes do not affect."""
         return _BodiesSnapshot(self._versions, self._changes)
 
 
@@ -120,19 +123,19 @@ _ASSISTANT = int(Role.ASSISTANT)
 
 
 class History:
-    """Messages in prompt order with replaced bodies, grown along a recording.
+    """The messages that a policy's runtime would have, in prompt order, as the recording proceeds.
 
     Attributes:
         order: messages before ``end_message``, in prompt order.
         tokens_before: estimated tokens that the recording appends before each message.
-        replaced: replaced bodies by block row.
+        replaced: replacements of block bodies, by block row.
         removed_by_policy, removed_by_recording: by block row, the message before which the content was removed.
         estimate: estimated tokens (``bytes/4``).
         results: number of tool results, including cleared ones.
-        excess: amount of the history less that of the recorded context.
-        floor: message of the last rewrite; a runtime forgets the sizes of earlier requests.
-        generation: number of changes other than growth.
-        changed_from: position of the first message that differs from the last call; None if none does.
+        excess: content of the history minus that of the recorded context, by kind.
+        floor: message at which the context was last rewritten; sizes recorded before it no longer apply.
+        generation: number of changes other than appended messages.
+        changed_from: position of the first message that differs from the last call, or None if none does.
     """
 
     def __init__(self, recording: Recording, recorded: CompactionHandling) -> None:
@@ -165,7 +168,7 @@ class History:
         self.tokens_before = self._appended.tokens
 
     def append_until(self, at: int) -> None:
-        """Append the recorded messages up to message *at*."""
+        """Append the recorded messages up to but not including message *at*."""
         first, (is_appended, tokens, results, _) = self.end_message, self._appended
         if at <= first:
             return
@@ -176,7 +179,7 @@ class History:
         self.end_message = at
 
     def build_context(self) -> Context:
-        """Build the context for a policy."""
+        """Build the context that the policy sees at this point."""
         self._clear_context_memo()
         facts, content = self.recording.facts, self.recording.content
         order, replaced = ListPrefix(self.order), self.replaced.take_snapshot()
@@ -197,7 +200,7 @@ class History:
             self._context = None
 
     def count_past_reasoning(self) -> int:
-        """Return the tokens that the runtime counts for the hidden reasoning of finished turns."""
+        """Return the tokens that the runtime counts for the model's hidden reasoning in finished turns."""
         if not self.recording.facts.reasoning:
             return 0
         generation, length, reasoning = self._reasoning_cache
@@ -208,7 +211,7 @@ class History:
         return reasoning.tokens
 
     def find_last_assistant(self) -> int:
-        """Return the last assistant message in prompt order, or -1."""
+        """Return the last assistant message in prompt order, or -1 if there is none."""
         role = self.recording.facts.role
         for message in reversed(self.order):
             if role[message] == _ASSISTANT:
@@ -218,7 +221,7 @@ class History:
     # Changes by the recording
 
     def update(self, event: RecordedEvent) -> bool:
-        """Append messages up to an event, and apply it unless its compaction is ignored; return whether it was."""
+        """Append messages up to *event* and apply it, and return False if it is a compaction to ignore."""
         self.append_until(event.at)
         happens = self.recorded == "keep" or not event.compaction
         if event.order is not None:
@@ -249,7 +252,7 @@ class History:
         )
 
     def compute_event_shifts(self, event: RecordedEvent, plans: Sequence[Plan]) -> list[Amount]:
-        """Return, for each of *plans*, how *event* would shift :attr:`excess` without that plan and later ones.
+        """Return how *event* would shift :attr:`excess` if each plan and those after it had not been applied.
 
         *plans* are the last applied plans. The event also clears results that such a plan removed.
         """
@@ -303,7 +306,7 @@ class History:
     # Changes by the policy
 
     def apply_plan(self, plan: Plan, summary_tokens: int) -> int:
-        """Apply *plan*; return the position of the first changed message."""
+        """Apply *plan* to the history, and return the position of the first changed message."""
         facts = self.recording.facts
         bodies = collect_bodies(plan.changes)
         first_changed = len(self.order)
@@ -350,11 +353,11 @@ class History:
 
     @property
     def amount(self) -> Amount:
-        """Amount of the content."""
+        """Content of the history, by kind."""
         return add_amounts(self._appended.amounts[self.end_message], self._non_appended)
 
     def split_amount(self, position: int) -> tuple[Amount, Amount]:
-        """Return the amounts before a position, and from it on."""
+        """Return the amounts of content before *position* and from it on."""
         key = self.generation, len(self.order), position
         if self._split_cache[0] != key:
             total = self.amount

@@ -1,4 +1,4 @@
-"""Data of a session that its replays share: calls, sizes, events, and the summaries that replays insert."""
+"""Data about a session that all of its replays share: calls, sizes, events, and the summaries that replays insert."""
 
 from __future__ import annotations
 
@@ -42,16 +42,17 @@ from context_tui.tokens.estimators import bytes4, count_message_tokens
 
 
 class RecordedEvent(NamedTuple):
-    """Recorded change of the context, from message ``at`` on.
+    """A recorded change to the context that takes effect from message ``at`` on.
 
     Attributes:
-        order: messages with which a new epoch begins, in prompt order; None if the epoch continues.
-        start: first message appended after these.
-        cleared: replacements by row of a cleared result.
-        rewrote: whether runtimes forget earlier sizes.
-        compaction: whether the event can be ignored: the file holds the removed content, and no user removed it.
-        silent: whether only the size of the call with reply ``at`` shows the event. The checkpoint before that call
-            precedes the event.
+        order: messages with which a new context begins, in prompt order; None if the context continues.
+        start: first message appended after those in ``order``.
+        cleared: replacements for cleared results, by row.
+        rewrote: whether runtimes no longer use the sizes that were recorded before.
+        compaction: whether a replay can ignore the event, because the file holds the removed content and no user
+            removed it.
+        silent: whether only the recorded size of the call with reply ``at`` reveals the event. The checkpoint before
+            that call precedes the event.
     """
 
     at: int
@@ -77,11 +78,12 @@ class _SummaryContent(ContentOverlay):
 
 
 class AppendedContent(NamedTuple):
-    """Messages that a session appends to its context.
+    """The messages that a session appends to its context, with running totals of their content.
 
     Attributes:
-        is_appended: by message, whether the session appends it.
-        tokens, results, amounts: by message, the sums before it: tokens (``bytes/4``), number of results, amounts.
+        is_appended: for each message, whether the session appends it.
+        tokens, results, amounts: for each message, the totals before it: tokens (``bytes/4``), results, and amounts by
+            kind.
     """
 
     is_appended: list[bool]
@@ -91,19 +93,20 @@ class AppendedContent(NamedTuple):
 
 
 class Recording:
-    """Session with the data that its replays share.
+    """A session with the data that all of its replays share.
 
     Attributes:
         facts: a copy of the session's facts; replays add their summaries as messages after the last one.
-        calls: every call to the model with a recorded usage, in order, or every reply if the file records no usage.
+        calls: every model call with recorded usage, in order, or every reply if the file records no usage.
         checkpoints: messages before which a runtime may check its trigger, with their phases, in order.
-        is_sent: by message, whether a model ever received it.
-        undoable_messages: messages inserted by recorded compactions: summaries, and hints to continue.
+        is_sent: for each message, whether a model ever received it.
+        undoable_messages: messages that recorded compactions inserted: summaries, and hints to continue.
         summary_tokens: estimated tokens of a summary: the recorded median, else :data:`DEFAULT_SUMMARY_TOKENS`.
-        scales: by model, the scale of its factors, if these make content larger than recorded contexts.
-        tokens_outside_file: calibrated tokens of the first request that are in no message.
-        recorded_sizes: by call, the recorded tokens of its context; None if there are none.
-        windows: by call, the context window.
+        scales: for each model whose factors make content larger than the recorded contexts, the scale that corrects
+            them.
+        tokens_outside_file: calibrated tokens in the first request that are in no message.
+        recorded_sizes: for each call, the recorded size of its context in tokens, or None if it is not recorded.
+        windows: for each call, the context window.
     """
 
     def __init__(self, session: Session, summary_tokens: int | None = None) -> None:
@@ -195,7 +198,7 @@ class Recording:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Tokens of the recorded context, by call; a calibrated estimate if none were recorded."""
+        """Size of the recorded context in tokens at each call, estimated where no usage was recorded."""
         if None not in self.recorded_sizes:
             return [size or 0 for size in self.recorded_sizes]
         sizes, row = list[int](), -1
@@ -229,7 +232,7 @@ class Recording:
             yield amount
 
     def get_appended(self, recorded: CompactionHandling) -> AppendedContent:
-        """Return the messages that the session appends, with its compactions kept or ignored."""
+        """Return the messages that the session appends if its recorded compactions are kept or ignored."""
         if recorded not in self._appended:
             facts, result = self.facts, int(Kind.TOOL_RESULT)
             undone = self.undoable_messages if recorded == "ignore" else frozenset[int]()
@@ -244,23 +247,23 @@ class Recording:
         return self._appended[recorded]
 
     def window_at(self, message: int, call: int) -> Window:
-        """Return the context window at a message, given the number of the next call."""
+        """Return the context window at *message*, where *call* is the number of the next call."""
         at_call = call < len(self.calls) and self.calls[call].message == message
         return self.windows[call] if at_call else self.session.window_at(message)
 
     def get_weights(self, request: int) -> tuple[float, ...]:
-        """Return the weights (:func:`.amounts.compute_weights`) of the model of a request."""
+        """Return the weights (see :func:`.amounts.compute_weights`) for the model that answered a request."""
         return self._weights[request] if 0 <= request < len(self._weights) else self._default_weights
 
     def get_message_amount(self, message: int) -> Amount:
-        """Return the amount of a message as recorded; the amount of a reply includes the overhead of its request."""
+        """Return the content of a message as recorded, by kind; a reply includes the overhead of its request."""
         amount = self._amounts.get(message)
         if amount is None:
             amount = self._amounts[message] = self.compute_message_amount(message, {})
         return amount
 
     def compute_message_amount(self, message: int, replaced: Mapping[int, Body]) -> Amount:
-        """Compute the amount of a message with some bodies *replaced*."""
+        """Return the content of a message, by kind, with the bodies of some blocks *replaced*."""
         if message in self._standing_messages:
             replaced = {**replaced, **self._standing_bodies}
         counts = count_message_amount(self.facts, message, replaced)
@@ -268,7 +271,7 @@ class Recording:
         return tuple(counts)  # type: ignore[return-value]
 
     def compute_amount(self, order: Iterable[int], replaced: Mapping[int, Body]) -> Amount:
-        """Compute the amount of messages with some bodies *replaced*."""
+        """Return the content of several messages, by kind, with the bodies of some blocks *replaced*."""
         owner = self.facts.block_message
         changed = {owner[row] for row in replaced}
         return sum_amounts(
@@ -277,7 +280,12 @@ class Recording:
         )
 
     def insert_message(self, insert: Insert, summary_tokens: int, messages: Container[int]) -> int:
-        """Return a message number for *insert* that is not in *messages*; a summary has *summary_tokens*."""
+        """Return the number of a message for *insert* that is not in *messages*, adding a message if there is none.
+
+        A summary is *summary_tokens* long.
+
+        A summary is *summary_tokens* long.
+        """
         inserted = self._inserted.setdefault((insert, summary_tokens), [])
         number = next((number for number in inserted if number not in messages), None)
         if number is None:

@@ -1,4 +1,4 @@
-"""Results of a replay: context size at each call, firings, and texts about them."""
+"""Results of a replay: the size of the context at each call, the firings, and texts that describe them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NEVER_REMOVED = 1 << 60
 
 
 class ModelCall(NamedTuple):
-    """Call to the model: ``message`` is its reply, ``request`` the row of its recorded usage (-1: none)."""
+    """A model call: ``message`` is the reply, and ``request`` the row of its recorded usage, or -1 if it has none."""
 
     message: int
     request: int
 
 
 class CacheCut(NamedTuple):
-    """Tokens that decide the cost of a firing: the prefix before the first change, and the summarizer's call."""
+    """The token counts that decide a firing's cost: the prefix before the first change, and the summarizer's call."""
 
     unchanged_prefix: int
     summarizer_input: int = 0
@@ -36,7 +36,7 @@ class CacheCut(NamedTuple):
 
 @value_class()
 class Firing:
-    """Change of the context by a policy.
+    """One change that a policy makes to the context.
 
     Attributes:
         call: number of the first call with the changed context, in ``Replay.calls``.
@@ -68,14 +68,14 @@ class Firing:
 
 
 def find_changed_rows(plan: Plan) -> frozenset[int]:
-    """Return the rows of the blocks that a plan changes or drops."""
+    """Return the rows of all blocks that a plan changes or drops."""
     facts, order = plan.context.facts, plan.context.order
     dropped = (order[position] for span in plan.dropped_ranges for position in span)
     return frozenset(plan.changes) | {row for message in dropped for row in facts.blocks_of(message)}
 
 
 class ReplayTotals(NamedTuple):
-    """Tokens ``sent`` in all calls, tokens ``saved`` compared with no policy, and those of the largest call (``peak``).
+    """Tokens ``sent`` in all calls and ``saved`` compared with no policy, and tokens in the largest call (``peak``).
 
     ``overflows`` counts calls whose context is larger than the window.
     """
@@ -87,7 +87,7 @@ class ReplayTotals(NamedTuple):
 
 
 class NearestMiss(NamedTuple):
-    """Reason why a policy never fired, and the message before which it was nearest to firing, if any."""
+    """Reason why a policy never fired, and the message before which it came closest, or None if it was never close."""
 
     message: int | None
     reason: str
@@ -95,18 +95,18 @@ class NearestMiss(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """Result of replaying a policy along a session.
+    """The result of replaying a policy along a session.
 
     Attributes:
         policy, params: the policy's name and its parameters (a pydantic model).
         recorded: whether recorded compactions were kept or ignored.
         calls: every call to the model, in order.
-        sizes, baseline: by call, tokens of the context with the policy, and without one.
-        unchanged_prefixes: by call, tokens of the prefix shared with the previous call.
+        sizes, baseline: size of the context in tokens at each call, with the policy and without one.
+        unchanged_prefixes: tokens at the start of each call that are the same as in the previous one.
         removed_by_policy, removed_by_recording: by block row, the message before which its content was removed
             (cleared, truncated, dropped or summarised) by the policy, or by a kept recorded compaction.
-        windows: by call, the context window in tokens.
-        nearest_miss: why there are no firings; None if there are firings or no checkpoint was reached.
+        windows: context window in tokens at each call.
+        nearest_miss: why the policy never fired, or None if it fired or no checkpoint was reached.
     """
 
     session: Session
@@ -125,7 +125,7 @@ class Replay:
 
     @property
     def totals(self) -> ReplayTotals:
-        """Sums over all calls."""
+        """Token totals over all calls."""
         tokens_sent = sum(self.sizes)
         over = sum(size > window for size, window in zip(self.sizes, self.windows, strict=True))
         return ReplayTotals(tokens_sent, sum(self.baseline) - tokens_sent, max(self.sizes, default=0), over)
@@ -138,23 +138,23 @@ REPLAY_LIMITS_TEXT = (
 
 
 def format_replay_label(replay: Replay) -> str:
-    """Format the policy of a replay with the parameters that differ from its defaults."""
+    """Format the name of a replay's policy, followed by the parameters that differ from the defaults."""
     return format_policy_label(replay.policy, replay.params)
 
 
 def format_policy_label(policy: str, params: Params) -> str:
-    """Format a policy name with the parameters that differ from the defaults."""
+    """Format a policy's name, followed by the parameters that differ from the defaults."""
     return " ".join([policy, *format_assignments(find_changed_params(params))])
 
 
 def find_changed_params(params: Params) -> dict[str, Any]:
-    """Return the parameters that differ from the defaults, JSON-ready."""
+    """Return the parameters that differ from the defaults, as JSON values by name."""
     values, defaults = params.model_dump(mode="json"), type(params)().model_dump(mode="json")
     return {name: value for name, value in values.items() if value != defaults.get(name)}
 
 
 def format_never_fired(missed: NearestMiss | None) -> str:
-    """Format the reason why a policy never fires."""
+    """Explain why a policy never fires in a session."""
     if missed is None:
         return "never fires: the recording has no point at which its runtime decides"
     nearest = "" if missed.message is None else f" nearest before #{missed.message:,}:"
@@ -162,7 +162,7 @@ def format_never_fired(missed: NearestMiss | None) -> str:
 
 
 def format_firing(firing: Firing, with_policy: bool = False) -> str:
-    """Format the numbers of blocks and messages that a firing changed, optionally with its policy."""
+    """Describe how many blocks and messages a firing changed, optionally preceded by the policy's name."""
     parts = [
         (firing.cleared, "cleared"),
         (firing.truncated, "truncated"),

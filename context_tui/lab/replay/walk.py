@@ -1,4 +1,4 @@
-"""Replay of a policy along a recording, call by call.
+"""Replay of a policy along a recorded session, call by call.
 
 The policy acts on the history that its earlier firings produced. Its trigger is checked at the checkpoints of its
 runtime, with the believed size that the runtime would compute. The size that the provider would have reported is the
@@ -60,16 +60,16 @@ def replay(
     window: int | None = None,
     **params: Any,
 ) -> Replay:
-    """Replay *policy* along *session*.
+    """Run *policy* along *session*, as if its runtime had used it, and return what changes.
 
     Args:
         recorded: whether recorded compactions happen (``keep``) or not (``ignore``).
-        summary_tokens: estimated tokens of a summary (default: the median of the recorded ones, else 2,000).
-        delay: number of calls made while a summary is written in the background.
+        summary_tokens: estimated size of a summary in tokens (default: the median of the recorded ones, else 2,000).
+        delay: number of calls that the agent makes while a summary is written in the background.
         window: the context window in tokens (default: that of the file).
 
     Raises:
-        PlanError: an unknown policy or parameter, or a value out of range.
+        PlanError: the policy or a parameter is unknown, or a value is out of range.
     """
     found_policy = find_policy(policy)
     if isinstance(session, Session):
@@ -90,7 +90,7 @@ def replay_recording(
     delay: int = DEFAULT_SUMMARY_DELAY,
     checkpoint: Checkpoint = lambda: None,
 ) -> Replay:
-    """Replay a policy along a shared recording; the arguments and errors are those of :func:`replay`."""
+    """Replay a policy along a recording that several replays share; see :func:`replay` for arguments and errors."""
     if not policy.phases:
         raise PlanError(f"{policy.name} is applied by hand: it cannot be replayed")
     if recorded not in ("keep", "ignore"):
@@ -131,7 +131,7 @@ class _BackgroundSummary(NamedTuple):
 
 
 class Walk:
-    """State of one replay."""
+    """The state of one replay while it proceeds along the recording."""
 
     def __init__(
         self,
@@ -414,14 +414,14 @@ class Walk:
 
 
 class Baseline(NamedTuple):
-    """Calls of a recording without a policy: tokens of the context, and its excess over the recorded one."""
+    """A recording's calls without a policy: the size of each context in tokens, and its excess over the recorded."""
 
     sizes: list[int]
     excess: list[Amount]
 
 
 def get_baseline(recording: Recording, recorded: CompactionHandling) -> Baseline:
-    """Return the recording without a policy, with its compactions kept or ignored.
+    """Return the sizes that the calls have without a policy if recorded compactions are kept or ignored.
 
     The first call after an ignored compaction has the size of the previous call plus the calibrated size of the content
     appended since. Later calls grow as recorded.

@@ -1,4 +1,4 @@
-"""Sweeps of many settings over many recordings, with savings, regret and the Pareto front.
+"""Sweeps, which replay many settings along many sessions and find the Pareto front of savings and regret.
 
 >>> result = context_tui.lab.sweep.sweep(sessions, {"defect-microcompact": {"keep_recent_turns": "1..8"}})
 >>> result.dominance.frontier, result.dominance.dominated_by

@@ -1,4 +1,4 @@
-"""Totals of a replay under thousands of clearing rules at once.
+"""Computation of a replay's totals for thousands of clearing rules at once.
 
 Within one turn the results that may be cleared stay the same. A rule therefore clears at most once per turn, at the
 first checkpoint at which the believed size reaches its threshold. The believed size is the recorded one plus a number
@@ -37,7 +37,7 @@ _MAX_PENDING_RANGES = 1 << 20
 
 
 class RuleOutcomes(NamedTuple):
-    """Totals of a replay by rule; meaningless unless ``is_known``."""
+    """Totals of a replay for each rule, which mean nothing for a rule unless ``is_known``."""
 
     is_known: NDArray[np.bool_]
     sent: Ints
@@ -49,9 +49,9 @@ class RuleOutcomes(NamedTuple):
 
 
 def compute_outcomes(track: SweepTrack, rules: Sequence[ClearingRule]) -> RuleOutcomes:
-    """Compute the outcome of each rule along a track; all must have the track's placeholder and window.
+    """Compute the outcome of each rule along a track; all rules must have the track's placeholder and window.
 
-    Takes time linear in the checkpoints, the rules, and the number of clearings.
+    Takes time linear in the number of checkpoints, rules and clearings.
     """
     keep = np.array([rule.keep_recent_turns for rule in rules], np.int64)
     minimum = np.array([rule.min_clear_tokens for rule in rules], np.int64)
@@ -95,21 +95,21 @@ class _Segment(NamedTuple):
 
 
 class SweepTrack:
-    """Data of a recording that all rules with one placeholder and assumed window share.
+    """Data about a recording that all rules with the same placeholder and assumed window share.
 
     Attributes:
-        is_known: whether its contexts are as recorded, so that their sizes are known.
+        is_known: whether the contexts equal the recorded ones, so that their sizes are known.
         checkpoints, calls_before: messages before which the policy may act, and the number of calls before each.
-        recorded_sizes, call_windows: by call, tokens of its context, and its context window.
-        believed_sizes: by checkpoint, the believed size if nothing was cleared.
+        recorded_sizes, call_windows: size of the context and of the window at each call, in tokens.
+        believed_sizes: the believed size at each checkpoint if nothing was cleared.
         has_report, reported_reply: by checkpoint, whether a reported size is part of the believed size, and the reply
             that reported it (or -1).
-        checkpoint_windows: by checkpoint, the window that the runtime assumes.
-        weights: by weight class, tokens per unit of results and of images.
+        checkpoint_windows: the window that the runtime assumes at each checkpoint, in tokens.
+        weights: for each weight class, tokens per unit of tool results and of images.
         call_weight_class, reply_weight_class: by checkpoint, the weight class of its call, and of the reported reply.
-        max_turns: largest number of turns of a context.
+        max_turns: largest number of turns in any context.
         is_unpredictable: by checkpoint, whether a rule that clears there begins the next turn without a reported size.
-        lowest_sizes: by call, the smallest size from there up to the next event.
+        lowest_sizes: for each call, the smallest size from that call up to the next event.
     """
 
     def __init__(self, recording: Recording, rule: ClearingRule, recorded: CompactionHandling = "keep") -> None:

@@ -1,4 +1,4 @@
-"""CI gate: limits on what a change of settings may add on given sessions, and the evidence that it needs."""
+"""Gate for continuous integration, which limits what a change of settings may cost on a set of sessions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from context_tui.text.numbers import format_count
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a change of settings; None if unlimited.
+    """Limits on what a change of settings may add, each None if there is no limit.
 
-    ``sent``, ``cost`` and ``peak`` are increases relative to the old setting: 0.02 allows two percent more. ``regret``
-    (tokens needed later) and ``overflows`` (calls over the window) are absolute increases. ``saved`` is the minimum
-    share saved of the tokens sent without a policy.
+    ``sent``, ``cost`` and ``peak`` limit the increase relative to the old setting: 0.02 allows two percent more.
+    ``regret`` (tokens needed later) and ``overflows`` (calls over the window) limit the absolute increase. ``saved`` is
+    the minimum share of the tokens sent without a policy that must be saved.
     """
 
     sent: float | None = None
@@ -30,7 +30,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class RequiredEvidence:
-    """Evidence without which a gate decides nothing.
+    """The evidence that a gate needs before it decides.
 
     ``min_firings`` counts the firings of the setting that fires more often, ``min_sessions`` the sessions in which it
     fires, and ``max_unread`` the sessions that could not be read; None if any number is allowed.
@@ -43,7 +43,7 @@ class RequiredEvidence:
 
 @dataclass(frozen=True)
 class Gate:
-    """Names of an old and a new setting, and the limits of the change in total (``all``) and per session (``each``)."""
+    """An old and a new setting by name, and limits on the change in total (``all``) and in each session (``each``)."""
 
     old_setting: str
     new_setting: str
@@ -54,7 +54,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class LimitCheck:
-    """Limit, with the values of both settings; ``session`` is empty for the total."""
+    """The check of one limit, with the values for both settings; ``session`` is empty for the total."""
 
     session: str
     limit: str
@@ -73,7 +73,7 @@ class LimitCheck:
 
 
 class WorseSession(NamedTuple):
-    """Session that contributes to a violation of the total, with its old and new value."""
+    """A session that contributes to exceeding a limit on the total, with its value under both settings."""
 
     session: str
     old: float
@@ -101,7 +101,7 @@ def _format_number(value: float) -> str:
 
 
 def parse_gate(tables: Mapping[str, Any]) -> Gate:
-    """Parse the tables of a gate; raises PlanError if a value is missing, unknown or not a number."""
+    """Parse a gate from TOML tables, raising PlanError if a value is missing, unknown or not a number."""
     unknown = set(tables) - {"old", "new", "limits"}
     if unknown:
         raise PlanError(f"{min(unknown)}: unknown key; a gate has old, new and [limits]")
@@ -134,7 +134,7 @@ def _parse_limits(name: str, table: Any, other_names: Sequence[str] = ()) -> Lim
 
 
 def find_missing_evidence(gate: Gate, sweep: Sweep) -> list[str]:
-    """Return a sentence for each kind of evidence of which the sessions have too little."""
+    """Return a sentence for each kind of evidence that the sessions lack, or an empty list if it suffices."""
     old, new = sweep.totals[gate.old_setting], sweep.totals[gate.new_setting]
     firings, sessions = max(old.firings, new.firings), max(old.fired_in, new.fired_in)
     evidence, missing = gate.evidence, list[str]()
@@ -150,7 +150,7 @@ def find_missing_evidence(gate: Gate, sweep: Sweep) -> list[str]:
 
 
 def find_violations(gate: Gate, sweep: Sweep) -> list[LimitCheck]:
-    """Return the limits that the change exceeds.
+    """Return the limits that the change of settings exceeds.
 
     Raises:
         PlanError: the value of a limit is unknown: the cost has no price, or regret was not computed.
@@ -159,7 +159,10 @@ def find_violations(gate: Gate, sweep: Sweep) -> list[LimitCheck]:
 
 
 def build_gate_report(gate: Gate, sweep: Sweep) -> dict[str, Any]:
-    """Build the JSON form of a gate's result: ``kept`` (None if there is too little evidence) and each limit."""
+    """Build the JSON form of a gate's result.
+
+    ``kept`` is None if no limit is exceeded but the evidence is too little.
+    """
     checks, missing = check_limits(gate, sweep), find_missing_evidence(gate, sweep)
     limits = [
         {"name": each.limit, "session": each.session or None, "limit": each.allowed, "value": each.new}
@@ -172,7 +175,7 @@ def build_gate_report(gate: Gate, sweep: Sweep) -> dict[str, Any]:
 
 
 def check_limits(gate: Gate, sweep: Sweep) -> list[LimitCheck]:
-    """Compare each limit with the values of both settings, first in total, then for each session.
+    """Compare the values for both settings with each limit, for all sessions together and then for each session.
 
     Raises:
         PlanError: the value of a limit is unknown: the cost has no price, or regret was not computed.
@@ -185,7 +188,7 @@ def check_limits(gate: Gate, sweep: Sweep) -> list[LimitCheck]:
 
 
 def find_worse_sessions(case: LimitCheck, gate: Gate, sweep: Sweep) -> list[WorseSession]:
-    """Return the sessions on which the new setting is worse by the measure of *case*, the largest difference first."""
+    """Return the sessions in which the new setting is worse in the measure of *case*, by falling difference."""
     worse = list[WorseSession]()
     for session, rows in sweep.rows_by_session.items():
         by_name = {row.setting: compute_totals([row], sweep.cost_unit) for row in rows}

@@ -1,4 +1,4 @@
-"""Propose the first grid of a sweep, and parse a typed one.
+"""Parsing of the grid that a user types for a sweep, and the proposal of a first one.
 
 A grid is a line such as ``keep_recent_turns=1..8 min_clear_tokens=256,512,1024``, with values in the form of
 ``sweep -p``. A word without ``=`` names another policy, whose values follow.
@@ -40,7 +40,7 @@ MAX_LINEAR_COUNT = 8
 
 
 class GridPart(NamedTuple):
-    """Policy of a grid, and the values of its parameters as typed."""
+    """A policy in a grid, with the values of its parameters as typed."""
 
     policy: Policy
     value_texts: list[str]
@@ -50,7 +50,10 @@ class GridPart(NamedTuple):
 
 
 def parse_grid(text: str, policy: Policy) -> list[GridPart]:
-    """Parse the policies of a line, at first *policy*; raises PlanError for an open quote or an unknown policy."""
+    """Parse a grid into its policies; values before any policy name belong to *policy*.
+
+    Raises PlanError if a quote is open or a policy is unknown.
+    """
     try:
         words = shlex.split(text)
     except ValueError:
@@ -65,12 +68,12 @@ def parse_grid(text: str, policy: Policy) -> list[GridPart]:
 
 
 def count_settings(parts: Sequence[GridPart]) -> int:
-    """Return an upper bound of the number of settings; raises PlanError if a value is not allowed."""
+    """Return how many settings a grid has at most, raising PlanError if a value is not allowed."""
     return sum(prod(len(values) for values in parse_grid_values(*part).values()) for part in parts)
 
 
 def build_settings(parts: Sequence[GridPart], current: SweepSetting) -> list[SweepSetting]:
-    """Build all settings: the *current* one, and for each policy its defaults and its grid.
+    """Build all settings of a grid: the *current* one, and for each policy its defaults and its combinations.
 
     Raises:
         PlanError: a name is unknown, a value is not allowed, or there are more than ``MAX_SETTINGS``.
@@ -89,13 +92,13 @@ def build_settings(parts: Sequence[GridPart], current: SweepSetting) -> list[Swe
 
 
 def propose_grid(policy: Policy, params: Params, parameters: Sequence[Parameter], calls: int = 0) -> str:
-    """Return a proposed grid: the most important parameters, with some values around the defaults and the current ones.
+    """Propose a grid with a policy's most important parameters and values around the default and the current one.
 
-    Other changed values are kept. A grid has at most :data:`MAX_PROPOSED` settings, fewer for a session of many
-    *calls*.
+    Changed values of other parameters are kept. A grid has at most :data:`MAX_PROPOSED` settings, and fewer if a replay
+    has many *calls*.
 
     Args:
-        parameters: the policy's parameters, in a context (:func:`.list_parameters_in_context`).
+        parameters: the policy's parameters in a context, from :func:`.list_parameters_in_context`.
     """
     defaults = build_params(policy, {})
     swept = _choose_parameters(parameters, policy, params)

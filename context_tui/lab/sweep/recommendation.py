@@ -1,4 +1,4 @@
-"""Recommendation of one setting of a policy, from a sweep over sessions, with the evidence for it.
+"""Recommendation of a policy's best setting from a sweep over several sessions, with the evidence for it.
 
 A setting is judged by its cost: all prompts and summaries, and an estimate of what it costs to fetch again what the
 session needed later. It must not send more calls over the window than the current setting. The evidence is bootstrapped
@@ -35,15 +35,15 @@ Verdict = Literal["recommended", "no better", "too little evidence", "never fire
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Best setting of a policy over several sessions, compared with the current one; costs are in ``unit``.
+    """The best setting of a policy over several sessions, compared with the current one; costs are in ``unit``.
 
     Attributes:
-        verdict: whether the setting is recommended, or why not.
-        saved: cost that the setting saves, fetching again included; ``refetch`` is that part of its own cost.
+        verdict: ``recommended``, or why the setting is not.
+        saved: cost that the setting saves, after the cost of fetching again what was needed later.
         gains: cost that the setting saves in each session in which it differs from the current one.
         interval: 5th and 95th percentile of ``saved`` over the resamples.
-        wins: number of the resamples in which the setting is the best one.
-        ranges: for each parameter that differs, the values of the settings that save about as much.
+        wins: number of resamples in which the setting is the best one.
+        ranges: for each parameter that differs, the lowest and highest value among settings that save about as much.
     """
 
     verdict: Verdict
@@ -60,19 +60,19 @@ class Recommendation:
 
     @property
     def refetch(self) -> float:
-        """Estimated cost of fetching again what was needed later."""
+        """Estimated cost of fetching again what the sessions needed later."""
         return self.totals.cost.refetch if self.totals.cost else 0.0
 
     @cached_property
     def largest(self) -> tuple[str, float]:
-        """Session with the largest gain, and its share of all gains; empty and 0 if no session gains."""
+        """The session with the largest gain and its share of all gains, or an empty name and 0 if no session gains."""
         gains = {name: gain for name, gain in self.gains.items() if gain > 0}
         name = max(gains, key=gains.__getitem__, default="")
         return name, gains[name] / sum(gains.values()) if gains else 0.0
 
 
 def list_configurable_parameters(policy: Policy, window: Window) -> list[Parameter]:
-    """List the numeric parameters of a policy that its agent can be configured with.
+    """List the numeric parameters that the agent's own configuration can set.
 
     A parameter is configurable if another value changes the agent's settings
     (:func:`context_tui.policies.agent_settings.build_agent_settings`).
@@ -104,7 +104,7 @@ def _build_settings(policy: Policy, params: Params, window: Window) -> object:
 
 
 def recommend_setting(sweep: Sweep) -> Recommendation:
-    """Recommend a setting of a sweep with prices, in place of its current one."""
+    """Return the setting with the largest savings in cost, with the evidence for it, from a sweep with prices."""
     settings = {setting.name: setting for setting in sweep.settings if setting.name in sweep.totals}
     names, current = list(settings), sweep.current
     by_session = {
@@ -178,7 +178,7 @@ def _find_ranges(
 
 
 def format_recommendation(recommendation: Recommendation) -> list[str]:
-    """Format a recommendation and its evidence as sentences, the answer first."""
+    """Format a recommendation as sentences that begin with the answer and go on to the evidence."""
     result, totals, unit = recommendation, recommendation.totals, recommendation.unit
     sessions = format_count(totals.sessions, "session")
     if result.verdict == "never fires":
@@ -227,7 +227,7 @@ def _get_cost(totals: Totals) -> float:
 
 
 def build_recommendation_report(recommendation: Recommendation, native: Sequence[str]) -> dict[str, Any]:
-    """Build the JSON form of a recommendation and its evidence; ``recommendation`` is None unless it is recommended."""
+    """Build the JSON form of a recommendation; ``recommendation`` is None unless the verdict recommends the setting."""
     best, is_recommended = recommendation.setting, recommendation.verdict == "recommended"
     session, share = recommendation.largest
     sentences = format_recommendation(recommendation)

@@ -1,4 +1,4 @@
-"""Results of a sweep: rows, totals of each setting, and dominance among the settings, also per project."""
+"""Results of a sweep: rows, totals for each setting, and which settings others dominate, also per project."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from context_tui.session.values import Checkpoint
 
 
 class UnreadSession(NamedTuple):
-    """Session that could not be swept, with the reason."""
+    """A session that could not be swept, with the reason."""
 
     session: str
     why: str
@@ -35,9 +35,9 @@ class UnreadSession(NamedTuple):
 
 @dataclass(frozen=True)
 class Totals:
-    """Totals of a setting over several sessions in tokens: sums, except ``peak``, which is the maximum.
+    """A setting's totals over several sessions, in tokens; ``peak`` is the maximum, everything else a sum.
 
-    ``cost`` is the sum over the ``priced_sessions``, which are priced in the unit of the sweep; None if there are none.
+    ``cost`` is the sum over the ``priced_sessions``, those priced in the unit of the sweep, or None if there are none.
     ``fired_in`` is the number of sessions in which the setting fires. ``largest_session`` saves the most tokens,
     ``share_of_largest`` of the savings; empty and None if no session saves any.
     """
@@ -59,24 +59,24 @@ class Totals:
 
     @property
     def extra_cost(self) -> float:
-        """Cost beyond that of no policy; negative if the setting saves."""
+        """Cost beyond that of the same sessions without a policy; negative if the setting saves."""
         return self.cost.cost - self.cost.without if self.cost else 0.0
 
     @property
     def regret_tokens(self) -> int:
-        """Tokens needed later; all dropped tokens if later uses were not searched."""
+        """Dropped tokens that were needed later, or all dropped tokens if later uses were not searched."""
         regret = self.drops.tokens_used_later
         return self.drops.tokens_dropped if regret is None else regret
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Result of many settings on many sessions.
+    """The results of replaying many settings along many sessions.
 
     Attributes:
         rows: one row per session and setting.
-        current: name of the setting that the others are compared with.
-        other_files: number of files in the folders of the sessions that are not sessions.
+        current: name of the setting that the other settings are compared with.
+        other_files: number of files in the sessions' folders that are not sessions.
     """
 
     settings: Sequence[SweepSetting]
@@ -88,18 +88,18 @@ class Sweep:
 
     @cached_property
     def rows_by_session(self) -> Mapping[str, list[SweepRow]]:
-        """Rows by session."""
+        """The rows of each session."""
         return _group_rows(self.rows, lambda row: row.session)
 
     @cached_property
     def totals(self) -> Mapping[str, Totals]:
-        """Totals over all sessions, by setting."""
+        """Each setting's totals over all sessions."""
         by_setting = _group_rows(self.rows, lambda row: row.setting)
         return {name: compute_totals(rows, self.cost_unit) for name, rows in by_setting.items()}
 
     @cached_property
     def cost_unit(self) -> str:
-        """Unit in which most sessions that a setting changes are priced, or empty; other units are not added."""
+        """Unit of most priced sessions that a setting changes, or empty; costs in other units are not added."""
         rows = [row for row in self.rows if row.cost is not None]
         fired = {row.session for row in rows if row.firings}
         units = Counter(row.cost.unit for row in rows if row.cost and (row.session in fired or not fired))
@@ -107,54 +107,54 @@ class Sweep:
 
     @property
     def point_unit(self) -> str:
-        """Unit of the savings by which settings are compared: tokens, or that of the costs."""
+        """Unit in which the savings of settings are compared: tokens, or the unit of the costs."""
         return "tokens" if self.saving_unit == "tokens" else self.cost_unit
 
     @cached_property
     def dominance(self) -> Dominance:
-        """Dominance among the settings over all sessions."""
+        """Relation of dominance among the settings over all sessions."""
         return self._compute_dominance(self.rows)
 
     @cached_property
     def best(self) -> frozenset[str]:
-        """Settings on the Pareto front; of equal settings only the first."""
+        """The settings on the Pareto front, with only the first of several equal ones."""
         return frozenset(self.dominance.frontier)
 
     @cached_property
     def idle(self) -> frozenset[str]:
-        """Settings that fire in none of the sessions."""
+        """The settings that fire in none of the sessions."""
         return frozenset(name for name, totals in self.totals.items() if not totals.firings)
 
     @cached_property
     def knee(self) -> str | None:
-        """Setting at the knee of the Pareto front, above which more savings cost the most regret; None without one."""
+        """The setting on the Pareto front beyond which savings cost much more regret, or None if there is none."""
         return find_knee(self.dominance.points, self.dominance.frontier)
 
     @cached_property
     def has_prices(self) -> bool:
-        """Whether the costs of all settings are known."""
+        """Whether the cost of every setting is known."""
         return bool(self.totals) and all(each.cost is not None for each in self.totals.values())
 
     @cached_property
     def regret_name(self) -> str:
-        """Name of the regret: ``needed later``, or ``dropped`` if later uses were not searched."""
+        """Name for the regret: ``needed later``, or ``dropped`` if later uses were not searched."""
         has_uses = all(each.drops.tokens_used_later is not None for each in self.totals.values())
         return "needed later" if has_uses else "dropped"
 
     @cached_property
     def cost_digits(self) -> int:
-        """Number of decimals with which the costs can be told apart."""
+        """Number of decimals needed to tell the costs apart."""
         return 2 if max((abs(each.extra_cost) for each in self.totals.values()), default=0.0) >= 1 else 4
 
     @cached_property
     def dominance_by_project(self) -> Mapping[str, Dominance]:
-        """Dominance among the settings, by project."""
+        """Relation of dominance among the settings in each project."""
         by_project = sorted(_group_rows(self.rows, lambda row: row.project).items())
         return {name: self._compute_dominance(rows) for name, rows in by_project}
 
     @cached_property
     def sorted_rows(self) -> list[SweepRow]:
-        """Rows by session and setting, each with the setting that dominates it on its session."""
+        """The rows by session and setting, each with the setting that dominates it in that session."""
         order = {setting.name: number for number, setting in enumerate(self.settings)}
         sorted_rows = list[SweepRow]()
         for _, rows in sorted(self.rows_by_session.items()):
@@ -182,18 +182,18 @@ def sweep(
     by: SavingUnit = "tokens",
     checkpoint: Checkpoint = lambda: None,
 ) -> Sweep:
-    """Sweep every combination of parameter values over every session.
+    """Replay every combination of parameter values along every session, and compare the results.
 
     The defaults of each policy are always among the settings; those of the first policy are the current setting.
 
     Args:
-        policies: by name of the policy, the values of its parameters: a list, or a text such as ``1..8``
+        policies: for each policy, by name, the values of its parameters: a list, or a text such as ``1..8``
             (:func:`context_tui.lab.sweep.settings.build_grid`).
-        how: options of all studies.
-        by: the unit of savings.
+        how: options for all replays.
+        by: the unit in which savings are compared.
 
     Raises:
-        PlanError: an unknown policy or parameter, a value that is not allowed, or a policy that cannot be replayed.
+        PlanError: a policy or parameter is unknown, a value is not allowed, or a policy cannot be replayed.
     """
     grids = []
     for name, values in policies.items():
@@ -217,7 +217,7 @@ def _group_rows(rows: Iterable[SweepRow], key: Callable[[SweepRow], str]) -> dic
 
 
 def compute_totals(rows: Sequence[SweepRow], unit: str) -> Totals:
-    """Compute the totals of one setting over several sessions; costs in units other than *unit* are left out."""
+    """Compute a setting's totals over several sessions, leaving out costs that are not in *unit*."""
     costs = [row.cost for row in rows if row.cost is not None and row.cost.unit == unit]
     largest, gains = max(rows, key=lambda row: row.saved), sum(max(row.saved, 0) for row in rows)
     return Totals(
@@ -258,7 +258,7 @@ def _sum_drops(all_drops: Sequence[SettingDrops]) -> SettingDrops:
 
 
 def build_sweep_report(sweep: Sweep) -> dict[str, Any]:
-    """Build the JSON document of a sweep (schema ``context-tui.sweep/1``)."""
+    """Build the JSON document that describes a sweep (schema ``context-tui.sweep/1``)."""
     return {
         "schema": "context-tui.sweep/1",
         "by": sweep.saving_unit,

@@ -1,4 +1,4 @@
-"""Rows of a sweep, each the result of one setting on one session, and the Pareto front among settings."""
+"""Rows of a sweep, each for one setting on one session, and the Pareto front among settings."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ K = TypeVar("K", bound=Hashable)
 
 
 class ParetoPoint(NamedTuple):
-    """Result of a setting: more ``saved`` is better, less ``regret`` is better."""
+    """A setting's savings and regret; more ``saved`` is better, and so is less ``regret``."""
 
     saved: float
     regret: float
 
     def dominates(self, other: ParetoPoint) -> bool:
-        """Return whether this point is at least as good in both values and better in one."""
+        """Return whether this point is at least as good as *other* in both values and better in one."""
         return self.saved >= other.saved and self.regret <= other.regret and self != other
 
 
 def find_dominated(points: Mapping[K, ParetoPoint]) -> dict[K, K]:
-    """Map each dominated point to the point on the Pareto front that saves the most at no more regret.
+    """Map each dominated point to the one on the Pareto front that saves the most with no more regret.
 
     Equal points do not dominate each other.
     """
@@ -38,7 +38,7 @@ def find_dominated(points: Mapping[K, ParetoPoint]) -> dict[K, K]:
 
 
 def find_frontier(points: Mapping[K, ParetoPoint]) -> list[K]:
-    """Return the points that no other point dominates, by rising regret; of equal points only the first."""
+    """Return the points that no other dominates, by rising regret, with only the first of several equal ones."""
     dominated = find_dominated(points)
     by_point: dict[ParetoPoint, K] = {}
     for key, point in points.items():
@@ -48,9 +48,9 @@ def find_frontier(points: Mapping[K, ParetoPoint]) -> list[K]:
 
 
 def find_knee(points: Mapping[K, ParetoPoint], frontier: Sequence[K]) -> K | None:
-    """Return the point of a front that is farthest above the line from its first to its last point.
+    """Return the point of the front that is farthest above the straight line from its first to its last point.
 
-    Both axes are scaled to the front. None if the front has fewer than three points or no point above the line.
+    Both axes are scaled to the front. Returns None if the front has fewer than three points or none above the line.
     """
     if len(frontier) < 3:
         return None
@@ -65,19 +65,19 @@ def find_knee(points: Mapping[K, ParetoPoint], frontier: Sequence[K]) -> K | Non
 
 
 def find_best(points: Mapping[K, ParetoPoint], max_regret: float) -> K | None:
-    """Return the point that saves the most at no more regret than *max_regret*, or None."""
+    """Return the point that saves the most with a regret of at most *max_regret*, or None if there is none."""
     allowed = [key for key in find_frontier(points) if points[key].regret <= max_regret]
     return allowed[-1] if allowed else None
 
 
 @dataclass(frozen=True)
 class Dominance:
-    """Dominance among settings, by name.
+    """The relation of dominance among settings, by name, with the Pareto front and the best setting.
 
     Attributes:
-        dominated_by: for each dominated setting, one on the Pareto front that dominates it.
+        dominated_by: for each dominated setting, the setting on the Pareto front that dominates it.
         frontier: the Pareto front, by rising regret.
-        best: the setting that saves the most at no more regret than the current one; None without a current one.
+        best: the setting that saves the most with no more regret than the current one, or None without a current one.
     """
 
     points: Mapping[str, ParetoPoint]
@@ -87,7 +87,7 @@ class Dominance:
 
 
 def compute_dominance(points: Mapping[str, ParetoPoint], current: str | None = None) -> Dominance:
-    """Compute the dominance among settings, and the best one compared with *current*."""
+    """Find which settings dominate which others, and the best one with no more regret than *current*."""
     point = points.get(current) if current is not None else None
     best = find_best(points, point.regret) if point else None
     return Dominance(points, find_dominated(points), find_frontier(points), best)
@@ -98,9 +98,9 @@ SavingUnit = Literal["tokens", "money"]
 
 @dataclass(frozen=True)
 class SettingCost:
-    """Cost of the prompts and summarizers with a setting, and ``without`` a policy, in ``unit``.
+    """Cost of all prompts and summaries with a setting, and ``without`` a policy, in ``unit``.
 
-    ``refetch`` is the estimated cost of fetching again what was needed later: for each of these blocks a call at the
+    ``refetch`` is the estimated cost of fetching again what was needed later: for each of these blocks, a call at the
     mean cost of the session's calls, and the block's tokens at the price of input.
     """
 
@@ -112,9 +112,9 @@ class SettingCost:
 
 @dataclass(frozen=True)
 class SettingDrops:
-    """Blocks and estimated tokens (``bytes/4``) that a setting dropped, and those needed later, also by tier.
+    """Number and estimated tokens (``bytes/4``) of the blocks that a setting dropped and of those needed later.
 
-    Values of those needed later are None if regret was not computed.
+    The values for those needed later are None if regret was not computed.
     """
 
     dropped: int
@@ -126,13 +126,13 @@ class SettingDrops:
 
 @dataclass(frozen=True)
 class SweepRow:
-    """Result of a setting on a session; sizes are in tokens.
+    """The result of one setting on one session; sizes are in tokens.
 
     Attributes:
-        session: path of the session, with ``#ID`` if the file contains several.
-        project: working folder of the agent, else folder of the file.
+        session: path of the file, followed by ``#ID`` if the file contains several sessions.
+        project: the agent's working folder, or the file's folder if that is unknown.
         setting: name of the setting (:class:`context_tui.lab.sweep.settings.SweepSetting`).
-        calls, firings: number of calls to the model, and of changes by the policy.
+        calls, firings: number of model calls, and of changes by the policy.
         without: tokens sent without a policy.
         cost: None if the replay was not priced.
     """
@@ -154,11 +154,11 @@ class SweepRow:
     dominated_by: str | None = None
 
     def copy_for(self, setting: SweepSetting) -> SweepRow:
-        """Copy the row for another setting that makes the same decisions."""
+        """Return a copy of the row for another setting that makes the same decisions."""
         return replace(self, setting=setting.name, policy=setting.policy.name, params=setting.param_values)
 
     def compute_point(self, saving_unit: SavingUnit) -> ParetoPoint:
-        """Return the saving and the regret: tokens needed later or, if regret was not computed, all dropped tokens."""
+        """Return the savings and the regret, for which all dropped tokens stand in if it was not computed."""
         used_tokens = self.drops.tokens_used_later
         saved = self.saved if saving_unit == "tokens" else self.cost.without - self.cost.cost if self.cost else 0.0
         return ParetoPoint(saved, self.drops.tokens_dropped if used_tokens is None else used_tokens)
@@ -188,7 +188,7 @@ def build_row_report(row: SweepRow) -> dict[str, Any]:
 
 
 def parse_row_report(report: Mapping[str, Any]) -> SweepRow:
-    """Parse the JSON form of a row; raises KeyError, TypeError or ValueError if it is not a row."""
+    """Parse a row from its JSON form, raising KeyError, TypeError or ValueError if it is not one."""
     totals = dict(report["totals"])
     cost = totals.pop("cost")
     return SweepRow(
@@ -201,7 +201,7 @@ def parse_row_report(report: Mapping[str, Any]) -> SweepRow:
 
 
 def flatten_row(row: SweepRow) -> dict[str, Any]:
-    """Flatten a row to table columns of texts and numbers; parameters become ``params.NAME``."""
+    """Return the row as table columns that hold texts and numbers, with parameters as ``params.NAME``."""
     report = build_row_report(row)
     totals, regret = report.pop("totals"), report.pop("regret")
     cost, tiers = totals.pop("cost") or {}, regret.pop("by_tier") or {}

@@ -1,4 +1,4 @@
-"""Sweep of one session under many settings, with shared work and shared replays."""
+"""Sweep of one session under many settings, which shares work and reuses replays with equal decisions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ _Log = list[tuple[_Question, Hashable]]
 
 
 class DecisionTrails(Generic[T]):
-    """Trails along one recording with one set of options; ``replay_count`` is the number of replays."""
+    """The decisions that policies made in earlier replays along a recording, to reuse a replay with the same decisions.
+
+    ``replay_count`` is the number of replays that were needed.
+    """
 
     def __init__(self) -> None:
         self.replay_count = 0
@@ -62,7 +65,7 @@ class DecisionTrails(Generic[T]):
         self._hit_counts: dict[Hashable, tuple[int, int]] = {}
 
     def replay_or_reuse(self, policy: Policy, params: Params, replay: Callable[[Policy], T]) -> T:
-        """Return the result of *replay*, or of an earlier replay with the same decisions."""
+        """Return the result of *replay*, or that of an earlier replay in which the policy decides the same."""
         steps = list(policy.steps(params)) or [(policy, params)]
         key = (policy.name, *(step_policy.name for step_policy, _ in steps))
         tries, hits = self._hit_counts.get(key, (0, 0))
@@ -130,10 +133,10 @@ MIN_VECTORIZED_SETTINGS = 16
 
 @dataclass(frozen=True)
 class SweepOptions(StudySettings):
-    """Settings of all studies of a sweep.
+    """Options for all replays of a sweep.
 
     Attributes:
-        window: the context window in tokens (None: those of the files).
+        window: the context window in tokens, or None for the window that each file states.
         quick: whether to omit regret and prices, which take most of the time.
     """
 
@@ -142,7 +145,7 @@ class SweepOptions(StudySettings):
 
 
 class SessionSweep:
-    """Session on which settings are measured, with the data that all of them share."""
+    """A session along which settings are replayed, with the data that all of them share."""
 
     def __init__(self, session: Session, name: str, options: SweepOptions) -> None:
         self.name, self.options = name, options
@@ -152,21 +155,24 @@ class SessionSweep:
         self.decision_trails = DecisionTrails[SweepRow]()
 
     def build_use_index(self, checkpoint: Checkpoint = lambda: None) -> None:
-        """Build the index for regret, which takes the most time of the shared work; *checkpoint* may raise to stop."""
+        """Build the index for regret, the slowest part of the shared work; *checkpoint* may raise to stop it."""
         if not self.options.quick and "uses" not in vars(self.lab):
             self.lab.uses = build_use_index(self.recording, checkpoint)
 
     def replay_setting(
         self, setting: SweepSetting, policy: Policy | None = None, checkpoint: Checkpoint = lambda: None
     ) -> SweepRow:
-        """Replay a setting along the session and return its row; *policy* may wrap the setting's own to record it."""
+        """Replay a setting along the session and return its row.
+
+        *policy* may be a wrapper of the setting's policy that records its decisions.
+        """
         replay = self.options.replay(self.recording, policy or setting.policy, self._get_params(setting), checkpoint)
         drops = self._measure_drops(replay)
         cost = self._compute_cost(replay, drops)
         return self.build_row(setting, len(replay.firings), replay.totals, drops, cost)
 
     def replay_or_reuse(self, setting: SweepSetting, checkpoint: Checkpoint = lambda: None) -> SweepRow:
-        """Return the row of a setting, by copying the row of a setting with the same decisions if possible."""
+        """Return the row of a setting, copied from a setting that makes the same decisions if there is one."""
         replay = partial(self.replay_setting, setting, checkpoint=checkpoint)
         return self.decision_trails.replay_or_reuse(setting.policy, self._get_params(setting), replay).copy_for(setting)
 
@@ -184,7 +190,7 @@ class SessionSweep:
         drops: SettingDrops,
         cost: SettingCost | None = None,
     ) -> SweepRow:
-        """Build the row of a setting from its measurements."""
+        """Build the row of a setting from what was measured."""
         return SweepRow(
             self.name,
             self.project,
@@ -227,7 +233,10 @@ def sweep_session(
     name: str | None = None,
     checkpoint: Checkpoint = lambda: None,
 ) -> Iterator[SweepRow]:
-    """Yield the row of each setting on one session, named *name*; raises PlanError if a policy cannot be replayed."""
+    """Yield the row of each setting on a session; raises PlanError if a policy cannot be replayed.
+
+    *name* stands for the path of the session in the rows.
+    """
     info = session.info
     name = name or (f"{info.path}#{info.id}" if info.id else info.path)
     yield from sweep_settings(SessionSweep(session, name, options or SweepOptions()), settings, checkpoint)
@@ -236,7 +245,7 @@ def sweep_session(
 def sweep_settings(
     session_sweep: SessionSweep, settings: Sequence[SweepSetting], checkpoint: Checkpoint = lambda: None
 ) -> Iterator[SweepRow]:
-    """Yield the row of each setting; the session may have been swept before."""
+    """Yield the row of each setting, reusing replays from earlier calls with the same *session_sweep*."""
     session_sweep.build_use_index(checkpoint)
     computed = _compute_rows_by_rules(session_sweep, settings) if session_sweep.options.quick else {}
     for setting in settings:

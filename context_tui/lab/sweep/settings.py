@@ -1,4 +1,4 @@
-"""Settings of a sweep: all combinations of the requested values, policy by policy."""
+"""Settings to sweep: all combinations of the requested values, policy by policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_SETTINGS = 20_000
 
 
 class SweepSetting(NamedTuple):
-    """Policy with its parameters; ``name`` is the policy with the parameters that differ from the defaults."""
+    """A policy with its parameters; ``name`` is the policy followed by the parameters that differ from the defaults."""
 
     policy: Policy
     params: Params
@@ -26,21 +26,21 @@ class SweepSetting(NamedTuple):
 
     @property
     def param_values(self) -> dict[str, Any]:
-        """Parameters as JSON-ready data."""
+        """The parameters as JSON values, by name."""
         return self.params.model_dump(mode="json")
 
 
 def build_setting(policy: Policy, params: Params) -> SweepSetting:
-    """Build the setting of these parameters."""
+    """Build the setting for a policy with these parameters."""
     values = find_changed_params(params)
     return SweepSetting(policy, params, " ".join([policy.name, *format_assignments(values)]), not values)
 
 
 def parse_grid_values(policy: Policy, texts: Sequence[str]) -> dict[str, list[Any]]:
-    """Parse ``KEY=VALUES`` texts to values by parameter; the value of a list parameter is one list.
+    """Parse ``KEY=VALUES`` texts into the values of each parameter; a list parameter gets one value, the list.
 
     Raises:
-        PlanError: a text has no value, or a value is not allowed. Unknown names are not checked here.
+        PlanError: a text has no value, or a value is not allowed. Unknown names are not errors here.
     """
     texts_by_name = parse_assignments(texts)
     top_level = {name: text for name, text in texts_by_name.items() if "." not in name}
@@ -56,7 +56,7 @@ def parse_grid_values(policy: Policy, texts: Sequence[str]) -> dict[str, list[An
 
 
 def build_grid(policy: Policy, texts: Sequence[str] = ()) -> list[SweepSetting]:
-    """Build every combination of the values in ``KEY=VALUES`` texts; the last one varies fastest.
+    """Build every combination of the values in ``KEY=VALUES`` texts, in which the last parameter varies fastest.
 
     Values are ``1..8``, ``1..8:2`` with a step, ``a,b,c``, or one value
     (:func:`context_tui.policies.parameters.parse_values`); lists of names are one value.
@@ -78,7 +78,7 @@ def build_grid(policy: Policy, texts: Sequence[str] = ()) -> list[SweepSetting]:
 
 
 def merge_grids(grids: Iterable[Sequence[SweepSetting]]) -> list[SweepSetting]:
-    """Merge grids in order, without duplicates; raises PlanError for no or more than :data:`MAX_SETTINGS` settings."""
+    """Merge grids without duplicates, raising PlanError if they have no settings or more than :data:`MAX_SETTINGS`."""
     by_name = {setting.name: setting for settings in grids for setting in settings}
     if not by_name:
         raise PlanError("no policy; name one with -P")

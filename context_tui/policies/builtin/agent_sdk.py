@@ -129,7 +129,7 @@ class AgentSdkPrune(BasePolicy):
 
 @dataclass(frozen=True)
 class PrunableResults:
-    """The tool results that pruning would shorten, in prompt order, with the sizes before and after and tokens saved."""
+    """The tool results that pruning would shorten, in prompt order, with sizes before and after and tokens saved."""
 
     position: Sequence[int]
     block: Sequence[int]

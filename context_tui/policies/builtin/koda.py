@@ -167,7 +167,7 @@ class KodaMicrocompact(BasePolicy):
         )
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Return the slider's end: above the largest clearable result, or the number of large ones for ``keep_recent``."""
+        """Return a value above the largest clearable result or, for ``keep_recent``, the number of large results."""
         if name not in ("keep_recent", "min_tokens"):
             return None
         sizes = _group_sizes_by_tool(context)

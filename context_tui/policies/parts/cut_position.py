@@ -24,7 +24,7 @@ CutFallback = Literal["pair", "message", "newest_turn", "all", "all_if_answered"
 
 
 class Cut(Part):
-    """Where a rule may cut the context: the allowed place nearest to the start of the protected end.
+    """A rule's choice of where to cut the context: the allowed place nearest to the start of the protected end.
 
     ``move`` is the direction of the search. With ``newest_turn``, the newest turn is kept if a message precedes it. If
     the cut would remove at most ``few`` messages, all are removed. If no place is allowed, ``otherwise`` is tried:
@@ -42,7 +42,7 @@ class Cut(Part):
 
 
 class Head(Part):
-    """How many messages to remove from the start, for runtimes that do not count the messages to keep.
+    """Number of messages to remove from the start, for runtimes that do not count the messages to keep.
 
     A ``share`` of the messages is removed, raised by ``step`` until the context fits in the share ``until`` of the
     window. With ``even``, an even number is removed.

@@ -52,6 +52,12 @@ class UnreadableSession(Error):
     exit_code = ExitCode.USAGE
 
 
+class UsageError(Error):
+    """Command line that cannot be understood."""
+
+    exit_code = ExitCode.USAGE
+
+
 class NoSessionFile(UnreadableSession):
     """File that is not a session: an agent's side file, or content that no session format recognizes."""
 

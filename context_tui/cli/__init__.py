@@ -12,7 +12,7 @@ from io import TextIOWrapper
 
 from context_tui import __version__
 from context_tui.app.signals import Terminated, find_termination, handle_termination
-from context_tui.errors import Error, ExitCode, SeveralSessions
+from context_tui.errors import Error, ExitCode, SeveralSessions, UsageError
 from context_tui.text.numbers import replace_unencodable
 
 COMMANDS = {
@@ -27,6 +27,7 @@ COMMANDS = {
     "formats": "list the session formats that can be read and written",
     "sessions": "list the sessions of every agent on this machine",
     "demo": "open the inspector on a sample session",
+    "completion": "print the completion script of a shell: bash, zsh or fish",
 }
 
 _HELP = """\
@@ -47,7 +48,8 @@ options:
   --at N                start at the context before message N
   -P, --policy POLICY   start with this policy
   --policy-file FILE    read a policy from a TOML file, and start with it
-  --follow              follow the session while it is being written
+  --follow              follow the session while it is being written; without
+                        SESSION, always the newest one of this folder
   --theme NAME          light, dark, or the name of a Textual theme
   --ascii               use ASCII characters only
   --no-mouse            do not capture the mouse
@@ -118,13 +120,32 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"context-tui {__version__}")
         return ExitCode.DONE
     if first in ("--help", "-h", "help"):
-        commands = "\n".join(f"  {name:<10}{about}" for name, about in COMMANDS.items())
+        if arguments[1:] and arguments[1] in COMMANDS:
+            return _run_command(arguments[1], ["--help"])
+        commands = "\n".join(f"  {name:<12}{about}" for name, about in COMMANDS.items())
         print(_HELP.format(commands=commands), end="")
         return ExitCode.DONE
-    name = first if first in COMMANDS else "browse"
-    command = import_module(f"context_tui.cli.{name}")
-    code: int = command.run(arguments[1:] if first in COMMANDS else arguments)
+    if "_ARGCOMPLETE" in os.environ:
+        first = _choose_completed_command(os.environ.get("COMP_LINE", "").split())
+    elif first not in COMMANDS and first.isalpha() and not os.path.exists(first):
+        from difflib import get_close_matches
+
+        if matches := get_close_matches(first, COMMANDS, 1):
+            raise UsageError(f"{first} is no command and no file; did you mean `context-tui {matches[0]}`?")
+    return _run_command(first, arguments[1:]) if first in COMMANDS else _run_command("browse", arguments)
+
+
+def _run_command(name: str, arguments: list[str]) -> int:
+    code: int = import_module(f"context_tui.cli.{name}").run(arguments)
     return code
+
+
+def _choose_completed_command(words: list[str]) -> str:
+    """Return the command whose arguments are completed, or "" for the first argument, and tell argcomplete so."""
+    name = words[1] if len(words) > 1 and words[1] in COMMANDS else ""
+    if name:
+        os.environ["_ARGCOMPLETE"] = "2"  # the number of the word at which the arguments of the parser start
+    return name
 
 
 def _clean_up() -> None:

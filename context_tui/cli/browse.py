@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     add("--at", type=parse_message_number, metavar="N")
     add("-P", "--policy", type=parse_name, metavar="POLICY")
     add_policy_file_option(parser)
-    add("--follow", action="store_true", help="follow the session while it is being written")
+    add("--follow", action="store_true", help="follow a session while it is being written")
     add_appearance_options(parser)
     options = parse_arguments(parser, arguments)
     return open_inspector(options.sessions, options)
@@ -71,7 +71,9 @@ def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: b
         session = open_named_session(specs[0], window)
         inspect.print_report(session, inspect.build_report(session, at))
         return ExitCode.DONE
-    sessions, config = _find_named_sessions(specs), read_config()
+    follow = getattr(options, "follow", False)
+    sessions = [_find_newest_session()] if follow and not specs else _find_named_sessions(specs)
+    config = read_config()
     gc.disable()  # imports create no garbage; the inspector enables collection again
     try:
         from context_tui.tui.app import ContextTuiApp, run  # Textual: 170 ms
@@ -86,11 +88,28 @@ def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: b
             theme=options.theme,
             config=config,
             demo=demo,
-            follow=getattr(options, "follow", False),
+            follow=follow,
+            follow_newest=follow and not specs,
         )
         return run(app, mouse=not options.no_mouse)
     finally:
         gc.enable()
+
+
+def _find_newest_session() -> SessionInfo:
+    """Find the newest session of the working folder, to follow it.
+
+    Raises:
+        UnreadableSession: no agent has recorded one here.
+    """
+    from context_tui.library.discovery import find_newest_session
+
+    entry = find_newest_session()
+    if entry is None:
+        raise UnreadableSession(
+            "no agent has a session of this folder to follow; name one, as in `context-tui SESSION --follow`"
+        )
+    return entry.info
 
 
 def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:

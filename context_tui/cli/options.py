@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import os
 import shutil
 import sys
 import tempfile
@@ -262,6 +263,31 @@ def spool_stdin() -> Path:
     return path
 
 
+def _complete(parser: argparse.ArgumentParser) -> None:
+    """Print the completions of the word under the cursor, and exit: commands, options, policies and files."""
+    import argcomplete
+    from argcomplete.completers import FilesCompleter
+
+    from context_tui.cli import COMMANDS
+
+    def complete_first(prefix: str, **_: object) -> list[str]:
+        return [*(name for name in COMMANDS if name.startswith(prefix)), *FilesCompleter()(prefix)]
+
+    def complete_policy(prefix: str, **_: object) -> list[str]:
+        from context_tui.policies.registry import POLICIES
+
+        return [name for name in POLICIES if name.startswith(prefix)]
+
+    for action in parser._actions:
+        if action.dest == "sessions" and parser.prog == "context-tui":
+            action.completer = complete_first  # type: ignore[attr-defined]
+        elif action.dest in ("policy", "policies"):
+            action.completer = complete_policy  # type: ignore[attr-defined]
+    argcomplete.autocomplete(parser, always_complete_options="long")
+
+
 def parse_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse arguments, with options and positionals in any order."""
+    """Parse arguments, with options and positionals in any order, or print completions if a shell asks for them."""
+    if "_ARGCOMPLETE" in os.environ:
+        _complete(parser)
     return parser.parse_intermixed_args(list(arguments))

@@ -19,6 +19,7 @@ from pathlib import Path
 from context_tui.errors import describe_failure
 from context_tui.formats.kit.files import find_working_folder
 from context_tui.formats.opening import (
+    choose_session,
     detect_format,
     list_folder_sessions,
     list_session_suffixes,
@@ -37,6 +38,8 @@ REPORT_INTERVAL_S = 1.0
 """Seconds between two reports of partial results."""
 MAX_FILES_READ = 200
 """Largest number of files in a folder that are all opened before they are listed."""
+MAX_FILES_SEARCHED = 50
+"""Largest number of files, the newest first, in which the newest session of the working folder is searched."""
 SAMPLED_FILES = 20
 """Number of files that are opened as a sample of a larger folder."""
 DATABASE_SUFFIXES = (".db", ".sqlite", ".sqlite3", ".db3")
@@ -99,6 +102,26 @@ def find_samples() -> list[SessionEntry]:
 def find_recorded_sessions(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> list[SessionEntry]:
     """Find the sessions that agents recorded on this machine: those of *cwd*'s project first, newest first."""
     return _sort_entries(entry for several in _find_recorded(environ, cwd) for entry in several)
+
+
+def find_newest_session() -> SessionEntry | None:
+    """Find the session of the working folder that was written last, or None if there is none among recent sessions.
+
+    Files whose place does not name their project are opened, the newest first.
+    """
+    cwd = find_working_folder()
+    for entry in sorted(find_recorded_sessions(), key=lambda entry: -entry.info.time)[:MAX_FILES_SEARCHED]:
+        sessions = list[SessionEntry]()
+        if is_database(entry.info.path):
+            sessions = [each for each in list_database_sessions(entry) if each.group == THIS_PROJECT]
+        else:
+            with suppress(Exception):  # empty as yet, or unreadable
+                info = choose_session(entry.info.path)
+                if entry.group == THIS_PROJECT or info.cwd == str(cwd):
+                    sessions = [replace(entry, info=info)]
+        if sessions:
+            return max(sessions, key=lambda session: session.info.time)
+    return None
 
 
 def _find_recorded(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Iterator[list[SessionEntry]]:

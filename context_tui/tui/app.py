@@ -50,6 +50,7 @@ from context_tui.tui.threads import join_threads
 
 if TYPE_CHECKING:
     from context_tui.lab.sweep.results import Sweep
+    from context_tui.library.discovery import SessionEntry
     from context_tui.tui.inspector.screen import InspectorScreen
     from context_tui.tui.sweep.sessions import SessionsScreen
 
@@ -57,6 +58,9 @@ JOIN_TIMEOUT_S = 0.05
 """Seconds to wait at exit for threads to stop."""
 
 DEFAULT_CONFIG = Config()
+
+NEWEST_INTERVAL_S = 3.0
+"""Seconds between two searches for a newer session to follow."""
 
 EXIT_TIMEOUT_S = 2.0
 """Seconds for an orderly exit after a signal."""
@@ -108,6 +112,7 @@ class ContextTuiApp(App[None]):
         config: Config = DEFAULT_CONFIG,
         demo: bool = False,
         follow: bool = False,
+        follow_newest: bool = False,
         sweep: SweepToOpen | None = None,
     ) -> None:
         self._has_few_colours = has_few_colours(os.environ)  # before Textual asks for the first theme
@@ -115,6 +120,7 @@ class ContextTuiApp(App[None]):
         super().__init__()
         self.no_color = has_no_colours(os.environ)
         self.target, self.sweep = target, sweep
+        self._follows_newest, self._followed_keys = follow_newest, set[tuple[str, str]]()
         self.options = InspectorOptions(at, policy, settings or {}, window, ascii, demo, follow, tuple(config.keys))
         self.last_state = EMPTY_STATE
         self.drafts = Drafts()
@@ -404,6 +410,30 @@ class ContextTuiApp(App[None]):
         """Open a session in the inspector."""
         self._freeze_imported()
         self.push_screen(self._build_inspector(target, self.options))
+        if self._follows_newest:
+            self.set_interval(NEWEST_INTERVAL_S, self._find_newest_session)
+
+    @work(thread=True, exclusive=True, group="newest")
+    def _find_newest_session(self) -> None:
+        from context_tui.library.discovery import find_newest_session
+
+        entry = find_newest_session()
+        if entry is not None:
+            self.call_from_thread(self._follow_newest, entry)
+
+    def _follow_newest(self, entry: SessionEntry) -> None:
+        """Go over to a session that started, or was continued, after the followed one; each is opened once."""
+        from context_tui.library.discovery import build_session_key
+
+        inspector = next((each for each in self._list_inspectors() if each is self.screen), None)
+        if inspector is None or not inspector.controller.is_following:
+            return
+        self._followed_keys.add(build_session_key(inspector.controller.recorded_session.info))
+        if entry.key not in self._followed_keys:
+            self._followed_keys.add(entry.key)
+            self._replace_session(entry.info)
+            name = make_visible(entry.name)
+            self.notify(f"Following {name}; ctrl+o chooses another session", markup=False, timeout=6)
 
     def _fatal_error(self) -> None:
         """Exit without Textual's traceback, which would print session text from local variables."""

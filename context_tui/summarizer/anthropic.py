@@ -1,4 +1,4 @@
-"""Anthropic Messages: request body and stream decoder."""
+"""Request body and stream decoder for Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMIT_FIELDS = ("max_tokens",)
 
 
 def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> dict[str, Any]:
-    """Build the request body, except the model: streaming, tools declared but not callable, thinking disabled."""
+    """Build a streaming request body without the model, with tools that may not be called and thinking disabled."""
     tools, _ = declare_tools(request)
     return {
         limit_field: request.max_tokens,
@@ -28,7 +28,7 @@ def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> d
 
 
 class AnthropicDecoder(Decoder):
-    """Decoder of a Messages stream, which only ``message_stop`` completes.
+    """Decoder for a stream from the Messages API, which is complete only after ``message_stop``.
 
     Blocks may overlap, events may be missing at the start, and unknown events may occur at any time. A delta is
     therefore interpreted by its own type, and assigned to a block by its index.

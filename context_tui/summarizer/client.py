@@ -1,4 +1,4 @@
-"""HTTP calls of a model endpoint. Loads httpx: import this module only to make a call."""
+"""HTTP calls to a model endpoint; import this module only to make a call, because it loads httpx."""
 
 from __future__ import annotations
 
@@ -43,12 +43,14 @@ EventListener = Callable[[ReplyEvent], None]
 async def stream_events(
     endpoint: Endpoint, request: SummaryRequest, *, transport: httpx.AsyncBaseTransport | None = None
 ) -> AsyncGenerator[ReplyEvent, None]:
-    """Send the request and yield the events of the reply; the last is a ``ReplyFailure`` if the reply is incomplete.
+    """Send the request and yield the events of the reply.
+
+    The last event is a ``ReplyFailure`` if the reply is incomplete.
 
     Closing the iterator or cancelling the task closes the connection immediately, without waiting for the server.
 
     Raises:
-        CallFailed: there was no reply, or the connection broke during it.
+        CallFailed: there was no reply, or the connection broke before its end.
     """
     for note in declare_tools(request)[1]:
         yield ReplyNote(note)
@@ -91,10 +93,10 @@ async def summarize(
     *,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Summary:
-    """Request a summary from one endpoint.
+    """Request a summary from one endpoint, and wait until it is complete.
 
     Args:
-        on_event: called with each event as it arrives, for progress and a live draft.
+        on_event: called with each event as it arrives, to show progress and a live draft.
         transport: replacement for the network, for tests.
 
     Raises:
@@ -128,12 +130,13 @@ async def summarize_with_fallback(
     *,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Summary:
-    """Call the first endpoint and, if that fails, the next: agent-sdk tries a small model, then the session's own.
+    """Request a summary from each endpoint in turn until one succeeds.
 
-    A ``ReplyNote`` with ``failed`` announces each change of endpoint.
+    agent-sdk, for example, tries a small model and then the session's own. A ``ReplyNote`` with ``failed`` announces
+    each change.
 
     Raises:
-        CallFailed: every endpoint failed; the message has the last failure and the earlier ones.
+        CallFailed: every endpoint failed; the message states the last failure and then the earlier ones.
     """
     failures: list[CallFailed] = []
     for endpoint in endpoints:
@@ -235,7 +238,7 @@ class _KeyAuth(httpx.Auth):
 
 
 def open_client(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
-    """Create a client for one call. It follows no redirects, which could lead to a host that the user did not name."""
+    """Create a client for one call, which follows no redirects so that nothing goes to a host the user did not name."""
     headers = {
         "content-type": "application/json",
         "accept-encoding": "gzip",
@@ -260,7 +263,7 @@ def open_client(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) 
 
 
 def build_transport_failure(error: Exception, endpoint: Endpoint, has_response: bool) -> CallFailed:
-    """Convert an exception of httpx to a failure; *has_response*: a response had begun."""
+    """Convert an httpx exception to a failure; *has_response* says whether a response had begun."""
     host, message = endpoint.host, endpoint.redact(str(error))
     if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
         reason = f"{endpoint.destination} did not accept a connection within {CONNECT_TIMEOUT:.0f} s"

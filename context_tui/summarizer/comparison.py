@@ -1,4 +1,4 @@
-"""Comparison of summarizers by the facts that survive when each summarises the same messages, once or repeatedly.
+"""Comparison of summarizers by the facts that survive when each summarises the same messages once or several times.
 
 :func:`compare_summarizers` announces every request before it is sent; ``extract`` never sends anything.
 """
@@ -44,16 +44,16 @@ MAX_ROUNDS = 50
 
 @dataclass(frozen=True)
 class Contender:
-    """Summarizer to compare, specified as ``KIND[:MODEL][@URL][,KEY=VALUE…]``.
+    """A summarizer to compare, as specified by ``KIND[:MODEL][@URL][,KEY=VALUE…]``.
 
     Attributes:
         kind: one of ``SUMMARIZER_KINDS``.
-        model: name of the model; empty: from the environment, the configuration file or the API.
-        base_url: URL of the server; empty: from the environment, the configuration file or the API.
-        prompt: file with a system prompt in place of the policy's; empty: the policy's prompt.
-        max_tokens: limit of the reply in tokens; None: the policy's limit.
-        timeout: seconds until a call is abandoned; None: as configured.
-        extract_bytes: limit of an extract in bytes; None: the default.
+        model: name of the model; if empty, that of the environment, the configuration file or the API.
+        base_url: URL of the server; if empty, that of the environment, the configuration file or the API.
+        prompt: file with a system prompt to use in place of the policy's, or empty.
+        max_tokens: limit on the reply in tokens, or None for the policy's limit.
+        timeout: seconds until a call is abandoned, or None for the configured time.
+        extract_bytes: limit on an extract in bytes, or None for the default.
     """
 
     spec: str
@@ -66,7 +66,10 @@ class Contender:
     extract_bytes: int | None = None
 
     def build_summarizer(self, plan: Plan) -> Summarizer:
-        """Build the summarizer, without a fallback, which would spoil the comparison; may raise SummarizerError."""
+        """Build the summarizer without a fallback model, whose summaries would be credited to this contender.
+
+        Raises SummarizerError if its settings are invalid.
+        """
         if self.kind == EXTRACT:
             return Summarizer() if self.extract_bytes is None else Summarizer(extract_bytes=self.extract_bytes)
         endpoint = choose_summarizer(plan, self.kind, self.model or None, self.base_url or None).endpoints[0]
@@ -76,7 +79,7 @@ class Contender:
         return Summarizer(self.kind, (endpoint,))
 
     def customize_plan(self, plan: Plan, prompt_text: str) -> Plan:
-        """Return the plan with this contender's prompt and limit."""
+        """Return the plan with this contender's system prompt and reply limit, or the same plan if it has neither."""
         prompt = plan.prompt
         if prompt is None:
             return plan
@@ -89,7 +92,7 @@ class Contender:
 
 
 def parse_contender(spec: str) -> Contender:
-    """Parse a specification such as ``openai:qwen2.5:7b@http://127.0.0.1:8080/v1``; raises PlanError if invalid."""
+    """Parse a specification such as ``openai:qwen2.5:7b@http://127.0.0.1:8080/v1``, raising PlanError if invalid."""
     head, *settings = _SETTING_SEPARATOR.split(spec)
     separator = _URL_SEPARATOR.search(head)
     place = separator.start() if separator else head.find("@")
@@ -132,7 +135,7 @@ def _apply_setting(contender: Contender, setting: str, names: tuple[str, ...]) -
 
 
 def append_summary_request(head: list[Message], previous: str | None) -> list[Message]:
-    """Append a user message that asks for the summary, for a custom system prompt."""
+    """Append a user message that asks for the summary, for use with a custom system prompt."""
     text = "Write the summary of the conversation above."
     if previous is not None:
         text += f" It takes the place of this earlier one:\n\n<previous-summary>\n{previous}\n</previous-summary>"
@@ -140,7 +143,7 @@ def append_summary_request(head: list[Message], previous: str | None) -> list[Me
 
 
 class SummaryCost(NamedTuple):
-    """Cost of a summary in US dollars, at the list price of its model, taken from ``source`` on ``date`` (ISO).
+    """Cost of a summary in US dollars at the model's list price, as published in ``source`` on ``date`` (ISO).
 
     ``source`` and ``date`` are empty for an extract, which is free.
     """
@@ -152,14 +155,14 @@ class SummaryCost(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparisonRound:
-    """Compaction by one summarizer.
+    """One compaction by one summarizer, with the summary and the facts that survive in it.
 
     Attributes:
         at: index of the recorded message before which the compaction happens.
-        request_tokens: estimated tokens of the request (bytes/4); 0 for an extract.
-        error: the reason why there is no summary, on one line.
-        skipped: the reason why there was nothing to summarise; the previous summary remains.
-        survivals: survival of each fact of the first head.
+        request_tokens: estimated tokens in the request (bytes/4); 0 for an extract.
+        error: the reason why there is no summary, on one line; empty if there is one.
+        skipped: the reason why there was nothing to summarise, so that the previous summary remains; else empty.
+        survivals: for each fact in the first head, whether it survives.
     """
 
     at: int
@@ -174,13 +177,13 @@ class ComparisonRound:
 
     @property
     def preserved_count(self) -> int:
-        """Number of surviving facts."""
+        """Number of facts that survive in the summary."""
         return sum(each.preserved for each in self.survivals)
 
 
 @dataclass
 class ContenderRun:
-    """Rounds of one summarizer, up to the first failure. ``name`` is a letter."""
+    """The rounds of one summarizer, up to the first failure; ``name`` is a letter that stands for the summarizer."""
 
     name: str
     contender: Contender
@@ -189,21 +192,21 @@ class ContenderRun:
 
     @property
     def failed(self) -> bool:
-        """Whether a round ended without a summary."""
+        """Whether a round ended with an error and so without a summary."""
         return any(each.error for each in self.rounds)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of summarizers on the same head: the messages that one plan replaces.
+    """The results of several summarizers on the same head, which is the messages that one plan replaces.
 
     Attributes:
-        head_tokens: estimated tokens of the head in the context (bytes/4).
-        facts_in_request: for each fact, whether the request has it; a policy may truncate long results first.
+        head_tokens: estimated tokens that the head has in the context (bytes/4).
+        facts_in_request: for each fact, whether the request contains it; a policy may truncate long results first.
         points: indexes of the messages before which a compaction happens, in order.
         facts_in_tail: for each point and fact, whether the messages between the first head and the point also have the
             fact; a summary may then have taken it from them.
-        interrupted: whether the user stopped the comparison; the results are partial.
+        interrupted: whether the user stopped the comparison, so that the results are partial.
     """
 
     plan: Plan
@@ -227,9 +230,9 @@ def compare_summarizers(
     read_prompt: Callable[[str], str] = lambda path: "",
     notify: Callable[[str], None] = lambda line: None,
 ) -> Comparison:
-    """Have every contender summarise the head that a policy drops, and match the facts of the head in each summary.
+    """Have every contender summarise the head that a policy drops, and find which facts survive in each summary.
 
-    If the plan changes nothing, there are neither facts nor runs; the plan gives the reason.
+    If the plan changes nothing, the result has neither facts nor runs, and the plan states the reason.
 
     Args:
         plan_at: returns the policy's plan for the context before a message of a session.
@@ -283,7 +286,7 @@ def compare_summarizers(
 
 
 def find_compaction_points(session: Session, at: int, rounds: int) -> tuple[int, ...]:
-    """Return the messages before which *rounds* compactions happen, the last of them *at*.
+    """Return the messages before which *rounds* compactions happen, in order; the last one is *at*.
 
     The points divide the context into parts of equal estimated tokens (bytes/4); each but the last is then moved to the
     next assistant message. A short context has fewer points.
@@ -304,7 +307,7 @@ def find_compaction_points(session: Session, at: int, rounds: int) -> tuple[int,
 
 
 def extract_head_facts(plan: Plan) -> list[Fact]:
-    """Extract the facts of the head of a plan, without blocks injected by the runtime."""
+    """Extract the facts from the messages that a plan summarises, without blocks that the runtime injected."""
     facts = plan.context.facts
     tools = frozenset(facts.tool_name(row) for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_USE)
     blocks = []
@@ -317,17 +320,17 @@ def extract_head_facts(plan: Plan) -> list[Fact]:
 def continue_after_compaction(
     session: Session, plan: Plan, summary: str, points: Sequence[int]
 ) -> tuple[Session, list[int]]:
-    """Apply a compaction in the middle of a session, and renumber the points.
+    """Compact the start of a session while keeping everything recorded later, and renumber the points accordingly.
 
     Args:
         plan: the compaction, which happens before the last of the points.
         points: indexes of messages of *session*.
 
     Returns:
-        The session with everything recorded after the compaction, and the points in it.
+        The session that begins with the compacted context, and the points as messages in it.
 
     Raises:
-        PlanError: the context of the plan is not the start of the later context.
+        PlanError: the plan's context is not the start of the context at the last point.
     """
     later_context = session.context_at(points[-1])
     if tuple(later_context.order[: len(plan.context)]) != tuple(plan.context.order):
@@ -390,7 +393,7 @@ def _run_round(
 
 
 def compute_cost(summary: Summary) -> SummaryCost | None:
-    """Compute the cost of a summary from its reported usage; None if the usage or the price of the model is unknown.
+    """Return what a summary cost by its reported usage, or None if the usage or the model's price is unknown.
 
     Cache writes are priced at the 5-minute rate, the only one that is requested.
     """

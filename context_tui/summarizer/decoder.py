@@ -1,4 +1,4 @@
-"""Reply decoding from bytes to events: server-sent events, and the parts common to all wire formats."""
+"""Decoding of a reply from bytes to events: server-sent events, and what all wire formats have in common."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class ServerSentEvent(NamedTuple):
-    """Server-sent event: its type (``message`` if unnamed) and its data lines joined by LF."""
+    """A server-sent event: its type (``message`` if it has none) and its data lines joined by newlines."""
 
     event: str
     data: str
 
 
 class SSEParser:
-    """Incremental parser: ``feed`` it bytes as they arrive, and ``finish`` at the end of the stream."""
+    """Incremental parser for server-sent events: ``feed`` it bytes as they arrive, and ``finish`` at the end."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -32,7 +32,7 @@ class SSEParser:
         self._data: list[str] = []
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """Return the events that *chunk* completes."""
+        """Return the events that *chunk* completes, keeping any incomplete rest for the next call."""
         self._buffer += chunk
         events, start = [], 0
         while (end := _LINE_END.search(self._buffer, max(start, self._searched))) is not None:
@@ -45,7 +45,7 @@ class SSEParser:
         return events
 
     def finish(self) -> list[ServerSentEvent]:
-        """Return the events that the end of the stream completes."""
+        """Return the event that the end of the stream completes, if there is one, as a list."""
         last_line = bytes(self._buffer).removesuffix(b"\r")
         self._buffer.clear()
         return (self._parse_line(last_line) if last_line else []) + self._parse_line(b"")
@@ -74,14 +74,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Decoder(ABC):
-    """Incremental decoder of one reply: ``feed`` bytes, then ``finish``.
+    """Incremental decoder for one reply: ``feed`` it bytes as they arrive, and ``finish`` at the end.
 
     Args:
-        redact: removes secrets from the server's messages; some servers repeat the key in their errors.
+        redact: removes secrets from the server's messages, because some servers repeat the key in their errors.
 
     Attributes:
-        complete: the end of the reply was seen.
-        ended: the rest of the stream need not be read.
+        complete: whether the end of the reply was received.
+        ended: whether the rest of the stream need not be read.
     """
 
     api: ClassVar[str]
@@ -113,7 +113,9 @@ class Decoder(ABC):
         return list(self._decode_events(self._parser.feed(chunk)))
 
     def finish(self) -> list[ReplyEvent]:
-        """Return the events that the end of the body completes; an incomplete reply adds a ``ReplyFailure``."""
+        """Return the events that the end of the body completes, followed by a ``ReplyFailure`` if the reply is
+        incomplete.
+        """
         if self.ended:
             return []
         events: list[ReplyEvent] = []
@@ -215,20 +217,20 @@ def _detect_api(data: dict[str, Any]) -> str:
 
 
 def parse_mapping(value: object) -> dict[str, Any]:
-    """Return *value* if it is an object, else an empty one: servers send null in place of objects."""
+    """Return *value* if it is a JSON object, else an empty one, because servers send null in place of objects."""
     return value if isinstance(value, dict) else {}
 
 
 def parse_token_count(value: object) -> int | None:
-    """Return *value* if it is a token count, else None."""
+    """Return *value* if it can be a token count, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def parse_name(value: object) -> str:
-    """Return a model's name or a stop reason, sanitized for display."""
+    """Return a model's name or a stop reason as text that is safe to display, or an empty string."""
     return format_one_line(parse_string(value), 100)
 
 
 def parse_string(value: object) -> str:
-    """Return *value* as text; empty for null."""
+    """Return *value* as text, or an empty string for null."""
     return "" if value is None else str(value)

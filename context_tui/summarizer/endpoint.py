@@ -1,4 +1,4 @@
-"""Model endpoints: supported APIs, addresses and keys."""
+"""Model endpoints: the supported APIs, and the address and key for each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOTAL_TIMEOUT = 1_800.0
 
 
 class ApiKey:
-    """API key that prints as ``[key]`` and cannot be pickled."""
+    """API key that prints as ``[key]`` and refuses to be pickled, so that it does not leak."""
 
     __slots__ = ("_value",)
 
@@ -31,7 +31,7 @@ class ApiKey:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the key itself, for a header."""
+        """Return the key itself, to be sent in a header."""
         return self._value
 
     def __repr__(self) -> str:
@@ -43,7 +43,7 @@ class ApiKey:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Model behind an API.
+    """A model and the API, server and key with which it is called.
 
     Attributes:
         kind: name of the API in ``APIS``.
@@ -51,7 +51,7 @@ class Endpoint:
         key: API key, or None for servers without authentication.
         read_timeout: seconds without a byte until the server counts as hung.
         total_timeout: seconds until the call is abandoned.
-        bearer: send the key in ``Authorization``, even if the API has its own header for it.
+        bearer: whether to send the key in ``Authorization`` even if the API has its own header for it.
     """
 
     kind: str
@@ -65,32 +65,35 @@ class Endpoint:
 
     @property
     def host(self) -> str:
-        """Host and port, for display."""
+        """Host and port of the server, for display."""
         return urlsplit(self.base_url).netloc.rpartition("@")[2]
 
     @property
     def destination(self) -> str:
-        """Destination of requests for display: the host, and the proxy if there is one."""
+        """Host to which requests go and the proxy on the way, if there is one, for display."""
         return f"{self.host} through the proxy {self.proxy.host}" if self.proxy else self.host
 
     @property
     def path(self) -> str:
-        """Path of the URL to post to."""
+        """Path of the URL to which requests are posted."""
         return urlsplit(self.url).path
 
     @property
     def api(self) -> Api:
-        """API of the endpoint."""
+        """API that the endpoint speaks."""
         return APIS[self.kind]
 
     @property
     def other_kind(self) -> str:
-        """Name of the other API, for advice in errors."""
+        """Name of the other supported API, to suggest in errors."""
         return next(kind for kind in APIS if kind != self.kind)
 
     @property
     def url(self) -> str:
-        """URL to post to. A base URL without a version gets ``/v1``; ``/v4`` or ``/v1beta/x`` is unchanged."""
+        """URL to which requests are posted.
+
+        A base URL without a version gets ``/v1``; one with ``/v4`` or ``/v1beta/x`` is unchanged.
+        """
         parts = urlsplit(self.base_url)
         path = parts.path.rstrip("/").removesuffix(self.api.path).rstrip("/")
         if not re.search(r"/v\d", path):
@@ -99,16 +102,16 @@ class Endpoint:
 
     @property
     def key_name(self) -> str:
-        """Name of the environment variable that holds the key, for advice in errors."""
+        """Name of the environment variable for the key, to suggest in errors."""
         return next(name for name, header in self.api.key_headers.items() if header == self.key_header)
 
     @property
     def key_header(self) -> str:
-        """Header that holds the key."""
+        """Name of the HTTP header that carries the key."""
         return BEARER_HEADER if self.bearer else [*self.api.key_headers.values()][-1]
 
     def redact(self, text: str) -> str:
-        """Replace the key, its base64 form, and the first characters of both: some servers repeat them in errors."""
+        """Replace every full or partial copy of the key in a text, plain or in base64, with ``[key]``."""
         if not self.key:
             return text
         key = self.key.reveal()
@@ -129,13 +132,13 @@ BEARER_HEADER = "Authorization"
 
 @dataclass(frozen=True)
 class Api:
-    """API and its wire format.
+    """A model API and how to build its requests and decode its replies.
 
     Attributes:
-        build_body: builds a request body, except the model, given a name from ``limit_fields``.
+        build_body: builds a request body without the model, given a name from ``limit_fields``.
         decoder: creates a decoder, given a function that redacts the key.
-        limit_fields: names of the output limit in tokens, in the order in which they are tried.
-        key_headers: header that carries the key, by environment variable of the key, in order of precedence.
+        limit_fields: names that servers use for the output limit in tokens, in the order in which they are tried.
+        key_headers: maps each environment variable for a key to the header that carries it, in order of precedence.
     """
 
     build_body: Callable[[SummaryRequest, str], dict[str, Any]]

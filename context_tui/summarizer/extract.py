@@ -1,4 +1,4 @@
-"""Rule-based extract of a history, without a model: deterministic, bounded, and without invention.
+"""Extract of a history by rules, without a model: deterministic, limited in size, and free of invention.
 
 Every line under a heading quotes the recording (white space collapsed, ``…`` where truncated), or counts omissions.
 A conclusion of the agent is included only if the agent stated it.
@@ -37,12 +37,12 @@ class _Section:
 def build_extract(
     messages: list[Message], previous_summary: str | None = None, max_bytes: int = MAX_EXTRACT_BYTES
 ) -> str:
-    """Build the extract of a history.
+    """Build an extract of a history, which quotes it under the headings of a summary.
 
     Args:
         messages: the history, without text injected by the runtime.
-        previous_summary: body of an earlier summary; by default the one at the start of the history.
-        max_bytes: limit of the result in UTF-8 bytes.
+        previous_summary: text of an earlier summary; by default the one at the start of the history.
+        max_bytes: maximum size of the result in UTF-8 bytes.
 
     Returns:
         The label, then sections under the applicable headings of a model's summary. Apart from the label, the extract

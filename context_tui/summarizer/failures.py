@@ -1,4 +1,4 @@
-"""Failures of a model endpoint, each as one line: problem, place, remedy.
+"""Failures of a call to a model, each described in one line: the place, the problem and the remedy.
 
 Error bodies of real servers come in five shapes (an ``error`` object, with or without an enclosing ``type``, an
 ``error`` string, plain text, empty), and the shape is independent of the API that was called.
@@ -35,10 +35,10 @@ _RATE_LIMIT_TYPES = frozenset({"rate_limit_error", "rate_limit_exceeded"})
 
 
 class CallFailed(SummarizerError):
-    """Failed call of a model.
+    """A failed call to a model; ``partial`` holds the text received before the failure.
 
     Attributes:
-        kind: identifier of the failure: refused, unresolved, unreachable, tls, timeout, disconnected, redirect, auth,
+        kind: name of the failure: refused, unresolved, unreachable, tls, timeout, disconnected, redirect, auth,
             not_found, wrong_api, too_long, rate_limited, overloaded, rejected, server, error, malformed, cut, empty,
             thinking_only, refusal, tool_call.
     """
@@ -51,7 +51,9 @@ class CallFailed(SummarizerError):
 
 @dataclass(frozen=True)
 class ServerError:
-    """Error reported by a server: its type or code, its message, and, if given, the prompt's tokens and the limit."""
+    """An error that a server reported: its type or code and its message, with the prompt's size and the limit if
+    stated.
+    """
 
     type: str = ""
     message: str = ""
@@ -61,12 +63,12 @@ class ServerError:
 
 
 def format_one_line(text: str, length: int = MAX_QUOTE_CHARS) -> str:
-    """Sanitize foreign text for an error message: one line of at most *length* characters."""
+    """Return text from a server as one printable line of at most *length* characters, for an error message."""
     return truncate_name(sanitize_line(" ".join(text[: 20 * length].split())), length)
 
 
 def parse_error_body(body: str) -> ServerError:
-    """Parse the body of an error, in any shape."""
+    """Parse the body of an error response in any of the known shapes."""
     try:
         data = loads(body)
     except ValueError:
@@ -89,7 +91,7 @@ def parse_error_body(body: str) -> ServerError:
 
 
 def parse_error_message(type_: str, message: str) -> ServerError:
-    """Build an error from its type and message, with the token counts in the message."""
+    """Build an error from its type and message, extracting the token counts that the message states."""
     for pattern in _CONTEXT_LIMIT_PATTERNS:
         if match := pattern.search(message):
             # A number reported by a server may have any length.
@@ -99,24 +101,24 @@ def parse_error_message(type_: str, message: str) -> ServerError:
 
 
 def is_web_page(text: str) -> bool:
-    """Return whether a response starts like an HTML page, which no API sends."""
+    """Return whether a response begins like an HTML page, which no API sends."""
     return text.lstrip("\ufeff \t\r\n")[:14].lower().startswith(("<!doctype html", "<html", "<head"))
 
 
 def build_web_page_failure(endpoint: Endpoint, status: int = 200) -> CallFailed:
-    """Build the failure for a web page in place of a reply."""
+    """Build the failure for a server that answered with a web page instead of a reply."""
     code = "" if status == 200 else f" ({status})"
     remedy = f"is {format_one_line(endpoint.path, 100)} the path of its API? check the base URL"
     return CallFailed("malformed", f"{endpoint.host} answered with a web page{code}; {remedy}")
 
 
 def build_speaks_tls_failure(endpoint: Endpoint) -> CallFailed:
-    """Build the failure for plain HTTP sent to a TLS port."""
+    """Build the failure for a plain HTTP request to a port that expects TLS."""
     return CallFailed("tls", f"{endpoint.host} requires TLS; use https:// in the base URL")
 
 
 def match_known_failure(host: str, error: ServerError, partial: str = "") -> CallFailed | None:
-    """Return the failure that a server's message identifies, whatever the status; None if it identifies none."""
+    """Return the failure that a server's message identifies, whatever the status, or None if it identifies none."""
     if error.too_long:
         tokens = f": {error.prompt_tokens} tokens" if error.prompt_tokens else ""
         limit = f", its limit is {error.limit_tokens}" if error.limit_tokens else ""
@@ -133,7 +135,7 @@ def match_known_failure(host: str, error: ServerError, partial: str = "") -> Cal
 def build_status_failure(
     endpoint: Endpoint, status: int, body: str, *, retry_after: str = "", location: str = ""
 ) -> CallFailed:
-    """Build the failure for a status other than 200; *body* and *location* do not hold the key."""
+    """Build the failure for a status other than 200; *body* and *location* must not contain the key."""
     host, error = endpoint.host, parse_error_body(body)
     is_page = is_web_page(body)
     quoted = "a web page" if is_page else format_one_line(error.message)

@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions: request body and stream decoder."""
+"""Request body and stream decoder for OpenAI's Chat Completions API."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 
 
 def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> dict[str, Any]:
-    """Build the request body, except the model: streaming with usage, tools declared but not callable.
+    """Build a streaming request body without the model, with usage reports and with tools that may not be called.
 
-    Reasoning cannot be disabled portably; reasoning in the reply is counted and dropped.
+    No field disables reasoning on all servers, so reasoning in the reply is counted and dropped.
     """
     tools, _ = declare_tools(request)
     system = [{"role": "system", "content": request.system}] if request.system else []
@@ -81,7 +81,7 @@ def _build_image_part(source: dict[str, Any]) -> dict[str, Any]:
 
 
 class OpenAIDecoder(Decoder):
-    """Decoder of a Chat Completions stream, completed by a finish reason or ``[DONE]``; usage follows the reason."""
+    """Decoder for a Chat Completions stream, complete after a finish reason or ``[DONE]``; usage may still follow."""
 
     api = "openai"
 

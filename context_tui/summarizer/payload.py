@@ -1,4 +1,4 @@
-"""Request payloads: encoded request bodies with secrets masked."""
+"""Encoding of request bodies, with suspected secrets masked."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _MAX_DEPTH = 100  # deeper JSON is masked as text
 
 
 def mask_body(body: Any) -> tuple[Any, dict[str, int]]:
-    """Mask the suspected secrets in a body.
+    """Mask the suspected secrets in a request body, keeping it a valid request.
 
     Args:
-        body: JSON of a request in either wire format, or a part of it.
+        body: a request in either wire format as JSON data, or a part of one.
 
     Returns:
         A copy of the body, still valid, and the number of secrets by kind. In texts and values, ``[masked KIND]``
@@ -109,11 +109,11 @@ def _is_image(text: str) -> bool:
 
 
 def build_payload(endpoint: Endpoint, request: SummaryRequest, limit_field: str = "") -> bytes:
-    """Encode the body of a call, exactly as it is sent.
+    """Encode the body of a call to the exact bytes that are sent.
 
     Args:
-        endpoint: the endpoint; the name of its model is not masked.
-        limit_field: name of the output limit; by default the first one of the API.
+        endpoint: the endpoint to call; its model's name is not masked.
+        limit_field: name of the field for the output limit; by default the first that the API lists.
 
     Raises:
         SummarizerError: the body is nested too deeply.
@@ -123,12 +123,12 @@ def build_payload(endpoint: Endpoint, request: SummaryRequest, limit_field: str 
 
 
 def count_suspected_secrets(kind: str, request: SummaryRequest) -> dict[str, int]:
-    """Count the suspected secrets by kind in the body of a call, whether or not they are masked."""
+    """Count the suspected secrets in the body of a call, by kind, whether or not they are masked."""
     return mask_body(APIS[kind].build_body(request, APIS[kind].limit_fields[0]))[1]
 
 
 def encode_body(body: dict[str, Any]) -> bytes:
-    """Encode a body as JSON, lone surrogates as ``?``; raises SummarizerError if it is nested too deeply."""
+    """Encode a body as JSON with lone surrogates as ``?``, raising SummarizerError if it is nested too deeply."""
     try:
         return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Summary of a plan: the request, the summarizer, and the result, for the command line and the inspector.
+"""Summary for a plan, from the prepared request to the checked result, for the command line and the inspector.
 
 Nothing is sent before :func:`write_summary` is called with a summarizer that has endpoints; ``extract`` never sends
 anything.
@@ -38,9 +38,9 @@ SUMMARIZER_KINDS = (EXTRACT, *APIS)
 
 @dataclass(frozen=True)
 class Summarizer:
-    """Author of a summary: ``extract`` (local rules), or models, called in order until one succeeds.
+    """A way to write a summary: ``extract`` (local rules), or models that are called in order until one succeeds.
 
-    ``extract_bytes`` is the size limit of an extract.
+    ``extract_bytes`` limits the size of an extract in bytes.
     """
 
     kind: str = EXTRACT
@@ -49,7 +49,7 @@ class Summarizer:
 
     @property
     def label(self) -> str:
-        """Name for display: ``extract``, or the first model and its host."""
+        """Name for display: ``extract``, or the first model with its host."""
         if not self.endpoints:
             return EXTRACT
         return f"{self.endpoints[0].model} at {self.endpoints[0].host}"
@@ -57,15 +57,15 @@ class Summarizer:
 
 @dataclass(frozen=True)
 class PreparedSummary:
-    """Inputs of a plan's summary, prepared before anything is sent.
+    """Everything needed to summarise part of a session for a plan, prepared before any request is sent.
 
     Attributes:
         head: the messages to summarise, as prepared by the runtime (before pair repair).
-        conversation: the same messages unprepared, without injected blocks, for an extract.
-        previous: body of the summary in the head, if any.
-        request: the request to a model, unmasked: secrets are masked when it is encoded.
+        conversation: the same messages as recorded, without injected blocks, for an extract.
+        previous: text of an earlier summary in the head, or None.
+        request: the request to a model, in which secrets are masked only when it is encoded.
         repairs: changes that make the head acceptable to a provider.
-        tokens: estimated tokens of the request (bytes/4).
+        tokens: estimated tokens in the request (bytes/4).
     """
 
     head: list[Message]
@@ -78,20 +78,20 @@ class PreparedSummary:
 
     @property
     def masked(self) -> bool:
-        """Whether suspected secrets are masked in requests and extracts."""
+        """Whether suspected secrets are masked in requests and in extracts."""
         return self.request.mask_secrets
 
     def with_masking(self, masked: bool) -> PreparedSummary:
-        """Return a copy with suspected secrets masked or unmasked."""
+        """Return a copy in which suspected secrets are masked or not."""
         return replace(self, request=replace(self.request, mask_secrets=masked))
 
     def count_secrets(self, kind: str) -> Mapping[str, int]:
-        """Count the suspected secrets by kind in the exact input of a summarizer of *kind*."""
+        """Count the suspected secrets, by kind, in the exact input that a summarizer of *kind* gets."""
         return self._mask_messages(kind)[1]
 
     @property
     def messages(self) -> list[Message]:
-        """Messages of the request for display, with secrets masked if ``masked``."""
+        """Messages of the request for display, with secrets masked if they are masked when it is sent."""
         return self._mask_messages(EXTRACT)[0] if self.masked else self.request.messages
 
     def _mask_messages(self, kind: str) -> tuple[list[Message], Mapping[str, int]]:
@@ -103,9 +103,9 @@ class PreparedSummary:
         return self._masks[kind]
 
     def check_text(self, text: str, summary: Summary, *, edited: bool = False, cut_off: str = "") -> list[SummaryCheck]:
-        """Check the text of a summary, and, unless the text was *edited*, the reply that contained it.
+        """Check the text of a summary and, unless it was *edited*, the reply that contained it.
 
-        An incomplete reply always fails a check; *cut_off* says how it ended. An extract quotes the recording,
+        An incomplete reply always fails a check; *cut_off* says how the reply ended. An extract quotes the recording,
         including any loops, so its failed checks are warnings.
         """
         if not summary.model:
@@ -117,7 +117,7 @@ class PreparedSummary:
 
 
 def prepare_summary(plan: Plan, *, mask_secrets: bool = True) -> PreparedSummary:
-    """Prepare the summary of a plan; raises PlanError if it summarises nothing, or its policy has no prompt."""
+    """Prepare the summary for a plan, raising PlanError if the plan summarises nothing or its policy has no prompt."""
     content = plan.context.content
     if content is None or not plan.needs_summary or not plan.summarised_ranges:
         raise PlanError(f"{plan.policy}: nothing to summarise here; choose another point or policy")
@@ -141,9 +141,9 @@ def choose_summarizer(
     *,
     environ: Mapping[str, str] | None = None,
 ) -> Summarizer:
-    """Build the summarizer from flags, environment and configuration.
+    """Build the summarizer that the flags, the environment and the configuration file select, in that order.
 
-    If the policy falls back to the session's model, that model is the last endpoint.
+    If the policy retries with the session's model, that model is the last endpoint.
 
     Raises:
         SummarizerError: the kind is unknown, or a setting is invalid.
@@ -166,7 +166,9 @@ async def write_summary(
     *,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Summary:
-    """Write the summary. Cancelling the task closes the connection immediately.
+    """Write the summary for a plan.
+
+    Cancelling the task closes the connection immediately.
 
     Returns:
         The summary; ``model`` is empty for an extract.
@@ -186,17 +188,20 @@ async def write_summary(
 
 
 def write_summary_blocking(summarizer: Summarizer, prepared: PreparedSummary) -> Summary:
-    """Run :func:`write_summary` without an event loop; an interrupt closes the connection and propagates."""
+    """Run :func:`write_summary` to its end without an event loop.
+
+    An interrupt closes the connection and propagates.
+    """
     return asyncio.run(write_summary(summarizer, prepared))
 
 
 def find_blocking_checks(checks: Iterable[SummaryCheck]) -> list[SummaryCheck]:
-    """Return the failed checks of severity error: the summary is refused, or accepted only after confirmation."""
+    """Return the failed checks that are errors, for which a summary is refused or accepted only after confirmation."""
     return [each for each in checks if not each.ok and each.severity == "error"]
 
 
 def format_notice(summarizer: Summarizer, prepared: PreparedSummary) -> list[str]:
-    """Describe a request before it is sent: destination, size, secrets. Empty for an extract."""
+    """Describe a request before it is sent: destination, size and secrets. Empty for an extract, as it sends nothing."""
     if not summarizer.endpoints:
         return []
     first = summarizer.endpoints[0]
@@ -210,14 +215,14 @@ def format_notice(summarizer: Summarizer, prepared: PreparedSummary) -> list[str
 
 
 def format_secret_counts(secrets: Mapping[str, int]) -> str:
-    """Format counts of suspected secrets: ``2 AWS key id, 1 password``."""
+    """Format the number of suspected secrets by kind, as in ``2 AWS key id, 1 password``."""
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(secrets.items()))
 
 
 def build_request(
     prompt: SummaryPrompt, head: list[Message], previous: str | None, tools: list[dict[str, Any]] | None = None
 ) -> SummaryRequest:
-    """Build the request of a policy's prompt for a head, to update the summary *previous* if there is one."""
+    """Build the request that asks for a summary of *head* with a policy's prompt, or for an update of *previous*."""
     declared = list(tools or ()) if prompt.sends_messages else []
     return SummaryRequest(
         prompt.system, prompt.build_request(head, previous), declared, prompt.max_tokens, prompt.sections

@@ -1,4 +1,4 @@
-"""Proxy selection from the environment, by the rules of ``urllib.request``."""
+"""Selection of a proxy from environment variables by the rules of ``urllib.request``."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class Proxy:
-    """Proxy server. Its URL may hold a password and is not displayed."""
+    """A proxy server, whose URL is not displayed because it may hold a password."""
 
     url: str = field(repr=False)
 
     @property
     def host(self) -> str:
-        """Host and port, for display."""
+        """Host and port of the proxy, for display."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
 
 def find_proxy(url: str, environ: Mapping[str, str]) -> Proxy | None:
-    """Return the proxy for requests to *url*; None for loopback addresses and hosts in ``NO_PROXY``.
+    """Return the proxy for requests to *url*, or None for loopback addresses and hosts listed in ``NO_PROXY``.
 
     The variable of the URL's scheme (``HTTP_PROXY``, ``HTTPS_PROXY``) takes precedence over ``ALL_PROXY``, and lower
     case over upper case.

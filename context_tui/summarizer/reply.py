@@ -1,4 +1,4 @@
-"""Reply of a model: its events in any wire format, and their validation as a summary."""
+"""A model's reply: its events, whatever the wire format, and their validation as a summary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # circular: the decoders of its APIs create these events
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """Piece of the summary in content block ``index``."""
+    """A piece of the summary's text, in the content block with this index."""
 
     text: str
     index: int = 0
@@ -28,14 +28,14 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
-    """Length of a piece of reasoning in characters; its text is never part of a summary."""
+    """The length in characters of a piece of reasoning; its text is never part of a summary."""
 
     chars: int
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens reported so far. Fresh input, cache reads and cache writes do not overlap."""
+    """The token counts reported so far; fresh input, cache reads and cache writes do not overlap."""
 
     input_tokens: int | None = None
     cache_read_tokens: int | None = None
@@ -44,38 +44,38 @@ class Usage:
 
     @property
     def context_tokens(self) -> int:
-        """Tokens of the whole prompt: fresh input + cache reads + cache writes."""
+        """Tokens in the whole prompt: fresh input, cache reads and cache writes."""
         return (self.input_tokens or 0) + (self.cache_read_tokens or 0) + (self.cache_write_tokens or 0)
 
     def merge(self, newer: Usage) -> Usage:
-        """Merge two reports; numbers of the newer one take precedence."""
+        """Return this report updated with the counts that the *newer* one states."""
         values = {f.name: getattr(newer, f.name) for f in fields(self)}
         return Usage(**{name: getattr(self, name) if value is None else value for name, value in values.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyModel:
-    """Name of the replying model, which may differ from the requested one."""
+    """The name of the model that replies, which may differ from the requested one."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class StopReason:
-    """Stop reason reported by the server (``refusal`` for every kind of refusal)."""
+    """The reason for which the model stopped, as the server reports it; every kind of refusal is ``refusal``."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyFailure:
-    """Broken reply.
+    """A failure that makes the reply unusable, at the point of the stream where it was detected.
 
     Attributes:
         kind: ``error`` (reported by the server), ``malformed``, ``web_page``, ``other_api`` (in the format of another
             API), or ``cut`` (ended early).
-        type: the error type reported by the server, may be empty; for ``other_api``, the name of that API.
-        message: the server's message, unsanitised.
+        type: the error type that the server reported, or empty; for ``other_api``, the name of that API.
+        message: the server's message, not yet made safe to display.
     """
 
     kind: str
@@ -85,7 +85,7 @@ class ReplyFailure:
 
 @dataclass(frozen=True, slots=True)
 class ReplyNote:
-    """Note to the user; ``failed`` is set if another call replaces a failed one, so that the reply starts over."""
+    """A note to the user; ``failed`` means that another call replaces a failed one, so that the reply starts over."""
 
     text: str
     failed: CallFailed | None = None
@@ -102,13 +102,13 @@ TOOL_REASONS = frozenset({"tool_use", "tool_calls", "function_call"})
 
 @dataclass(frozen=True)
 class Summary:
-    """Complete summary.
+    """A complete summary, with what the reply reported about itself.
 
     Attributes:
-        model: the model named in the reply, else the requested one; empty for an extract.
-        usage: reported tokens; all None if the server reports none.
-        thinking_chars: characters of reasoning, which is not part of the text.
-        notes: changes to the request or the call, for the user.
+        model: the model that the reply names, else the requested one; empty for an extract.
+        usage: reported token counts, each None if the server does not report it.
+        thinking_chars: number of characters of reasoning, which are not part of the text.
+        notes: notes to the user about changes to the request or the call.
     """
 
     text: str
@@ -121,7 +121,7 @@ class Summary:
 
 
 class Reply:
-    """Accumulated events of a reply."""
+    """The part of a reply that has arrived so far, collected from its events."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[str]] = {}
@@ -152,18 +152,18 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """Text so far, in the order of the blocks."""
+        """Text received so far, in the order of the content blocks."""
         return "".join(piece for _, pieces in sorted(self._blocks.items()) for piece in pieces)
 
     def build_partial_summary(self, model: str, seconds: float) -> Summary:
-        """Return the summary received so far, without reasoning; *model* counts until the reply names one."""
+        """Return the text received so far as a summary; *model* is its model unless the reply has named another."""
         text, hidden = _strip_thinking(self.text.strip())
         return Summary(
             text, self._model or model, self._usage, self._stop, seconds, self._thinking + hidden, tuple(self._notes)
         )
 
     def build_summary(self, endpoint: Endpoint, max_tokens: int, seconds: float) -> Summary:
-        """Return the reply as a summary; raises CallFailed if it is broken, refused, empty, or cut off."""
+        """Return the complete reply as a summary, raising CallFailed if it is broken, refused, empty or cut off."""
         host = endpoint.host
         summary = self.build_partial_summary(endpoint.model, seconds)
         text, thinking = summary.text, summary.thinking_chars

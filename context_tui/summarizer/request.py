@@ -1,4 +1,4 @@
-"""Summary requests, and the cleaning of messages for all wire formats.
+"""Requests for a summary, and the cleaning of messages that all wire formats need.
 
 :func:`clean_messages` returns Anthropic-shaped messages with text, image, tool_use and tool_result blocks only, with
 the fields that the strictest server accepts. The caller must have paired calls and results.
@@ -21,13 +21,13 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class SummaryRequest:
-    """Request for a summary.
+    """A request for a summary, independent of the API that it is sent to.
 
     Attributes:
         messages: the history, followed by the user message that asks for the summary.
         tools: Anthropic-shaped schemas (``name``, ``description``, ``input_schema``) of the session's tools. They are
             declared so that the tool history is valid; the model may call none of them.
-        sections: headings of a complete reply, in order; empty if none are requested.
+        sections: headings that a complete reply has, in order; empty if none are requested.
     """
 
     system: str | None
@@ -45,7 +45,7 @@ _UNSAFE_CHARS = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def format_json(value: Any, *, sort_keys: bool = False) -> str:
-    """Format a value as compact JSON, or as a placeholder if it is nested too deeply."""
+    """Format a value as compact JSON, or as a placeholder if it is nested too deeply to encode."""
     try:
         return compact_text(value, sort_keys=sort_keys)
     except RecursionError:
@@ -53,7 +53,9 @@ def format_json(value: Any, *, sort_keys: bool = False) -> str:
 
 
 def clean_messages(messages: list[Message]) -> list[Message]:
-    """Clean messages for a provider: roles alternate, results come first, thinking and blank texts are removed.
+    """Clean messages for a provider.
+
+    Roles alternate, tool results come first in a message, and thinking and blank texts are removed.
 
     Thinking is removed because the request disables it: a provider would ignore it, or refuse a foreign signature.
     """
@@ -73,7 +75,7 @@ def clean_messages(messages: list[Message]) -> list[Message]:
 
 
 def list_message_blocks(message: Message) -> list[dict[str, Any]]:
-    """Return the blocks of a message; a plain string is one text block."""
+    """Return the blocks in a message; content that is a plain string becomes one text block."""
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -119,14 +121,14 @@ def _clean_result_body(content: Any) -> str | list[dict[str, Any]]:
 
 
 def flatten_result_body(content: str | list[dict[str, Any]]) -> str:
-    """Convert a cleaned body to plain text with placeholders for images, for formats that allow only text results."""
+    """Convert a cleaned result to plain text with placeholders for images, for formats in which results are text."""
     if isinstance(content, str):
         return content
     return "\n".join(block["text"] if block["type"] == "text" else "[image]" for block in content)
 
 
 def sanitize_id(value: object) -> str:
-    """Return a call id that every provider accepts; equal ids remain equal."""
+    """Return a tool call id that every provider accepts; equal ids give equal results."""
     text = str(value or "")
     if text and not _UNSAFE_CHARS.search(text) and len(text) <= MAX_TOOL_NAME_LENGTH:
         return text
@@ -134,7 +136,7 @@ def sanitize_id(value: object) -> str:
 
 
 def sanitize_name(value: object) -> str:
-    """Return a tool name that every provider accepts."""
+    """Return a tool name that every provider accepts, made from the recorded one."""
     text = str(value or "")
     safe = _UNSAFE_CHARS.sub("_", text)[:MAX_TOOL_NAME_LENGTH]
     if safe != text and find_secrets(text):  # the changed name would hide the secret from masking
@@ -143,9 +145,9 @@ def sanitize_name(value: object) -> str:
 
 
 def declare_tools(request: SummaryRequest) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the tools to declare, and notes for the user.
+    """Return the tool schemas to declare in the request, and notes to the user about them.
 
-    Providers refuse a history with calls of undeclared tools, so tools without a schema are declared with a minimal
+    Providers refuse a history with calls to undeclared tools, so tools without a schema are declared with a minimal
     one.
     """
     any_schema = {"type": "object", "properties": {}}

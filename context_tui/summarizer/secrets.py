@@ -1,6 +1,6 @@
-"""Detection of secrets in recorded text, by well-known shapes, by the names they are assigned to, or by context.
+r"""Detection of secrets in recorded text by their shape, by the name that they are assigned to, or by context.
 
-JSON escapes (``\\n`` in a private key, ``\\"`` around a password) are resolved first, however often they were escaped.
+JSON escapes (``\n`` in a private key, ``\"`` around a password) are resolved first, however often they were escaped.
 Text with escape sequences of a terminal is also searched without them, since they may precede or divide a secret.
 The search takes linear time: repetitions are bounded, no match begins inside a word, and the pieces searched by
 several patterns do not overlap.
@@ -21,12 +21,12 @@ from typing import NamedTuple
 
 
 class SecretShape(NamedTuple):
-    """Shape of a kind of secret.
+    """The shape by which one kind of secret is recognised.
 
     Attributes:
-        fixed: text that each such secret contains, in a run of 15 or more characters other than spaces and brackets
+        fixed: text that every such secret contains, in a run of 15 or more characters other than spaces and brackets
             (unless ``fixed`` contains a space); the pattern is tried only on texts that contain it.
-        pattern: matches the secret with its group, or as a whole if there is no group.
+        pattern: matches the secret with its group, or as a whole if it has no group.
     """
 
     kind: str
@@ -48,7 +48,7 @@ SECRET_SHAPES = tuple(_read_shapes())
 
 
 class Secret(NamedTuple):
-    """Suspected secret: its kind and its span."""
+    """A suspected secret: its kind, and its start and end in the text."""
 
     kind: str
     start: int
@@ -56,7 +56,10 @@ class Secret(NamedTuple):
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """Find the suspected secrets in *text*, in order, overlapping ones merged. An assignment counts by its value."""
+    """Return the suspected secrets in *text* in order, with overlapping ones merged.
+
+    For an assignment, the secret is the value.
+    """
     plain, place = _replace_matches(_ESCAPE, _resolve_escape, text) if "\\" in text else (text, int)
     matches = [*_find_matches(plain)]
     if any(start in plain for start in _SEQUENCE_STARTS):
@@ -73,7 +76,7 @@ def find_secrets(text: str) -> list[Secret]:
 
 
 def mask_text(text: str) -> tuple[str, dict[str, int]]:
-    """Replace each secret by ``[masked KIND]``; return the text and the counts by kind."""
+    """Return the text with each secret replaced by ``[masked KIND]``, and the number of secrets by kind."""
     secrets = find_secrets(text)
     if not secrets:
         return text, {}
@@ -85,7 +88,7 @@ def mask_text(text: str) -> tuple[str, dict[str, int]]:
 
 
 def classify_named_value(name: str, value: str) -> str:
-    """Return the kind of secret that a value is, judged by its key *name* in an object; empty if it is none."""
+    """Return the kind of secret that a value under the key *name* seems to be, or an empty string if it is none."""
     if len(value) < 4 or any(c.isspace() for c in value):
         return ""
     if name.lower() in ("auth", "_auth"):

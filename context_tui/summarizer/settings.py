@@ -1,4 +1,4 @@
-"""Endpoint settings, in the order of precedence: flag, environment, configuration file, default.
+"""Settings of an endpoint, from flags, the environment, the configuration file and defaults, in this order.
 
 Keys come from the environment only. In the configuration file (:mod:`context_tui.app.config`)::
 
@@ -35,14 +35,14 @@ def resolve_endpoint(
     environ: Mapping[str, str] | None = None,
     config: Path | None = None,
 ) -> Endpoint:
-    """Resolve the endpoint from flags, environment and configuration file.
+    """Build the endpoint that the flags, the environment and the configuration file describe.
 
     A URL that is set but empty is an error, so that nothing is sent to the default service by mistake.
 
     Args:
         kind: name of the API in ``APIS``.
-        environ: the environment; by default that of the process.
-        config: the configuration file; by default the one of the environment.
+        environ: the environment variables; by default those of the process.
+        config: the configuration file; by default the one that the environment selects.
 
     Raises:
         SummarizerError: the kind is unknown, a setting is empty or invalid, or a key is missing.

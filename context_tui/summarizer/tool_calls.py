@@ -1,4 +1,4 @@
-"""Tool calls of a history by their effects: files read, files changed, commands run."""
+"""Effects of the tool calls in a history: files read, files changed and commands run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 @dataclass(frozen=True)
 class AnsweredCall:
-    """Call with a successful result: the paths read, the paths changed, or the command; at most one is set."""
+    """A successful tool call: the paths read, the paths changed, or the command; at most one is set."""
 
     read: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -30,14 +30,14 @@ class AnsweredCall:
 
 @dataclass(frozen=True)
 class FailedCall:
-    """Failed call: the name of the tool (empty if the call is not in the history), and the text of the error."""
+    """A failed tool call: the tool's name (empty if the call is not in the history) and the error's text."""
 
     tool: str
     text: str
 
 
 def find_answered_calls(messages: list[Message]) -> Iterator[AnsweredCall | FailedCall]:
-    """Yield the answered calls, successful or failed, in the order of their results."""
+    """Yield the tool calls that have a result, whether successful or failed, in the order of their results."""
     open_calls: dict[str, dict[str, Any]] = {}
     for message in messages:
         for block in list_message_blocks(message):
@@ -52,7 +52,7 @@ def find_answered_calls(messages: list[Message]) -> Iterator[AnsweredCall | Fail
 
 
 def extract_result_text(content: Any) -> str:
-    """Return the text of a result's body; empty for JSON of other shapes."""
+    """Return the text in a tool result's content, or an empty string for JSON of other shapes."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -60,7 +60,7 @@ def extract_result_text(content: Any) -> str:
 
 
 def parse_call(block: dict[str, Any]) -> AnsweredCall:
-    """Classify the effect of a successful tool_use."""
+    """Return the effect of a successful tool call: the files that it read or changed, or the command that it ran."""
     name_words = {word.lower() for word in _WORD.findall(str(block.get("name") or ""))}
     name = str(block.get("name") or "").lower()
     value = block.get("input")

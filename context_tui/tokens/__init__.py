@@ -1,4 +1,4 @@
-"""Token counts: estimators, baseline-plus-delta accounting, calibration, exact tokenizers, breakdowns."""
+"""Token counts: estimators, believed sizes, calibration, exact tokenizers, and breakdowns of a context."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["History", "estimate"]
 
 
 def estimate(source: Session | Context | dict[str, Any], by: str = "bytes/4") -> int | None:
-    """Estimate the tokens of a session, a context, a message or a block; None for one without messages."""
+    """Estimate the tokens in a session, a context, a message or a block, or return None if there are no messages."""
     estimator = get_estimator(by)
     if isinstance(source, dict):
         return estimate_message(source if "role" in source else {"role": "user", "content": [source]}, estimator)

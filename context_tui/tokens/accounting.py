@@ -1,4 +1,4 @@
-"""Size of a context as recorded, and as baseline (last recorded size) plus delta (estimate of later messages)."""
+"""Size of a context as a runtime computes it: a baseline (last recorded size) plus a delta (estimate of the rest)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from context_tui.tokens.estimators import Estimator, bytes4, count_message_token
 
 
 def find_last_request(context: Context) -> int:
-    """Return the row of the last request before the context's point whose size still holds, or -1.
+    """Return the row of the last request whose recorded size still applies at the context's point, or -1.
 
     A new epoch and a microcompaction reset the baseline, so requests before these do not count.
     """
@@ -24,7 +24,7 @@ def find_last_request(context: Context) -> int:
 
 
 def find_request_before(facts: Facts, at: int, floor: int) -> int:
-    """Return the row of the last request before message *at* whose reply was sent; -1 if that is before *floor*."""
+    """Return the row of the last request before message *at* whose reply was sent, or -1 if it precedes *floor*."""
     row = bisect_left(facts.request_message, at) - 1
     while row >= 0 and not has_valid_size(facts, row):
         row -= 1  # runtimes forget the size of a reply that they leave out
@@ -32,23 +32,23 @@ def find_request_before(facts: Facts, at: int, floor: int) -> int:
 
 
 def has_valid_size(facts: Facts, row: int) -> bool:
-    """Return whether request *row* shows the size of the context: its reply is sent, and it is no side request."""
+    """Return whether request *row* shows the context's size, as its reply was sent and it is no side request."""
     return not (facts.flags[facts.request_message[row]] & MessageFlag.NOT_SENT or is_other_conversation(facts, row))
 
 
 def find_last_usage(context: Context) -> Usage | None:
-    """Return the usage of the last request whose size still holds (:func:`find_last_request`), or None."""
+    """Return the usage of the last request whose size still applies (:func:`find_last_request`), or None."""
     row = find_last_request(context)
     return context.facts.requests[row] if row >= 0 else None
 
 
 def estimate_prompt(facts: Facts, at: int | None = None) -> int:
-    """Estimate system prompt and tool schemas in the file: of the last request before *at*, or the newest ones."""
+    """Estimate the tokens in the system prompt and tool schemas of the last request before *at*, or of the newest."""
     return sum(estimate_prompt_parts(facts, at))
 
 
 def estimate_prompt_parts(facts: Facts, at: int | None = None) -> tuple[int, int]:
-    """Estimate the tokens of the system prompt and of the tool schemas, as :func:`estimate_prompt` does."""
+    """Estimate the tokens in the system prompt and in the tool schemas separately, as :func:`estimate_prompt` does."""
     row = -1 if at is None else prompt_row_at(facts, at)
     if row in (-1, len(facts.prompts) - 1) or not facts.prompts:
         return bytes_to_tokens(facts.system_bytes), bytes_to_tokens(facts.tools_bytes)
@@ -58,7 +58,7 @@ def estimate_prompt_parts(facts: Facts, at: int | None = None) -> tuple[int, int
 
 
 def find_standing_blocks(facts: Facts) -> list[int]:
-    """Return the rows of the blocks that the agent inserted before the user typed anything.
+    """Return the rows of the blocks that the agent inserted before the user's first message.
 
     An agent inserts such blocks (instructions, project files, the environment) again into every new context, so no
     policy can remove them.
@@ -76,9 +76,9 @@ def find_standing_blocks(facts: Facts) -> list[int]:
 
 
 def find_fixed_blocks(facts: Facts) -> list[int]:
-    """Return the rows of the standing blocks, and of the blocks that the agent inserted again after compactions.
+    """Return the rows of the standing blocks, and of their copies that the agent inserted after compactions.
 
-    The latter are recorded with each new context and have the size of a standing block (:func:`find_standing_blocks`).
+    A copy is an injected block that a new context begins with and that has the size of a standing block.
     """
     standing = find_standing_blocks(facts)
     sizes = {facts.size[row] for row in standing}
@@ -94,7 +94,7 @@ def find_fixed_blocks(facts: Facts) -> list[int]:
 
 
 class BelievedSize(NamedTuple):
-    """Tokens of a context: the ``recorded`` size of its last request, and the ``estimated`` size of later content.
+    """Size of a context in tokens: the last request's ``recorded`` size, and the ``estimated`` size of later content.
 
     Without a recorded request, ``recorded`` is None and ``estimated`` (``bytes/4``) covers the whole context.
     """
@@ -104,14 +104,14 @@ class BelievedSize(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Sum of the recorded and estimated tokens."""
+        """Sum of the recorded and the estimated tokens."""
         return (self.recorded or 0) + self.estimated
 
 
 def compute_believed_size(context: Context) -> BelievedSize:
-    """Compute the believed size: the size that a runtime computes for its context by baseline and delta.
+    """Return the size that a runtime computes for the context, from the last recorded size and an estimate of the rest.
 
-    The delta begins with the reply to the last request. :meth:`RunningSizes.believed_size` returns the same for
+    The estimate begins with the reply to the last request. :meth:`RunningSizes.believed_size` returns the same for
     successive points of a session.
     """
     index, request = index_context(context), find_last_request(context)
@@ -122,12 +122,12 @@ def compute_believed_size(context: Context) -> BelievedSize:
 
 
 def estimate_message(message: dict[str, Any], estimator: Estimator = bytes4) -> int:
-    """Estimate the tokens of one message in the shape of the Messages API."""
+    """Estimate the tokens in one message in Messages API form."""
     return count_message_tokens(build_facts([message]), 0, estimator)
 
 
 class History:
-    """Context size by baseline and delta: the last recorded size plus an estimate of the messages since then.
+    """Running size of a history: the last recorded size (baseline) plus an estimate of later messages (delta).
 
     Without a recorded size, the size is the estimate of all messages.
     """
@@ -142,34 +142,34 @@ class History:
 
     @property
     def tokens(self) -> int | None:
-        """The believed size in tokens; None for an empty history without a recorded size."""
+        """The believed size in tokens, or None for an empty history without a recorded size."""
         if self._baseline is not None:
             return self._baseline + self._delta
         return sum(self._tokens) if self._tokens else None
 
     def append(self, message: dict[str, Any] | int) -> None:
-        """Append a message, or the estimate of one, to the history and to the delta."""
+        """Append a message, or a message's estimated tokens, to the history and to the delta."""
         tokens = message if isinstance(message, int) else estimate_message(message)
         self._tokens.append(tokens)
         self._delta += tokens
 
     def record(self, input_tokens: int) -> None:
-        """Set the baseline to the size of the last request, and empty the delta."""
+        """Set the baseline to the recorded size of a request, and the delta to zero."""
         self._baseline, self._delta = input_tokens, 0
 
     def replace(self, messages: list[dict[str, Any]]) -> None:
-        """Replace the whole history and reset the baseline."""
+        """Replace the whole history with *messages*, and forget the baseline."""
         self._tokens = [estimate_message(message) for message in messages]
         self._forget()
 
     def splice(self, drop_count: int, summary: dict[str, Any] | str) -> None:
-        """Replace up to *drop_count* messages at the front by the summary, and reset the baseline."""
+        """Replace the first *drop_count* messages, or all if there are fewer, with a summary; forget the baseline."""
         message = {"role": "assistant", "content": summary} if isinstance(summary, str) else summary
         self._tokens[: min(drop_count, len(self._tokens))] = [estimate_message(message)]
         self._forget()
 
     def truncate(self, length: int) -> None:
-        """Keep the first *length* messages and, if there were more, reset the baseline."""
+        """Keep only the first *length* messages, and forget the baseline if that removes any."""
         if length < len(self._tokens):
             del self._tokens[length:]
             self._forget()

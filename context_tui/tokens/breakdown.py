@@ -1,4 +1,4 @@
-"""Breakdown of a context: tokens by category, tool and file, duplicate reads, and koda's diagnosis line."""
+"""Breakdown of a context's tokens by category, tool and file, with duplicate reads and koda's diagnosis line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MIN_DIAGNOSIS_TOKENS = 500
 
 @dataclass(frozen=True)
 class ToolShare:
-    """Number of a tool's calls in the context, and tokens of their results."""
+    """A tool's share of the context: the number of calls to it, and the tokens in their results."""
 
     tool: str
     calls: int
@@ -44,7 +44,7 @@ class ToolShare:
 
 @dataclass(frozen=True)
 class FileShare:
-    """Path that was read in the context: number of reads, and tokens of their results."""
+    """A file's share of the context: the number of times it was read, and the tokens in the results."""
 
     path: str
     reads: int
@@ -53,7 +53,7 @@ class FileShare:
 
 @dataclass(frozen=True)
 class DuplicateRead:
-    """Path that was read more than once.
+    """A file that was read more than once in the context.
 
     ``wasted`` estimates the tokens of lines that an earlier read had already returned. It is at most
     floor(tokens / count) x (count - 1), and 0 for ranges that do not overlap.
@@ -67,7 +67,9 @@ class DuplicateRead:
 
 @dataclass(frozen=True)
 class ToolSchema:
-    """Tool that a request offers: tokens of its schema, number of calls, and message of the last call (None: none)."""
+    """A tool that a request offers: its schema's tokens, the number of calls to it, and the message of the last or
+    None.
+    """
 
     name: str
     tokens: int
@@ -78,7 +80,7 @@ class ToolSchema:
 
 @dataclass(frozen=True)
 class SystemPart:
-    """Part of the system prompt of a request: its name and tokens."""
+    """A part of a request's system prompt, with its size in tokens."""
 
     part: str
     tokens: int
@@ -87,7 +89,7 @@ class SystemPart:
 
 @dataclass(frozen=True)
 class PromptShares:
-    """Parts of the system prompt, and the offered tools, largest first."""
+    """The parts of the system prompt and the offered tools, each sorted from the largest to the smallest."""
 
     system: list[SystemPart]
     tools: list[ToolSchema]
@@ -95,7 +97,7 @@ class PromptShares:
 
 @dataclass(frozen=True)
 class FileRead:
-    """Read of ``lines`` lines (0: all) from line ``first`` on; a failed or cleared read is not complete."""
+    """A read of ``lines`` lines (0 for all) from line ``first`` on; it is not complete if it failed or was cleared."""
 
     tokens: int
     first: int
@@ -104,13 +106,16 @@ class FileRead:
 
     @property
     def end(self) -> float:
-        """Number of the line after the last line read."""
+        """Number of the line after the last line that was read."""
         return self.first + self.lines if self.lines else inf
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Tokens of a context by category, tool and file; ``not_in_file`` is the recorded size less the measured one."""
+    """The tokens in a context by category, tool and file.
+
+    The category ``not_in_file`` is the recorded size minus the measured one.
+    """
 
     by_category: dict[str, int]
     by_tool: list[ToolShare]
@@ -120,7 +125,7 @@ class Breakdown:
 
 
 def categorize_block(facts: Facts, message: int, block: int) -> str:
-    """Return the category of a block."""
+    """Return the category that a block counts towards, such as ``user`` or ``tool_result``."""
     return _categorize(facts.kind[block], facts.block_flags[block], facts.flags[message], facts.role[message])
 
 
@@ -144,11 +149,11 @@ def compute_breakdown(
     table: TokenTable | None = None,
     fitted_size: int | None = None,
 ) -> Breakdown:
-    """Measure the parts of a context.
+    """Compute the breakdown of a context by category, tool and file.
 
     Args:
         not_in_file: the result of ``ContextAccount.not_in_file``.
-        fitted_size: tokens of the next request, to which the categories and the results of tools are scaled.
+        fitted_size: size of the next request in tokens, to which the categories and the tool results are scaled.
     """
     facts, sums = context.facts, index_context(context)
     categories = dict.fromkeys(CATEGORIES, 0)
@@ -213,7 +218,7 @@ def compute_breakdown(
 
 
 def fit_categories(categories: Mapping[str, int], size: int) -> dict[str, int]:
-    """Scale the categories of messages, or all categories if need be, so that their sum is *size*."""
+    """Scale the categories of messages so that the sum of all is *size*, or scale all if that is not enough."""
     prompt = {name: tokens for name, tokens in categories.items() if name in PROMPT_CATEGORIES}
     messages = {name: tokens for name, tokens in categories.items() if name not in PROMPT_CATEGORIES}
     remainder = size - sum(prompt.values())
@@ -223,14 +228,14 @@ def fit_categories(categories: Mapping[str, int], size: int) -> dict[str, int]:
 
 
 def scale_tokens(tokens: Mapping[str, int], total: int) -> dict[str, int]:
-    """Scale tokens so that their sum is *total*; all 0 stay 0."""
+    """Scale token counts so that their sum is *total*, leaving them unchanged if all are 0."""
     scale = total / (sum(tokens.values()) or 1)
     ends = [round(end * scale) for end in accumulate(tokens.values(), initial=0)]
     return {name: after - before for name, (before, after) in zip(tokens, pairwise(ends), strict=True)}
 
 
 def measure_prompt(context: Context, table: TokenTable | None = None) -> PromptShares:
-    """Measure the system prompt and the tools at the point of a context, as far as they are in the file."""
+    """Measure the system prompt and the tools at a context's point, as far as the file contains them."""
     facts, prompt = context.facts, prompt_at(context.facts, context.at)
     count = table.count_part if table else lambda part, is_tool: bytes_to_tokens(part.size)
     calls: dict[str, int] = defaultdict(int)
@@ -251,7 +256,7 @@ def measure_prompt(context: Context, table: TokenTable | None = None) -> PromptS
 
 
 def count_wasted(reads: Sequence[FileRead]) -> int:
-    """Estimate the tokens of lines that an earlier read of the same path had already returned.
+    """Estimate the tokens in lines that an earlier read of the same file had already returned.
 
     All lines of a read are assumed to be equally long. A read to the end of the file is assumed to contain all lines
     after its first one that other reads returned.
@@ -279,7 +284,7 @@ def _count_tokens_from(first: float, start: float, end: float, tokens: float) ->
 
 
 def format_diagnosis(result_tokens: dict[str, int]) -> str | None:
-    """Format koda's line about the three re-runnable tools with the most result tokens."""
+    """Format koda's line about the re-runnable tools with the most result tokens, or return None if there are few."""
     if sum(result_tokens.values()) < MIN_DIAGNOSIS_TOKENS:
         return None
     compactable = [(tool, tokens) for tool, tokens in result_tokens.items() if tool in RERUNNABLE_TOOLS and tokens]

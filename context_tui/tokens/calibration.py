@@ -1,4 +1,4 @@
-"""Calibration: recorded tokens per estimated token for each model, and its measured error."""
+"""Calibration of token estimates: recorded tokens per estimated token for each model, and the measured error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_USABLE_ERROR = 0.05
 
 @dataclass(frozen=True)
 class ErrorStats:
-    """Errors of predicted request sizes, relative to the recorded ones."""
+    """Errors in predicted request sizes, relative to the recorded ones."""
 
     median: float
     p95: float
@@ -37,15 +37,15 @@ class ErrorStats:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Recorded tokens per estimated token (``bytes/4``) of one model.
+    """Factors from estimated tokens (``bytes/4``) to those that one model counts, with their error.
 
     Attributes:
         model: name of the model; empty if none is recorded.
-        requests: number of the model's requests with a recorded size.
+        requests: number of requests to the model that have a recorded size.
         factors: fitted to all requests; if not ``usable``, typical factors, or factors fitted to very few requests.
-        error: error of sizes predicted for the second half by factors of the first half; None if untested.
-        error_bytes4: error of ``bytes/4`` for the same sizes.
-        usable: whether the factors are accurate enough to rely on; if not, ``reason`` explains why.
+        error: error when factors from the first half of the requests predict the second half; None if untested.
+        error_bytes4: error when ``bytes/4`` predicts the same sizes.
+        usable: whether the factors are accurate enough to rely on; if not, ``reason`` says why.
         output_overheads: tokens of a request beyond the recorded output of the last reply, in the same turn and in a
             new one; None where the content of replies predicts requests better, as hidden reasoning is not sent again.
     """
@@ -61,12 +61,12 @@ class Calibration:
 
     @property
     def fallback(self) -> str:
-        """Name of the factors of a calibration that is not usable."""
+        """Name for the factors in use if the calibration is not usable."""
         return "factors of few requests" if self.factors.intervals else "typical factors"
 
 
 def calibrate(facts: Facts, checkpoint: Checkpoint = lambda: None) -> list[Calibration]:
-    """Calibrate each model of a session that recorded sizes, in order of first use."""
+    """Calibrate each model in a session that recorded sizes, in order of first use."""
     find_drops(facts)
     rows: dict[int, list[int]] = {}
     for row, model in enumerate(facts.request_model):

@@ -1,4 +1,4 @@
-"""Index of a context: token sums, turn starts and tool results by position, computed once."""
+"""Index of a context by position: token sums, turn starts and tool results, computed once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ToolResults:
-    """The tool_results of a context in prompt order: parallel columns, tokens by ``bytes/4``."""
+    """The tool results in a context, in prompt order, as parallel columns with tokens by ``bytes/4``."""
 
     position: list[int]
     block: list[int]
@@ -28,12 +28,12 @@ class ToolResults:
 
 
 class ContextIndex:
-    """Sums over a context. Positions count from 0 within the context; tokens are ``bytes/4`` estimates.
+    """Token sums and lookups for one context, with positions from 0 and tokens by ``bytes/4``.
 
     :meth:`extend` and :meth:`replace_bodies` update the index of a growing history in place.
 
     Attributes:
-        tokens: by message; ``total`` is their sum.
+        tokens: tokens of each message, by position; ``total`` is their sum.
         results: the tool results that were not removed.
         structure_changed: whether more than the bodies of results differs from the context that this one derives from.
         changed_ranges: first and last position of each change by :meth:`replace_bodies`.
@@ -115,7 +115,7 @@ class ContextIndex:
     # Growth
 
     def extend(self, context: Context, order: Sequence[int], replaced: Mapping[int, Body]) -> None:
-        """Extend the index to *context*, which appends messages to the indexed ones.
+        """Extend the index to *context*, which consists of the indexed messages and later ones.
 
         *order* and *replaced* are the history's messages and bodies, which may grow and change later.
         """
@@ -125,7 +125,7 @@ class ContextIndex:
         context.memo[index_context.__wrapped__] = self  # type: ignore[attr-defined]
 
     def replace_bodies(self, bodies: Mapping[int, Body], earlier_bodies: Mapping[int, Body]) -> bool:
-        """Replace bodies; return False if more than results changed, so that the context must be indexed again."""
+        """Replace bodies, and return False if more than tool results changed, so that a new index is needed."""
         facts, results, positions = self._facts, self.results, self.position_of
         self.changed_in_place, self._prefix = True, None
         changed_positions: list[int] = []
@@ -152,14 +152,14 @@ class ContextIndex:
 
     @property
     def prefix(self) -> list[int]:
-        """Tokens before each position, and the total at the end."""
+        """Number of tokens before each position, with the total at the end."""
         if self._prefix is None:
             self._prefix = list(accumulate(self.tokens, initial=0))
         return self._prefix
 
     @property
     def turn_starts(self) -> list[int]:
-        """Positions at which a turn starts, ascending."""
+        """Positions where a turn starts, in ascending order."""
         if self._base is not None:
             return self._remaining_turn_starts if self.structure_changed else self._base.turn_starts
         return self._find_flagged(MessageFlag.TURN_START)
@@ -170,7 +170,7 @@ class ContextIndex:
 
     @property
     def summaries(self) -> list[int]:
-        """Positions of the summaries, ascending."""
+        """Positions of summaries, in ascending order."""
         return self._base.summaries if self._base is not None else self._find_flagged(MessageFlag.SUMMARY)
 
     def _find_flagged(self, flag: int) -> list[int]:
@@ -187,7 +187,7 @@ class ContextIndex:
 
     @property
     def assistants(self) -> list[int]:
-        """Positions of the assistant messages, ascending."""
+        """Positions of assistant messages, in ascending order."""
         if self._base is not None:
             return self._base.assistants
         order, role, assistant = self._order, self._facts.role, int(Role.ASSISTANT)
@@ -207,7 +207,7 @@ class ContextIndex:
 
     @property
     def tool_of_call(self) -> dict[int, str]:
-        """Tool name by call id; the last of several calls with the same id counts."""
+        """Tool name for each call id; of several calls with the same id, the last counts."""
         if self._base is not None:
             return self._remaining_tools if self.structure_changed else self._base.tool_of_call
         facts, (tools, start) = self._facts, self._tools_cache
@@ -225,7 +225,7 @@ class ContextIndex:
 
     @property
     def position_of(self) -> dict[int, int]:
-        """Position by message."""
+        """Position of each message in the context."""
         if self._base is not None:
             return self._base.position_of
         positions, start = self._position_cache
@@ -247,14 +247,14 @@ def _count_block_tokens(facts: Facts, row: int, replaced: Mapping[int, Body]) ->
 
 @memoize
 def index_context(context: Context) -> ContextIndex:
-    """Return the index of *context*, which is computed once."""
+    """Return the index of *context*, computing it only the first time."""
     return ContextIndex(context)
 
 
 def memoize_by_messages(compute: Callable[[Context], T]) -> Callable[[Context], T]:
-    """Share the cached result of *compute* among all contexts that differ only in bodies of results.
+    """Wrap *compute* so that contexts that differ only in the bodies of tool results share one cached result.
 
-    *compute* must not read such bodies.
+    *compute* must not read the bodies of tool results.
     """
     memoized = memoize(compute)
 

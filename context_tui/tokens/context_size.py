@@ -1,4 +1,4 @@
-"""Size of a context by one rule: recorded if a request recorded it, else measured, with the error.
+"""Size of a context with its error: the recorded size if a request has one, else a measured size.
 
 A request consists of content that its agent sends with every context (system prompt, tool schemas, instructions), and
 of messages. The first part is the same in every context, and no policy removes it; if the file does not contain it, the
@@ -42,7 +42,7 @@ MAX_PROMPT_TOKENS = 60_000
 
 
 class SizeSource(StrEnum):
-    """Origin of a size: recorded, measured, or the sum of both."""
+    """Origin of a size: recorded, estimated, or the sum of a recorded and an estimated part."""
 
     RECORDED = "recorded"
     PARTLY = "recorded + estimate"
@@ -50,9 +50,9 @@ class SizeSource(StrEnum):
 
 
 class ContextSize(NamedTuple):
-    """Tokens of a context, the range from ``low`` to ``high`` that its error allows, and its source.
+    """Size of a context in tokens, the range from ``low`` to ``high`` that the error allows, and the source.
 
-    ``source`` is that of the least certain part: ``exact`` (a whole request, or a tokenizer), ``recorded``,
+    ``source`` is that of the least certain part: ``exact`` (from a whole request or a tokenizer), ``recorded``,
     ``calibrated`` or ``estimated``.
     """
 
@@ -63,20 +63,20 @@ class ContextSize(NamedTuple):
 
 
 class ContextAccount(NamedTuple):
-    """Tokens of a context by origin.
+    """The tokens in a context by where they come from, and the size of the next request that follows from them.
 
     Attributes:
-        recorded: size of the last request in the context; None if no recorded size is valid.
-        appended: measured tokens of the content appended since that request.
-        fixed: measured tokens that every context contains: system prompt, tools, and inserted instructions.
-        content: measured tokens of all other content.
+        recorded: recorded size of the last request in the context, or None if no recorded size still applies.
+        appended: measured tokens in the content appended since that request.
+        fixed: measured tokens in what every context contains: system prompt, tools, and inserted instructions.
+        content: measured tokens in all other content.
         requests: number of replies to recorded requests in the context.
         unaccounted: tokens of a compacted copy beyond ``fixed`` and ``content``.
-        error: error of measured tokens, as a share of them.
+        error: expected error in measured tokens, as a share of them.
         size_error: typical error of a predicted request, as a share of its size.
         measure: name of the measure; ``source``: whether it is ``exact``, ``calibrated`` or ``estimated``.
         is_whole: whether the recorded request is in the file as a whole.
-        not_in_file: tokens of ``fixed`` that are not in the file; None if no request recorded its size.
+        not_in_file: part of ``fixed`` that is not in the file, or None if no request recorded its size.
         has_prompt: whether the size of the system prompt and tools is known.
     """
 
@@ -96,26 +96,26 @@ class ContextAccount(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Size of the next request with this context."""
+        """Size in tokens of the next request with this context."""
         if self.recorded is not None:
             return self.recorded + self.appended
         return max(self.fixed + self.content + self.unaccounted, 0)
 
     @property
     def origin(self) -> SizeSource:
-        """Origin of the size of the next request."""
+        """Origin of the next request's size."""
         if self.recorded is None:
             return SizeSource.ESTIMATED
         return SizeSource.PARTLY if self.appended else SizeSource.RECORDED
 
     @property
     def parts(self) -> BelievedSize:
-        """Size of the next request in two parts, recorded and measured."""
+        """Size of the next request, split into a recorded and a measured part."""
         return BelievedSize(self.recorded, self.appended if self.recorded is not None else self.tokens)
 
     @property
     def size(self) -> ContextSize:
-        """Size of the next request, with its range and source."""
+        """Size of the next request, with the range that the error allows."""
         if self.recorded is not None:
             spread = round(self.error * abs(self.appended) + self.size_error * self.recorded) if self.appended else 0
             source = self.source if self.appended else "exact" if self.is_whole else "recorded"
@@ -125,7 +125,9 @@ class ContextAccount(NamedTuple):
         return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread + unknown, self.source)
 
     def resize(self, removed: int, removed_requests: int) -> ContextSize:
-        """Return the size without *removed* measured tokens of content, and *removed_requests* replies."""
+        """Return the size of the next request after *removed* measured tokens and *removed_requests* replies are
+        removed.
+        """
         share = removed_requests / self.requests if self.requests else 0.0
         tokens = resize(self.tokens, self.fixed, self.content, -removed, share)
         unaccounted = abs(self.tokens - self.fixed - self.content)
@@ -138,13 +140,13 @@ class ContextAccount(NamedTuple):
 
 
 def resize(size: int, fixed: int, content: int, change: int, removed_share: float) -> int:
-    """Return the tokens of a context of *size* tokens after a *change* of its measured *content*.
+    """Return the new size in tokens of a context with *size* tokens after its measured *content* changes by *change*.
 
     The *fixed* tokens always stay. Tokens beyond these and the content came with requests; they shrink by
     *removed_share*.
 
     Args:
-        change: measured tokens added; negative for removed ones.
+        change: number of measured tokens added, negative if tokens are removed.
         removed_share: share of the requests whose replies are removed, 0 to 1.
     """
     fixed = min(fixed, size)
@@ -153,7 +155,7 @@ def resize(size: int, fixed: int, content: int, change: int, removed_share: floa
 
 
 def measure_context(context: Context, token_table: TokenTable | None = None) -> ContextAccount:
-    """Measure a context; computed once for each measure."""
+    """Return the tokens in a context by where they come from, computed once for each measure."""
     key = measure_context, token_table
     if key not in context.memo:
         context.memo[key] = _measure_context(context, token_table)
@@ -221,7 +223,7 @@ def _measure_standing(context: Context, table: TokenTable | None) -> int:
 
 
 def find_smallest_request(facts: Facts, model: int, end: int) -> int:
-    """Return the smallest recorded size among the requests of a model before request *end*, or that of the last one."""
+    """Return the smallest recorded size among a model's requests before request *end*, or that of the last one."""
     rows = (row for row in range(end) if facts.request_model[row] == model and has_valid_size(facts, row))
     sizes = (facts.requests[row].context for row in rows)
     return min(filter(None, sizes), default=facts.requests[end - 1].context)
@@ -275,7 +277,7 @@ def _count_unmeasured_output(context: Context, table: TokenTable | None, request
 
 
 def find_standing_tokens(context: Context, table: TokenTable | None) -> dict[int, int]:
-    """Return, by message, the tokens of the content that the agent inserts again into every context."""
+    """Return, for each message, the tokens in content that the agent inserts again into every context."""
     tokens: dict[int, int] = {}
     for row in find_fixed_blocks(context.facts):
         message = context.facts.block_message[row]
@@ -285,13 +287,13 @@ def find_standing_tokens(context: Context, table: TokenTable | None) -> dict[int
 
 
 def find_replies(facts: Facts) -> frozenset[int]:
-    """Return the messages that are replies to recorded requests."""
+    """Return the messages that are replies to requests with recorded usage."""
     return facts.size_basis.replies if facts.size_basis else frozenset(facts.request_message)
 
 
 @memoize
 def count_requests_before(context: Context) -> list[int]:
-    """Count the replies to recorded requests before each position of a context, and in all of it."""
+    """Return, for each position and for the end, how many replies to recorded requests precede it in the context."""
     replies = find_replies(context.facts)
     return [*accumulate((message in replies for message in context.order), initial=0)]
 

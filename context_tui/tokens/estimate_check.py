@@ -1,4 +1,4 @@
-"""Comparison of an estimate with the recorded size: the error and its causes."""
+"""Comparison of an estimated size with the recorded one, and the likely causes of the error."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ _CAUSE_TEXTS = {
 
 @dataclass(frozen=True)
 class Cause:
-    """Cause of the error of an estimate; its tokens are positive if it makes the estimate too large."""
+    """A likely cause of an estimate's error, with the tokens by which it makes the estimate too large (or negative)."""
 
     label: str
     tokens: int
 
     @property
     def text(self) -> str:
-        """The cause as shown to people; ``label`` is for JSON."""
+        """The cause in words for display; ``label`` names it in JSON."""
         return _CAUSE_TEXTS.get(self.label, self.label)
 
 
 @dataclass(frozen=True)
 class EstimateCheck:
-    """Estimate compared with the recorded size at the last request: ``expected`` = estimated + not in the file.
+    """An estimate for the last request, ``expected`` = estimated + not in the file, compared with the recorded size.
 
-    ``causes`` are sized independently, largest first; ``unexplained`` is the remainder.
+    ``causes`` are measured independently and sorted from the largest; ``unexplained`` is the error that remains.
     """
 
     recorded: int
@@ -67,21 +67,21 @@ class EstimateCheck:
 
     @property
     def relative_error(self) -> float:
-        """Relative error, (expected - recorded) / recorded; negative if the estimate is too small."""
+        """Error relative to the recorded size, negative if the estimate is too small."""
         return (self.expected - self.recorded) / self.recorded
 
     @property
     def is_far_off(self) -> bool:
-        """Whether the error is large enough to need an explanation."""
+        """Whether the error is too large to be left unexplained."""
         return abs(self.relative_error) >= LARGE_ERROR
 
     @property
     def causes_text(self) -> str:
-        """Text of the causes with their tokens; empty if the error is small."""
+        """The causes with their tokens as text, or an empty string if the error is small."""
         return ", ".join(self.format_causes(" tokens"))
 
     def format_causes(self, unit: str = "") -> list[str]:
-        """Format each cause and the remainder; return nothing if the error is small."""
+        """Format each cause and the remainder, or return an empty list if the error is small."""
         if not self.is_far_off:
             return []
         lines = [f"{cause.text} {_format_difference(cause.tokens, unit)}" for cause in self.causes]
@@ -96,7 +96,7 @@ def _format_difference(tokens: int, unit: str) -> str:
 
 
 def check_estimate(session: Session, context: Context) -> EstimateCheck | None:
-    """Compare the estimate with the last recorded size; return None if no size is recorded."""
+    """Compare the estimate with the last recorded size, or return None if no size is recorded."""
     row = find_last_request(context)
     facts = context.facts
     if row < 0 or not facts.requests[row].context:

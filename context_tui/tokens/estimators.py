@@ -1,4 +1,4 @@
-"""Token estimators of the agents: bytes / 4 and bytes / 3.5."""
+"""Token estimators that agents use: bytes / 4, bytes / 3.5, and characters / 4."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FULL_SIZE_KINDS = frozenset({int(Kind.TOOL_USE), int(Kind.THINKING)})  # their 
 
 
 def bytes4(facts: Facts, block: int) -> int:
-    """Return the tokens of a block by defect's rule: bytes / 4, floored; an image 2,000; hosted activity 0."""
+    """Estimate the tokens in a block by defect's rule: bytes / 4 rounded down, 2,000 for images, 0 for hosted tools."""
     kind = facts.kind[block]
     if kind == _IMAGE:
         return IMAGE_TOKENS
@@ -28,26 +28,28 @@ def bytes4(facts: Facts, block: int) -> int:
 
 
 def estimate_text(text: str) -> int:
-    """Estimate the tokens (``bytes/4``) of a text."""
+    """Estimate the tokens in a text by ``bytes/4``."""
     return bytes_to_tokens(utf8_len(text))
 
 
 def bytes_to_tokens35(size: int) -> int:
-    """Estimate tokens from UTF-8 bytes: bytes / 3.5, floored."""
+    """Estimate the tokens in *size* UTF-8 bytes: bytes / 3.5, rounded down."""
     return size * 2 // 7
 
 
 def bytes35(facts: Facts, block: int) -> int:
-    """Return the tokens of a block by koda's rule: text bytes / 3.5, floored per block; images have no text."""
+    """Estimate the tokens in a block as koda does: bytes of text / 3.5, rounded down; images have no text."""
     kind = facts.kind[block]
     size = facts.size[block] if kind in _FULL_SIZE_KINDS else facts.text_bytes[block]
     return bytes_to_tokens35(size)
 
 
 def count_result_by_characters(facts: Facts, block: int) -> int:
-    """Return the tokens of a result by Claude Code's rule: characters of JavaScript / 4, rounded; an image 2,000.
+    """Estimate the tokens in a tool result as Claude Code does.
 
-    The ``preTokens`` and ``tokensSaved`` that it records for a clearing are sums of exactly these.
+    It counts JavaScript characters / 4, rounded, and 2,000 for an image.
+
+    The ``preTokens`` and ``tokensSaved`` that Claude Code records for a clearing are sums of these numbers.
     """
     characters = facts.text_bytes[block] - facts.wide_bytes.get(block, 0)
     return (characters + 2) // 4 + (IMAGE_TOKENS if facts.block_flags[block] & BlockFlag.HAS_IMAGE else 0)
@@ -58,7 +60,7 @@ _BYTES_RULES: dict[Estimator, Callable[[int], int]] = {bytes4: bytes_to_tokens, 
 
 
 def get_estimator(name: str) -> Estimator:
-    """Return the estimator of this name; raises PlanError if there is none."""
+    """Return the estimator with this name, raising PlanError if there is none."""
     try:
         return ESTIMATORS[name]
     except KeyError:
@@ -66,18 +68,18 @@ def get_estimator(name: str) -> Estimator:
 
 
 def count_block_tokens(context: Context, row: int) -> int:
-    """Return the tokens (``bytes/4``) of a block as it stands in a context."""
+    """Return the tokens (``bytes/4``) that a block has in a context, where its body may be replaced."""
     body = context.replacements.get(row)
     return bytes4(context.facts, row) if body is None else body.tokens
 
 
 def count_message_tokens(facts: Facts, message: int, estimator: Estimator = bytes4) -> int:
-    """Return the tokens of a message: the sum over its blocks."""
+    """Return the estimated tokens in a message, summed over its blocks."""
     return sum(estimator(facts, block) for block in facts.blocks_of(message))
 
 
 def count_context_tokens(context: Context, estimator: Estimator = bytes4) -> int:
-    """Return the tokens of a context: the sum over its blocks, with replaced bodies in place of recorded ones."""
+    """Return the estimated tokens in a context, counting replaced bodies instead of the recorded ones."""
     facts, replaced, share = context.facts, context.replacements, _BYTES_RULES[estimator]
     blocks = (block for message in context.order for block in facts.blocks_of(message))
     return sum(share(replaced[block].size) if block in replaced else estimator(facts, block) for block in blocks)

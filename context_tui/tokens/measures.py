@@ -1,4 +1,4 @@
-"""Token measures: tokens of every block of a session, by calibration or by an exact tokenizer."""
+"""Token measures, which count the tokens in every block of a session by calibration or with an exact tokenizer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TYPICAL_IMAGE_TOKENS = 1_500
 
 
 class TokenMeasure(StrEnum):
-    """Token measure; OWN is the agents' ``bytes/4``."""
+    """The measures that a user can choose; OWN is the ``bytes/4`` estimate that agents use."""
 
     CALIBRATED = "calibrated"
     EXACT = "exact"
@@ -37,16 +37,17 @@ class TokenMeasure(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class TokenTable:
-    """Sizes of the blocks of a session by a measure. None in place of a table stands for ``bytes/4``.
+    """The size of every block in a session by one measure; None in place of a table stands for ``bytes/4``.
 
     Attributes:
         name: ``calibrated``, or the encoding of an exact tokenizer.
         note: accuracy of a calibration (for the model with the most requests), or whether a tokenizer is the model's.
-        blocks: tokens by block; ``messages`` by message.
+        blocks: tokens of each block; ``messages`` has those of each message.
         count_body: counts the tokens of a body that replaces a block; ``count_text`` those of an inserted text.
-        count_part: counts the tokens of a part of the system prompt, or of a tool schema (True).
+        count_part: counts the tokens of a part of the system prompt or, if the second argument is True, of a tool
+            schema.
         prompts: tokens of the system prompt and of the tool schemas in the file, for each of ``Facts.prompts``.
-        calibrations: by model; empty for a tokenizer.
+        calibrations: the calibration of each model, by name; empty for a tokenizer.
         uniform: whether the size of a body is the same for every result that it replaces.
         is_calibrated: whether the recorded sizes were usable for calibration.
     """
@@ -66,16 +67,16 @@ class TokenTable:
 
     @property
     def system(self) -> int:
-        """Tokens of the newest system prompt."""
+        """Tokens in the newest system prompt."""
         return self.prompts[-1][0] if self.prompts else 0
 
     @property
     def tools(self) -> int:
-        """Tokens of the newest tool schemas."""
+        """Tokens in the newest tool schemas."""
         return self.prompts[-1][1] if self.prompts else 0
 
     def prompt_at(self, context: Context) -> tuple[int, int]:
-        """Return the tokens of the system prompt and of the tools at the point of a context."""
+        """Return the tokens in the system prompt and in the tool schemas that apply at a context's point."""
         return self.prompts[prompt_row_at(context.facts, context.at)] if self.prompts else (0, 0)
 
     @property
@@ -87,16 +88,16 @@ class TokenTable:
 
     @property
     def description(self) -> str:
-        """Name of the measure, with its accuracy."""
+        """Name of the measure, followed by its accuracy."""
         return f"{self.name} ({self.note})" if self.note else self.name
 
     def block_tokens(self, context: Context, row: int) -> int:
-        """Return the tokens of a block as it stands in a context."""
+        """Return the tokens that a block has in a context, where its body may be replaced."""
         body = context.replacements.get(row)
         return self.blocks[row] if body is None else self.count_body(row, body)
 
     def prefix_sums_in(self, context: Context) -> list[int]:
-        """Return the tokens before each position of a context, and the total at the end; computed once."""
+        """Return the number of tokens before each position in a context, with the total at the end, computed once."""
         key = TokenTable.prefix_sums_in, self
         if key not in context.memo:
             tokens = list(map(self.messages.__getitem__, context.order))
@@ -111,17 +112,17 @@ class TokenTable:
         return sums
 
     def convert_estimate(self, tokens: int) -> int:
-        """Return the tokens of a text of so many estimated tokens (``bytes/4``)."""
+        """Convert the estimated tokens of a text (``bytes/4``) to this measure."""
         return self.count_text("x" * BYTES_PER_TOKEN * tokens)
 
     def calibration_at(self, context: Context) -> Calibration | None:
-        """Return the calibration of the model in use at a context's point."""
+        """Return the calibration for the model in use at a context's point, or None for a tokenizer."""
         model = find_model_before(context.facts, context.at)
         return next((calibration for calibration in self.calibrations if calibration.model == model), None)
 
 
 def find_model_before(facts: Facts, at: int) -> str:
-    """Return the model of the last request before message *at*, else of the first; empty if unknown."""
+    """Return the model of the last request before message *at*, else of the first request, or "" if unknown."""
     row = max(bisect_left(facts.request_message, at) - 1, 0)
     model = facts.request_model[row] if row < len(facts.request_model) else -1
     return facts.models[model] if model >= 0 else ""
@@ -133,13 +134,14 @@ def find_model_before(facts: Facts, at: int) -> str:
 def build_calibrated_table(
     facts: Facts, checkpoint: Checkpoint = lambda: None, earlier: TokenTable | None = None
 ) -> TokenTable:
-    """Measure the blocks of a session by factors fitted to its recorded sizes.
+    """Measure the blocks of a session with factors fitted to its recorded sizes.
 
     The factors of a message are those of the model whose request first sent it. The overhead of a request is added to
     the last block of its reply that is not a result, usually the call. A result with an image counts as an image.
 
     Args:
-        earlier: the table of the session before it grew; its factors and sizes are kept, and only new blocks measured.
+        earlier: the session's table before it grew, whose factors and sizes are kept while only new blocks are
+            measured.
     """
     calibrations = earlier.calibrations if earlier else calibrate(facts, checkpoint)
     factors = {calibration.model: calibration.factors for calibration in calibrations}
@@ -205,7 +207,7 @@ def _map_factors(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:
 
 
 def format_calibration(calibration: Calibration | None) -> str:
-    """Format the median error of a calibration, or the name of the fallback and its reason."""
+    """Format a calibration's median error or, if it is not usable, the factors used instead and the reason."""
     if calibration is None:
         return "typical factors: no request recorded a size"
     if not calibration.usable or calibration.error is None:
@@ -223,13 +225,13 @@ def build_exact_table(
     note: str = "",
     checkpoint: Checkpoint = lambda: None,
 ) -> TokenTable:
-    """Measure the texts of a session by a tokenizer.
+    """Measure the texts in a session with a tokenizer.
 
     This counts texts, visible thinking, names and arguments (as compact JSON) of calls, and texts of results.
     Images, signatures and the provider's framing count 0.
 
     Args:
-        name: the name of the encoding; ``note`` is its relation to the session's model.
+        name: the name of the encoding; ``note`` says how it relates to the session's model.
     """
     facts, content = session.facts, session.content
     blocks = array("l", bytes(array("l").itemsize * len(facts.kind)))
@@ -294,9 +296,9 @@ PartSizes = dict[PromptPart, int]
 def fit_to_growth(
     facts: Facts, blocks: array[int], count_part: Callable[[PromptPart, bool], int], checkpoint: Checkpoint
 ) -> PartSizes:
-    """Scale the sizes of *blocks* in place to the recorded size of each request; return the sizes of prompt parts.
+    """Scale the sizes of *blocks* in place to the recorded size of each request, and return the sizes of prompt parts.
 
-    For files that hold whole requests. Estimates are kept if content was cleared or the model changed meanwhile.
+    This is for files that hold whole requests. Estimates stay if content was cleared or the model changed meanwhile.
     """
     parts: PartSizes = {}
     last_epoch, last_row = -1, -1
@@ -354,7 +356,7 @@ _CL100K = re.compile(r"(^|/)(gpt-4|gpt-3\.5|gpt-35|text-embedding-[3a])", re.IGN
 
 
 class Tokenizer(NamedTuple):
-    """Counter of a text's tokens, name of the encoding, and a note whether the encoding is the model's own."""
+    """A function that counts a text's tokens, the encoding's name, and a note on whether it is the model's own."""
 
     count: Callable[[str], int]
     name: str
@@ -362,7 +364,7 @@ class Tokenizer(NamedTuple):
 
 
 def find_encoding(model: str) -> tuple[str, bool]:
-    """Return the encoding for a model, and whether it is the model's own (as for OpenAI's models)."""
+    """Return the name of the encoding for a model, and whether it is the model's own (as for OpenAI's models)."""
     for pattern, encoding in ((_HARMONY, "o200k_harmony"), (_O200K, "o200k_base"), (_CL100K, "cl100k_base")):
         if pattern.search(model):
             return encoding, True
@@ -370,7 +372,7 @@ def find_encoding(model: str) -> tuple[str, bool]:
 
 
 def load_tokenizer(model: str) -> Tokenizer:
-    """Load a counter for the texts of a model; raises MeasureError if the extra is missing or does not work here."""
+    """Load the tokenizer for a model, raising MeasureError if the optional dependency is missing or does not work."""
     encoding, is_native = find_encoding(model)
     note = "the model's own tokenizer" if is_native else "not this model's tokenizer"
     return Tokenizer(_load_counter(encoding), encoding.removesuffix("_base"), note)
@@ -401,6 +403,6 @@ def _load_counter(encoding: str) -> Callable[[str], int]:
 
 
 def measure_exactly(session: Session, checkpoint: Checkpoint = lambda: None) -> TokenTable:
-    """Measure a session by its model's tokenizer, or else by another; raises MeasureError as ``load_tokenizer``."""
+    """Measure a session with its model's tokenizer or, if there is none, with a similar one; see ``load_tokenizer``."""
     count, name, note = load_tokenizer(session.facts.model or "")
     return build_exact_table(session, count, name, note, checkpoint)

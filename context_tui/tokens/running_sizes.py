@@ -1,4 +1,4 @@
-"""Running totals over a session: context sizes at successive points, and reasoning of past turns."""
+"""Sizes of the context at successive points in a session, and the reasoning that past turns add."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from context_tui.tokens.estimators import bytes4, count_message_tokens
 
 
 class RunningSizes:
-    """Estimated tokens (``bytes/4``) of the context at successive points of a session.
+    """Size of the context in estimated tokens (``bytes/4``) at successive points in a session.
 
     A cleared result counts as its replacement. ``is_sent`` states for each message whether a model ever received it.
 
@@ -53,9 +53,9 @@ class RunningSizes:
         self._last_assistant = list(accumulate(replies, max, initial=-1))
 
     def move_to(self, at: int, until: int | None = None) -> None:
-        """Clear results that the session cleared before *at*, and by microcompactions up to *until* (default: *at*).
+        """Take into account the results that the session cleared before *at*, and by microcompactions up to *until*.
 
-        Points must ascend from one call to the next.
+        *until* defaults to *at*. Points must ascend from one call to the next.
         """
         facts = self._facts
         while self._compaction < len(facts.compactions):
@@ -70,32 +70,32 @@ class RunningSizes:
             self._drop += 1
 
     def count_between(self, first: int, end: int) -> int:
-        """Count the tokens of the messages from *first* up to *end*."""
+        """Count the tokens in the messages from *first* up to but not including *end*."""
         return self._sums[end] - self._sums[first] - self._freed.sum_between(first, end) if first < end else 0
 
     def count_context(self, epoch: Epoch, at: int) -> int:
-        """Count the tokens of the context before message *at* of *epoch*."""
+        """Count the tokens in the context that *epoch* has before message *at*."""
         return sum(self.count_between(messages.start, messages.stop) for messages in _list_ranges(epoch, at))
 
     def believed_size(self, epoch: Epoch, at: int, request: int) -> BelievedSize:
-        """Return baseline and delta of a context; *request* is the row of its last request, or -1."""
+        """Return the believed size of a context; *request* is the row of its last request, or -1 if it has none."""
         reply = self._facts.request_message[request] if request >= 0 else -1
         if reply < 0 or not self.is_sent[reply]:
             return BelievedSize(None, self.count_context(epoch, at))
         return BelievedSize(self._facts.requests[request].context, self.count_between(reply, at))
 
     def message_count(self, epoch: Epoch, at: int) -> int:
-        """Return the number of messages in the context before message *at*."""
+        """Return the number of messages in the context that *epoch* has before message *at*."""
         counts = self._message_counts
         return sum(counts[messages.stop] - counts[messages.start] for messages in _list_ranges(epoch, at) if messages)
 
     def result_count(self, epoch: Epoch, at: int) -> int:
-        """Return the number of tool results in that context, including cleared ones."""
+        """Return the number of tool results in the context before message *at*, including cleared ones."""
         counts = self._result_counts
         return sum(counts[messages.stop] - counts[messages.start] for messages in _list_ranges(epoch, at) if messages)
 
     def last_assistant(self, epoch: Epoch, at: int) -> int:
-        """Return the last message of the model in that context, in prompt order, or -1."""
+        """Return the last assistant message in the context before message *at*, or -1 if there is none."""
         for messages in reversed(_list_ranges(epoch, at)):
             if messages and self._last_assistant[messages.stop] >= messages.start:
                 return self._last_assistant[messages.stop]
@@ -145,7 +145,7 @@ _TURN_START, _ASSISTANT = int(MessageFlag.TURN_START), int(Role.ASSISTANT)
 
 
 class PastReasoning:
-    """Tokens of the reasoning of finished turns, in a context that grows message by message.
+    """Tokens of the hidden reasoning in finished turns, for a context that grows message by message.
 
     The reasoning of a turn counts from the first reply of the next turn on. Source: codex-rs/core,
     ContextManager.get_non_last_reasoning_items_tokens, and its callers.
@@ -157,7 +157,7 @@ class PastReasoning:
         self.tokens = 0
 
     def update(self, messages: Iterable[int]) -> None:
-        """Add the next messages."""
+        """Add the next messages in prompt order."""
         flags, role, reasoning = self._facts.flags, self._facts.role, self._facts.reasoning
         if not reasoning:
             return
@@ -170,7 +170,7 @@ class PastReasoning:
 
 
 def count_past_reasoning(facts: Facts, order: Iterable[int]) -> int:
-    """Count the tokens of reasoning of finished turns in a context, given its messages in prompt order."""
+    """Count the tokens of hidden reasoning in a context's finished turns, given its messages in prompt order."""
     reasoning = PastReasoning(facts)
     reasoning.update(order)
     return reasoning.tokens

@@ -1,1 +1,1 @@
-"""Checks of a summary: which facts survive in it, and whether it is complete."""
+"""Checks on a summary: which facts from the history survive in it, and whether it is complete."""

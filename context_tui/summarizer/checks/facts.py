@@ -1,4 +1,4 @@
-"""Facts of a history, extracted by rules, to check their survival in a summary.
+"""Facts that rules extract from a history, to check whether a summary preserves them.
 
 There are five kinds; :mod:`context_tui.summarizer.checks.survival` describes how each is matched:
 
@@ -41,7 +41,7 @@ MAX_QUOTE_CHARS = 160
 
 
 class FactKind(StrEnum):
-    """Kind of a fact, in the order of reports."""
+    """The kinds of facts, in the order in which reports list them."""
 
     CONSTRAINT = "constraint"
     PATH = "path"
@@ -51,7 +51,7 @@ class FactKind(StrEnum):
 
 
 class FactSource(StrEnum):
-    """Source of a text in a history."""
+    """Part of a history from which a text comes, such as a user message or a tool call."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -75,7 +75,7 @@ _CALL_SOURCES = frozenset({FactSource.CHANGE, FactSource.CALL})
 
 
 class TextPiece(NamedTuple):
-    """Text of a history: message number, block ordinal, and source."""
+    """A text in a history, with the message, the number of the block in it, and the source."""
 
     message: int
     block: int
@@ -85,12 +85,12 @@ class TextPiece(NamedTuple):
 
 @dataclass(frozen=True)
 class Fact:
-    """Fact that a summary preserves or loses.
+    """A fact in a history, which a summary may preserve or lose.
 
     Attributes:
         message: number of the first message that has the fact, among those of the best source.
         block: ordinal of the block in that message.
-        source: the best source of the fact.
+        source: the highest-scoring source in which the fact occurs.
         quote: the line that has the fact in that block, truncated.
         parts: the parts to match: components of a path, the name of an identifier, digits and unit of a number, or
             the words of an error or a constraint.
@@ -111,7 +111,7 @@ class Fact:
 
 
 def extract_text_pieces(blocks: Iterable[tuple[int, int, str, dict[str, Any], bool]]) -> Iterator[TextPiece]:
-    """Yield the texts of the blocks of a history, in order; thinking and images have none.
+    """Yield the texts in the blocks of a history, in order; thinking and images are left out.
 
     Args:
         blocks: message number, block ordinal, role, Anthropic-shaped block, and whether the message is the summary of
@@ -140,7 +140,7 @@ def _truncate_middle(text: str) -> str:
 
 
 def extract_facts(pieces: Iterable[TextPiece], tools: frozenset[str] = frozenset()) -> list[Fact]:
-    """Extract the facts of a history, sorted by kind and rank.
+    """Extract the facts from a history, sorted by kind and then by score.
 
     Args:
         tools: names of tools, which do not count as identifiers.
@@ -220,7 +220,7 @@ def _build_fact(kind: FactKind, key: Any, each: _Occurrences, required_parts: in
 
 
 def quote_line(text: str, offset: int) -> str:
-    """Quote the line of *text* around *offset*: white space collapsed, at most ``MAX_QUOTE_CHARS`` characters."""
+    """Return the line around *offset* with white space collapsed, truncated to ``MAX_QUOTE_CHARS`` characters."""
     lowest = max(offset - MAX_QUOTE_CHARS // 2, 0)
     start = max(text.rfind("\n", lowest, offset) + 1, lowest)
     return " ".join(text[start : start + MAX_QUOTE_CHARS].partition("\n")[0].split())
@@ -291,7 +291,7 @@ def _strip_code(text: str) -> str:
 
 
 def split_sentences(text: str) -> Iterator[str]:
-    """Split a text into sentences: wrapped lines are joined, headings and list items are kept separate."""
+    """Split a text into sentences, joining wrapped lines and keeping headings and list items apart."""
     open_lines: list[str] = []
     heading = False
     for line in [*text.splitlines(), ""]:
@@ -317,7 +317,7 @@ _ENDINGS = ("ing", "ed", "es", "s", "e")
 
 
 def extract_keywords(text: str) -> tuple[str, ...]:
-    """Return the distinctive words of a sentence, stemmed, each once: words of at least three letters, and numbers."""
+    """Return the distinct stems of a sentence's words with three letters or more, and its numbers."""
     keywords: dict[str, None] = {}
     for word in _WORD.findall(text.lower().replace("’", "'")):
         if word[0].isdigit() or (len(word) > 2 and word not in _STOP_WORDS):
@@ -331,7 +331,7 @@ def _stem_word(word: str) -> str:
 
 
 def is_negated(sentence: str) -> bool:
-    """Return whether a sentence forbids or excludes something."""
+    """Return whether a sentence forbids or excludes something, as in "never" or "do not"."""
     return _NEGATION.search(sentence) is not None or _EXCLUDED.search(sentence) is not None
 
 
@@ -395,19 +395,19 @@ def _find_paths(piece: TextPiece) -> Iterator[_FactMatch]:
 
 
 def blank_matches(text: str, *patterns: re.Pattern[str]) -> str:
-    """Replace matches by blanks, so that offsets are unchanged."""
+    """Replace each match with blanks of the same length, so that offsets into the text stay valid."""
     for pattern in patterns:
         text = pattern.sub(lambda match: " " * len(match[0]), text)
     return text
 
 
 def split_path(path: str) -> tuple[str, ...]:
-    """Split a path into its folders and name, without its root."""
+    """Split a path into its folders and its name, leaving out the root."""
     return tuple(part for part in path.split("/") if part not in ("", ".", "...", "~"))
 
 
 def is_folder(parts: tuple[str, ...]) -> bool:
-    """Return whether a path looks like a folder: its last part has no suffix."""
+    """Return whether a path looks like a folder because its last part has no suffix."""
     return "." not in parts[-1][1:]
 
 
@@ -497,7 +497,7 @@ HASH = "hash"
 
 
 class NumberMention(NamedTuple):
-    """Number in a text: its digits without separators, its unit (may be empty), its text, and its offset."""
+    """A number in a text: its digits without separators, its unit or an empty string, its text, and its offset."""
 
     digits: str
     unit: str
@@ -506,7 +506,7 @@ class NumberMention(NamedTuple):
 
 
 def find_numbers(text: str) -> Iterator[NumberMention]:
-    """Yield the numbers in a text."""
+    """Yield the numbers in a text, with their units."""
     for match in _NUMBER.finditer(text):
         yield NumberMention(match[1].replace(",", ""), _UNIT_OF.get(match[2] or "", ""), match[0], match.start())
     for match in _HASH.finditer(text):
@@ -514,7 +514,7 @@ def find_numbers(text: str) -> Iterator[NumberMention]:
 
 
 def is_exact(digits: str) -> bool:
-    """Return whether a number is distinctive without its unit: four digits or more, or a decimal point."""
+    """Return whether a number is distinctive without a unit: it has four digits or more, or a decimal point."""
     return "." in digits or len(digits) > 3
 
 

@@ -1,4 +1,4 @@
-"""Mechanical checks of a summary, to review before it is accepted.
+"""Mechanical checks that help a person decide whether to accept a summary.
 
 They detect failures seen with small models: copying the template, repeating a line up to the limit, stopping early
 with a normal stop reason, and naming files that never existed. They cannot detect a plan that is stated as a fact.
@@ -43,7 +43,7 @@ _PRODUCT_NAME = re.compile(r"[A-Z][A-Za-z0-9]*\.js")  # Node.js and the like are
 
 @dataclass(frozen=True)
 class SummaryCheck:
-    """Result of a check; ``severity`` applies if the check failed, and ``detail`` is the reason."""
+    """The result of a check; ``severity`` says how much a failure matters, and ``detail`` gives the reason."""
 
     name: str
     ok: bool
@@ -52,7 +52,7 @@ class SummaryCheck:
 
     @property
     def label(self) -> str:
-        """Result in words, for display; empty if another label implies it."""
+        """The result in a few words, for display, or an empty string if another label implies it."""
         return _LABELS.get(self.name, (self.name, self.name))[not self.ok]
 
 
@@ -77,11 +77,11 @@ def check_summary(
     max_tokens: int | None = None,
     cut_off: str = "",
 ) -> list[SummaryCheck]:
-    """Run all checks of a summary.
+    """Run all checks on a summary and on the reply that contained it.
 
     Args:
-        max_tokens: requested limit; a reply that reached it is cut off, whatever the stop reason.
-        cut_off: how the reply ended, if it is known to be incomplete.
+        max_tokens: requested limit; a reply that reaches it counts as cut off, whatever its stop reason.
+        cut_off: how the reply ended if it is known to be incomplete, else an empty string.
     """
     history = collect_text(head_messages)
     missing = [name for name in sections if not _has_heading(summary, name)]
@@ -177,7 +177,7 @@ def _format_list(texts: list[str]) -> str:
 
 
 def collect_text(messages: list[Message]) -> str:
-    """Join all strings of the messages, including tool arguments and results."""
+    """Join all strings in the messages, including tool arguments and results, into one text."""
     texts: list[str] = []
     pending: list[Any] = [block for message in reversed(messages) for block in reversed(list_message_blocks(message))]
     while pending:

@@ -1,4 +1,4 @@
-"""Survival of facts in a summary, with the text that proves it.
+"""Matching of facts with a summary, to tell which survive and by which text.
 
 - A path survives if the summary has a path with the same end, or one below it. The final parts that distinguish the
   path from all others of the history must be present (at least the file name, or two parts of a folder), and all parts
@@ -38,14 +38,14 @@ _IDENTIFIER = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 
 
 class FactSurvival(NamedTuple):
-    """Survival of a fact; ``evidence`` quotes the summary, or names the missing parts."""
+    """The result of matching a fact with a summary; ``evidence`` quotes the summary, or names the parts that it lacks."""
 
     preserved: bool
     evidence: str
 
 
 class FactMatcher:
-    """Index of a text for matching any number of facts."""
+    """Index of a text, built once, with which any number of facts can be matched."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -67,7 +67,7 @@ class FactMatcher:
             self._numbers.setdefault(digits, {}).setdefault(unit, at)
 
     def match_fact(self, fact: Fact) -> FactSurvival:
-        """Match a fact against the text."""
+        """Return whether the text preserves the fact, with the evidence for that."""
         matchers = {
             FactKind.PATH: self._match_path,
             FactKind.IDENTIFIER: self._match_identifier,

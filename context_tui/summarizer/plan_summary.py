@@ -201,7 +201,7 @@ def find_blocking_checks(checks: Iterable[SummaryCheck]) -> list[SummaryCheck]:
 
 
 def format_notice(summarizer: Summarizer, prepared: PreparedSummary) -> list[str]:
-    """Describe a request before it is sent: destination, size and secrets. Empty for an extract, as it sends nothing."""
+    """Describe a request before it is sent: destination, size and secrets. Empty for an extract, which is not sent."""
     if not summarizer.endpoints:
         return []
     first = summarizer.endpoints[0]

@@ -20,7 +20,7 @@ _FULL_SIZE_KINDS = frozenset({int(Kind.TOOL_USE), int(Kind.THINKING)})  # their 
 
 
 def bytes4(facts: Facts, block: int) -> int:
-    """Estimate the tokens in a block by defect's rule: bytes / 4 rounded down, 2,000 for images, 0 for hosted tools."""
+    """Estimate the tokens in a block by defect's rule: bytes / 4 rounded down, 2,000 for an image, 0 for ``OTHER``."""
     kind = facts.kind[block]
     if kind == _IMAGE:
         return IMAGE_TOKENS

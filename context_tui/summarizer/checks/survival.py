@@ -38,7 +38,7 @@ _IDENTIFIER = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 
 
 class FactSurvival(NamedTuple):
-    """The result of matching a fact with a summary; ``evidence`` quotes the summary, or names the parts that it lacks."""
+    """The result of matching a fact with a summary; ``evidence`` quotes the summary, or names the missing parts."""
 
     preserved: bool
     evidence: str

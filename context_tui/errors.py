@@ -21,13 +21,13 @@ MAX_MESSAGE_LENGTH = 2_000
 
 
 def shorten_message(text: str) -> str:
-    """Shorten a long message in its middle, since it starts with the place and ends with the remedy."""
+    """Shorten a long message in its middle, because it begins with the place and ends with the remedy."""
     half = MAX_MESSAGE_LENGTH // 2 - 2
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
 
 
 class Error(Exception):
-    """Base of the errors that this package raises deliberately; the message is one line: what, where, remedy."""
+    """Base class for the errors that this package raises on purpose, with a one-line message: what, where, remedy."""
 
     exit_code = ExitCode.FAILED
 
@@ -36,18 +36,18 @@ class Error(Exception):
 
 
 class WorkStopped(Exception):
-    """Raised at a checkpoint to stop work that is no longer needed; no failure."""
+    """Raised at a checkpoint to stop work that is no longer needed, which is not a failure."""
 
 
 def describe_failure(error: Exception) -> str:
-    """Return the message of an error; an unexpected error is described as a defect to be reported."""
+    """Return the message of an error, calling an unexpected error a defect to be reported."""
     if isinstance(error, Error | OSError):
         return shorten_message(str(error))
     return shorten_message(f"internal error ({type(error).__name__}: {error}); please report it")
 
 
 class UnreadableSession(Error):
-    """Session that is missing, empty, binary, or in an unknown format."""
+    """Raised for a session that is missing, empty, binary, or in an unknown format."""
 
     exit_code = ExitCode.USAGE
 
@@ -59,14 +59,14 @@ class UsageError(Error):
 
 
 class NoSessionFile(UnreadableSession):
-    """File that is not a session: an agent's side file, or content that no session format recognizes."""
+    """Raised for a file that is no session: an agent's side file, or content that no format recognizes."""
 
 
 class SeveralSessions(Error):
-    """Path that holds several sessions although one is required.
+    """Raised for a path that holds several sessions if only one is wanted.
 
     Attributes:
-        ids: the sessions, each as ``PATH#ID`` (or ``PATH``), in the order of the file.
+        ids: names of the sessions, each as ``PATH#ID`` (or ``PATH``), in file order.
     """
 
     exit_code = ExitCode.USAGE
@@ -77,18 +77,18 @@ class SeveralSessions(Error):
 
 
 class PlanError(Error):
-    """Unknown policy, parameter out of range, or point outside the session."""
+    """Raised for an unknown policy, a parameter out of range, or a point outside the session."""
 
     exit_code = ExitCode.USAGE
 
 
 class MeasureError(Error):
-    """Token measure that is not available: its optional dependency is not installed."""
+    """Raised for a token measure whose optional dependency is not installed."""
 
     exit_code = ExitCode.USAGE
 
 
 class SummarizerError(Error):
-    """Failure of a model endpoint, or a reply that is not a usable summary."""
+    """Raised if a model endpoint fails, or if its reply is not a usable summary."""
 
     exit_code = ExitCode.ENDPOINT

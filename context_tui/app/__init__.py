@@ -1,1 +1,1 @@
-"""Program services: configuration, saved state, plug-ins, signals."""
+"""Services for the program as a whole: configuration, saved state, plug-ins and signals."""

@@ -1,4 +1,4 @@
-"""The user's configuration file: theme, keys, and named settings."""
+"""The user's configuration file, which holds the theme, key bindings, and settings saved under a name."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
 class ConfigError(Error):
-    """Configuration file that cannot be read or written, or that holds an invalid setting."""
+    """Raised if the configuration file cannot be read or written, or holds an invalid setting."""
 
 
 class SavedSettings(NamedTuple):
-    """Settings saved under a name: the policy, and its parameters as ``KEY=VALUE``."""
+    """Settings that the user saved under a name: a policy, and its parameters as ``KEY=VALUE``."""
 
     policy: str
     params: tuple[str, ...]
 
 
 class Config(NamedTuple):
-    """Contents of the configuration file: the theme, keys by name, and saved settings by name."""
+    """The contents of the configuration file: the theme, key bindings by name, and saved settings by name."""
 
     theme: str | None = None
     keys: Mapping[str, str] = {}
@@ -37,7 +37,7 @@ class Config(NamedTuple):
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the path of the configuration file: ``$CONTEXT_TUI_CONFIG``, or the default of the system."""
+    """Return the path of the configuration file: ``$CONTEXT_TUI_CONFIG`` or, if unset, the system's usual place."""
     if path := (os.environ if environ is None else environ).get("CONTEXT_TUI_CONFIG"):
         return Path(path)
     from platformdirs import user_config_path  # slow to import, and not needed with a named file
@@ -46,10 +46,10 @@ def config_path(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """Read the configuration file without checking its settings; return no tables if it does not exist.
+    """Read the tables in the configuration file without checking them, or return none if the file does not exist.
 
     Raises:
-        ConfigError: the file cannot be read, or is not TOML.
+        ConfigError: the file cannot be read, or is not valid TOML.
     """
     try:
         text = read_settings_file(path)
@@ -66,7 +66,7 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 
 def read_config(path: Path | None = None) -> Config:
-    """Read the theme, the keys and the saved settings; raises ConfigError if the file or a setting is not valid."""
+    """Read and check the configuration file, raising ConfigError if the file or a setting is invalid."""
     path = path or config_path()
     tables = read_tables(path)
     theme = tables.get("theme")
@@ -91,14 +91,14 @@ def _parse_settings(path: Path, name: str, value: object) -> SavedSettings:
 
 
 def require_table(path: Path, name: str, value: object) -> dict[str, Any]:
-    """Return *value* if it is a table; otherwise raise :class:`ConfigError`."""
+    """Return *value* if it is a TOML table, else raise :class:`ConfigError` with *name* and a remedy."""
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: {name} must be a table; write [{name}], and one setting per line below it")
     return value
 
 
 def validate_name(name: str, reserved: Sequence[str]) -> str:
-    """Check a name for saved settings; raises ConfigError if it is malformed, or one of the *reserved* names."""
+    """Return a name for saved settings without outer blanks; raise ConfigError if it is malformed or *reserved*."""
     name = name.strip()
     if not _NAME.fullmatch(name):
         raise ConfigError("a name has 1 to 40 characters; use letters, digits, dots, dashes or underscores")
@@ -108,7 +108,7 @@ def validate_name(name: str, reserved: Sequence[str]) -> str:
 
 
 def save_settings(name: str, settings: SavedSettings, path: Path | None = None) -> Path:
-    """Save settings under a name; the rest of the file stays. Return its path; raises ConfigError if that fails."""
+    """Save settings under a name, keep the rest of the file, and return its path; raises ConfigError if that fails."""
 
     def change(document: TOMLDocument) -> None:
         import tomlkit
@@ -123,7 +123,7 @@ def save_settings(name: str, settings: SavedSettings, path: Path | None = None) 
 
 
 def save_theme(theme: str, path: Path | None = None) -> Path:
-    """Save the theme; the rest of the file stays. Return its path; raises ConfigError if that fails."""
+    """Save the theme, keep the rest of the file, and return its path; raises ConfigError if that fails."""
 
     def change(document: TOMLDocument) -> None:
         document["theme"] = theme

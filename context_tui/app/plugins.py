@@ -1,4 +1,4 @@
-"""Registry of built-in objects and plug-ins from packages and files, imported on first use."""
+"""Registry of built-in objects and of plug-ins from packages and files, each imported on first use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _this_thread = local()
 
 @dataclass(frozen=True)
 class BrokenPlugin:
-    """Plug-in that cannot be used: its name, its package (empty for a file), and the reason as one line."""
+    """A plug-in that cannot be used: its name, its package (empty for a file), and the reason in one line."""
 
     name: str
     package: str
@@ -47,7 +47,7 @@ FilePlugin = tuple[str, Callable[[], T]]
 
 
 class Plugins(Mapping[str, T], Generic[T]):
-    """Plug-ins by name: built-in ones in the given order, then those of entry points, sorted, then those of files.
+    """Mapping of plug-ins by name: first built-in ones, then those of packages, then those of files.
 
     A built-in plug-in is imported when it is looked up; the first lookup of another name loads all others. A plug-in
     cannot replace another of the same name.
@@ -63,13 +63,13 @@ class Plugins(Mapping[str, T], Generic[T]):
         make: Callable[[Any], Any] = lambda loaded: loaded(),
         find_in_files: Callable[[], Iterable[FilePlugin[T]]] = lambda: (),
     ) -> None:
-        """Create the registry.
+        """Create a registry, without importing anything yet.
 
         Args:
             noun: name for a plug-in in warnings, such as ``format``.
-            group: group of the entry points.
-            built_in: by name, ``module:Class``, or a function that creates the object when called with the name.
-            find_error: returns the reason why a loaded object cannot be used; empty if it can.
+            group: group of the entry points by which packages provide plug-ins.
+            built_in: maps each name to ``module:Class``, or to a function that creates the object from the name.
+            find_error: returns the reason why a loaded object cannot be used, or an empty string if it can.
             make: creates an object from the value that an entry point loads.
         """
         self.group, self.built_in = group, built_in
@@ -99,11 +99,11 @@ class Plugins(Mapping[str, T], Generic[T]):
         return len(self.built_in) + len(self._extensions[0])
 
     def origin(self, name: str) -> str:
-        """Return the origin of a plug-in: ``built in``, ``package NAME``, or the path of a file."""
+        """Return where a plug-in comes from: ``built in``, ``package NAME``, the path of a file, or "" if unknown."""
         return "built in" if name in self.built_in else self._origins.get(name, "")
 
     def add(self, instance: T, name: str, origin: str) -> str:
-        """Register a plug-in for the lifetime of the process; return the reason if it cannot be used, else ""."""
+        """Register a plug-in for the lifetime of the process, and return why it cannot be used, or "" if it can."""
         if name in self.built_in:
             return f"{name} is built in; give it another name"
         self._extensions[0][name] = instance
@@ -112,7 +112,7 @@ class Plugins(Mapping[str, T], Generic[T]):
 
     @property
     def broken(self) -> list[BrokenPlugin]:
-        """Plug-ins that cannot be used; each is reported on stderr once."""
+        """Plug-ins that cannot be used, each of which is also reported once on stderr."""
         return self._extensions[1]
 
     @cached_property
@@ -162,7 +162,7 @@ class Plugins(Mapping[str, T], Generic[T]):
 
 
 class QuietMember(NamedTuple):
-    """Member without side effects: the type of its result (or of the items of a list), and the default on failure."""
+    """A method whose failure is ignored: the type of its result (or of a list's items), and the default on failure."""
 
     kind: type
     default: Any = None
@@ -170,11 +170,11 @@ class QuietMember(NamedTuple):
 
 
 class Guard:
-    """Wrapper of an object from another package; failures of the object become one-line errors.
+    """Wrapper for an object from another package that turns the object's failures into one-line errors.
 
     Args:
-        noun: name for the object in errors.
-        quiet: members that return their default if they fail or return another type.
+        noun: word for the object in errors, such as ``policy``.
+        quiet: methods that return their default if they fail or return another type.
         advice: remedy to add to errors.
     """
 
@@ -197,11 +197,11 @@ class Guard:
         return answer if isinstance(answer, quiet.kind) else quiet.default
 
     def call(self, error: type[Error], where: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call *function*, a member of the object.
+        """Call *function*, a method of the wrapped object, and convert exceptions that it raises.
 
         Raises:
-            Error: the call failed; the *error* names the place *where* and the reason. Errors of this package and
-                OSError are not converted.
+            Error: the call failed; an exception of type *error* names the place *where* and the reason. Errors of this
+                package and OSError are not converted.
         """
         try:
             return function(*args, **kwargs)
@@ -211,18 +211,21 @@ class Guard:
             raise self.fail(error, truncate_name(f"{type(failed).__name__}: {failed}"), where) from failed
 
     def fail(self, error: type[Error], reason: str, where: str = "") -> Error:
-        """Return an *error* that names the object, the place and the reason."""
+        """Return an exception of type *error* that names the place, the object and the reason."""
         return error(f"{where}{self._noun} {self._wrapped.name} failed: {reason}{self._advice}")
 
     def check(self, error: type[Error], answer: object, kind: type[R], reason: str, where: str = "") -> R:
-        """Return *answer* if it is a *kind*, else raise Error with *reason*, whose ``{}`` becomes its type."""
+        """Return *answer* if it is a *kind*, else raise an error with *reason*, where ``{}`` becomes its actual type."""
         if not isinstance(answer, kind):
             raise self.fail(error, reason.format(type(answer).__name__), where)
         return answer
 
 
 def format_renames(instance: object, renames: Mapping[str, str]) -> str:
-    """Describe members that a package defines under old names (*renames*: new names by old ones); empty if none."""
+    """Describe which members an object from a package must rename, or return an empty string if none.
+
+    *renames* maps old names to new ones.
+    """
     classes = [each for each in type(instance).__mro__ if not each.__module__.startswith("context_tui.")]
     defined = {name for each in classes for name in vars(each)}
     old_names = [name for name in renames if name in defined and renames[name] not in defined]

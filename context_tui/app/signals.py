@@ -1,4 +1,4 @@
-"""Turn SIGTERM and SIGHUP into an exception, and name the signal in the exit code."""
+"""Conversion of SIGTERM and SIGHUP to an exception, and of the signal to an exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GRACE_S = 2.0
 
 
 class Terminated(KeyboardInterrupt):
-    """Raised by a signal that ends the process; handled wherever ``KeyboardInterrupt`` is."""
+    """Raised when a signal ends the process; every handler of ``KeyboardInterrupt`` handles it as well."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signal.Signals(signum).name)
@@ -22,14 +22,14 @@ class Terminated(KeyboardInterrupt):
 
 
 def find_termination(error: BaseException | None) -> Terminated | None:
-    """Return the :class:`Terminated` in the chain of causes of an error; None without one."""
+    """Return the :class:`Terminated` among the causes of an error, or None if there is none."""
     while error is not None and not isinstance(error, Terminated):
         error = error.__cause__ or error.__context__
     return error
 
 
 def exit_code_of(signum: int) -> int:
-    """Return the exit code of a process ended by *signum*, by the convention of shells."""
+    """Return the exit code that shells use for a process ended by *signum*."""
     return 128 + signum
 
 
@@ -45,7 +45,10 @@ def _raise_terminated(signum: int, _frame: object) -> None:
 
 @contextmanager
 def handle_termination(on_signal: Callable[[int, object], None] = _raise_terminated) -> Iterator[None]:
-    """Handle termination signals, by default by raising :class:`Terminated`; ignored ones (nohup) stay ignored."""
+    """Handle termination signals while the block runs, by default by raising :class:`Terminated`.
+
+    Signals that were ignored before, as under nohup, stay ignored.
+    """
     replaced_handlers = {}
     with suppress(ValueError):  # only the main thread can set handlers
         for each in TERMINATION_SIGNALS:

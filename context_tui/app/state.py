@@ -1,4 +1,4 @@
-"""Inspector state kept between runs: policy, changed settings, layout."""
+"""State of the inspector that is kept between runs: policy, changed settings and layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from context_tui.text.files import read_settings_file, write_atomically
 
 
 class InspectorState(NamedTuple):
-    """Saved state: the policy, the ``KEY=VALUE`` settings by policy, and whether the breakdown was open."""
+    """The saved state: the policy, changed settings as ``KEY=VALUE`` by policy, and whether the breakdown was open."""
 
     policy: str = ""
     settings: Mapping[str, tuple[str, ...]] = {}
@@ -24,7 +24,7 @@ EMPTY_STATE = InspectorState()
 
 
 def state_path(environ: Mapping[str, str] | None = None) -> Path | None:
-    """Return the path of the state file; None if state is not to be saved."""
+    """Return the path of the state file, or None if state is not to be saved."""
     path = (os.environ if environ is None else environ).get("CONTEXT_TUI_STATE")
     if path is not None:
         return Path(path) if path else None
@@ -34,7 +34,7 @@ def state_path(environ: Mapping[str, str] | None = None) -> Path | None:
 
 
 def read_state(path: Path | None) -> InspectorState:
-    """Read the saved state; empty if it is missing or invalid."""
+    """Read the saved state, or return an empty one if the file is missing or invalid."""
     try:
         document = json.loads(read_settings_file(path)) if path else {}
     except (OSError, ValueError, RecursionError):
@@ -51,7 +51,7 @@ def read_state(path: Path | None) -> InspectorState:
 
 
 def write_state(state: InspectorState, path: Path | None) -> None:
-    """Save the state for the next run; of two running programs, the one that exits last wins."""
+    """Save the state for the next run; if two programs run, that of the last to exit stays."""
     if path is None:
         return
     text = json.dumps(state._asdict(), indent=1)

@@ -1,1 +1,1 @@
-"""Sweeps over many files, in processes or on a cluster, with their rows in files."""
+"""Sweeps over many files, run in several processes or on a cluster, with results in files."""

@@ -1,4 +1,4 @@
-"""Row files of sweeps: an append-only journal that a killed sweep resumes from, and CSV and Parquet tables."""
+"""Files for the rows of a sweep: a journal from which a killed sweep resumes, and CSV and Parquet tables."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SCHEMA = "context-tui.sweep/1"
 
 
 class SweepFileError(Error):
-    """Sweep file that cannot be read, written or resumed; raised by every function of this module that writes."""
+    """Raised if a file for the rows of a sweep cannot be read, written or resumed."""
 
 
 class SweepJournal:
-    """Journal of rows: a header that records the options, then one JSON object per line.
+    """Append-only file of a sweep's rows: a header that records the options, then one JSON object per line.
 
     Each line is complete before the next begins, so a kill loses at most the last one. ``rows`` are the recorded rows
     that are still valid because their sessions have not changed.
@@ -36,7 +36,7 @@ class SweepJournal:
     def __init__(
         self, path: Path, options: SweepOptions, sources: Iterable[SweepSource], *, resume: bool, force: bool
     ) -> None:
-        """Create a journal, or resume one.
+        """Create a journal, or open an existing one to resume the sweep.
 
         Raises:
             SweepFileError: the file exists (without *resume* or *force*), is not a journal, or cannot be written.
@@ -96,12 +96,12 @@ class SweepJournal:
             raise SweepFileError(f"{self.path} cannot be written: {error.strerror}") from None
 
     def close(self) -> None:
-        """Close the file. The sweep can be resumed later."""
+        """Close the file, from which the sweep can be resumed later."""
         with suppress(OSError):
             self._file.close()
 
     def write_sorted_rows(self, rows: Iterable[SweepRow]) -> None:
-        """Replace the rows of the journal by the sorted rows of the whole sweep."""
+        """Replace the rows in the journal with those of the whole sweep, sorted."""
         self.close()
 
         lines = ({**build_row_report(row), "file": _describe_file(self._sources[row.session])} for row in rows)
@@ -144,13 +144,13 @@ def write_csv(path: Path, rows: Iterable[SweepRow]) -> None:
 
 
 def require_pyarrow() -> None:
-    """Check for pyarrow before the sweep starts; raises SweepFileError if it is not installed."""
+    """Raise SweepFileError if pyarrow is not installed, so that the sweep need not run first."""
     if find_spec("pyarrow") is None:
         raise SweepFileError(PARQUET_MISSING_TEXT)
 
 
 def write_parquet(path: Path, rows: Iterable[SweepRow]) -> None:
-    """Write rows as a Parquet table, which needs pyarrow."""
+    """Write rows as a Parquet table, for which pyarrow must be installed."""
     require_pyarrow()
     import pyarrow
     from pyarrow import parquet

@@ -1,4 +1,4 @@
-"""Sweeps over files: sources, and tasks on local processes or a Dask cluster."""
+"""Sweeps over files: the sessions to sweep, and the tasks for local processes or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class SweepSource(NamedTuple):
-    """Session to sweep: its name in rows, and the size and time (ns) of its file, which reveal changes."""
+    """A session to sweep: its name in rows, and its file's size and modification time (ns), which reveal changes."""
 
     name: str
     info: SessionInfo
@@ -47,14 +47,14 @@ class SweepSource(NamedTuple):
 
 
 class SweepTask(NamedTuple):
-    """Session, and the numbers of the settings to compute for it."""
+    """A session to sweep, and the numbers of the settings to replay along it."""
 
     source: SweepSource
     setting_numbers: Sequence[int]
 
 
 class TaskResult(NamedTuple):
-    """Rows of a session, or the reason why there are none."""
+    """The rows of a session, or the reason why there are none."""
 
     source: SweepSource
     rows: Sequence[SweepRow]
@@ -63,9 +63,9 @@ class TaskResult(NamedTuple):
 
 @dataclass(frozen=True)
 class SweepWork:
-    """Settings and options of a sweep in a form that can be sent to other processes: policies by name, with parameters.
+    """The settings and options of a sweep in a form that can be sent to other processes.
 
-    ``policy_files`` are the paths and texts of policies from TOML files.
+    A setting is a policy's name and its parameters. ``policy_files`` are the paths and texts of TOML policies.
     """
 
     settings: Sequence[tuple[str, dict[str, Any]]]
@@ -76,9 +76,9 @@ class SweepWork:
     def from_settings(
         cls, settings: Iterable[SweepSetting], options: SweepOptions, files: Sequence[Path] = ()
     ) -> SweepWork:
-        """Build the work for these settings. *files* are the TOML files of policies.
+        """Build the work for these settings; *files* are the TOML files of their policies.
 
-        Parameters that a setting leaves open stay open: a session decides them by the version that recorded it.
+        Parameters that a setting leaves open stay open, so that the version that recorded a session decides them.
         """
         texts = [(str(path), path.read_text("utf-8-sig")) for path in files]
         return cls(
@@ -86,7 +86,7 @@ class SweepWork:
         )
 
     def build_settings(self) -> list[SweepSetting]:
-        """Rebuild the settings in the receiving process."""
+        """Rebuild the settings in the process that receives the work, registering policies from TOML files."""
         for path, text in self.policy_files:
             policy = parse_policy(text, path, find_policy)
             if policy.name not in POLICIES:
@@ -96,14 +96,14 @@ class SweepWork:
 
 
 class SweepStopped(WorkStopped):
-    """Raised in a task when the sweep is stopped."""
+    """Raised inside a task when the sweep is stopped."""
 
 
 # Sources
 
 
 class SourceListing(NamedTuple):
-    """Sessions to sweep, sessions that could not be read, and the number of other files in their folders."""
+    """The sessions to sweep, the sessions that could not be read, and the number of other files in their folders."""
 
     sources: list[SweepSource]
     unread: list[UnreadSession]
@@ -111,9 +111,9 @@ class SourceListing(NamedTuple):
 
 
 def find_sources(specs: Sequence[str | Path]) -> SourceListing:
-    """Find the sessions of files, ``PATH#ID`` and folders (recursively), each once.
+    """Return the sessions in files, at ``PATH#ID`` and in folders (recursively), each only once.
 
-    In a folder, files of an agent that are not sessions are only counted.
+    Files in a folder that belong to an agent but are not sessions are only counted.
     """
     sources: dict[str, SweepSource] = {}
     unread: list[UnreadSession] = []
@@ -166,7 +166,7 @@ def _format_reason(error: Exception, name: str) -> str:
 def run_task(
     task: SweepTask, settings: Sequence[SweepSetting], options: SweepOptions, checkpoint: Checkpoint
 ) -> TaskResult:
-    """Compute the rows of a task. If a session cannot be read or replayed, the result is a failure reason."""
+    """Replay a task's settings along its session; if that fails, the result is the reason instead of rows."""
     source = task.source
     try:
         session = scan(make_scanner(source.info))
@@ -213,12 +213,15 @@ def _run_in_worker(task: SweepTask) -> TaskResult:
 def run_on_processes(
     tasks: Sequence[SweepTask], work: SweepWork, jobs: int | None = None
 ) -> Generator[TaskResult, None, None]:
-    """Run all tasks in worker processes, the largest files first; a single job or task runs in this process.
+    """Run all tasks in worker processes, from the largest file to the smallest, and yield the results.
 
-    An interrupt, or closing the iterator, ends the processes. If one dies, its session is reported, and others go on.
+    A single job or task runs in this process.
+
+    An interrupt, or closing the iterator, ends the processes. If a process dies, its session is reported and the rest
+    go on.
 
     Args:
-        jobs: Number of processes at a time (default: one per core).
+        jobs: number of processes to run at a time (default: one per core).
     """
     queue = sorted(tasks, key=lambda task: -task.source.file_size)
     jobs = min(jobs or count_cores(), len(queue))
@@ -234,7 +237,7 @@ def run_on_processes(
 
 
 def count_cores() -> int:
-    """Count the cores available to this process."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -278,7 +281,7 @@ def _submit_ahead(
 
 
 def run_on_cluster(client: Client, tasks: Sequence[SweepTask], work: SweepWork) -> Generator[TaskResult, None, None]:
-    """Run all tasks on the workers of a Dask cluster, which must see the files under the same paths.
+    """Run all tasks on the workers of a Dask cluster, which must see the files at the same paths; yield the results.
 
     A task whose worker dies runs on another one. Closing the iterator cancels all unfinished tasks.
     """

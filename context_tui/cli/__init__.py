@@ -1,4 +1,4 @@
-"""Command line: data on stdout, notices on stderr. Heavy imports are deferred until a command is chosen."""
+"""Command line, with data on stdout and notices on stderr; heavy imports are deferred until a command is chosen."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ SIGNAL_EXIT_BASE = 128
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line and return the exit code. *argv* defaults to the arguments of the process."""
+    """Run the command line and return the exit code; *argv* defaults to the arguments of the process."""
     arguments = sys.argv[1:] if argv is None else argv
     _open_closed_streams()
     codecs.register_error("context-tui", replace_unencodable)

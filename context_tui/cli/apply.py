@@ -1,4 +1,4 @@
-"""`context-tui apply`: apply a plan, writing a new file or, with ``--in-place``, the session's own file."""
+"""``context-tui apply``: write the result of a plan to a new file or, with ``--in-place``, the session's own file."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from context_tui.tokens.measures import build_calibrated_table
 
 @dataclass(frozen=True)
 class WrittenSummary:
-    """Summary of a plan; ``kind`` is ``model`` or ``extract``."""
+    """The summary written for a plan; ``kind`` is ``model`` or ``extract``."""
 
     kind: str
     model: str | None
@@ -63,7 +63,7 @@ class WrittenSummary:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Apply one policy to one session and write the result."""
+    """Apply one policy to one session, write the result, and return the exit code."""
     parser = build_parser(
         "apply",
         "Apply a policy to a session and write the result to a new file. The session itself is not changed, except for"
@@ -180,7 +180,7 @@ def build_report(
     summary: WrittenSummary | None,
     result: ExportResult | None,
 ) -> dict[str, Any]:
-    """Build the report as JSON-ready data (schema ``context-tui.apply/1``); *result* is None if nothing changes."""
+    """Build the JSON report (schema ``context-tui.apply/1``); *result* is None if the plan changes nothing."""
     check = result.check if result else check_message_pairs(session.messages_in(plan.context))
     return {
         "schema": "context-tui.apply/1",
@@ -212,7 +212,7 @@ _ORPHAN_FIELDS = ("kind", "message", "block", "call_id")
 
 
 def print_report(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:
-    """Print the result as text; with ``--dry-run``, the expected result."""
+    """Print the result as text or, with ``--dry-run``, the result that is expected."""
     tokens, check, summary = report["tokens"], report["check"], report["summary"]
     print_line(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
     print_line(f"next request: {format_request(request)}")

@@ -1,4 +1,4 @@
-"""`context-tui [SESSION ...]`: the inspector on a terminal, otherwise the report of `inspect`."""
+"""``context-tui [SESSION ...]``: open the inspector on a terminal, or else print the report of ``inspect``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from context_tui.session.session import SessionInfo
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Open a session in the inspector, or a picker if none or several are named."""
+    """Open a session in the inspector, or a picker if no session or several sessions are named."""
     parser = build_parser("", "Open a session in the inspector, or a picker if none or several are named.")
     add = parser.add_argument
     add("sessions", nargs="*", type=parse_name, metavar="SESSION")
@@ -43,14 +43,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def add_appearance_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the appearance of the inspector."""
+    """Add the options that control the inspector's appearance to a parser."""
     parser.add_argument("--theme", type=parse_name, metavar="NAME", help="light, dark, or the name of a Textual theme")
     parser.add_argument("--ascii", action="store_true", help="use ASCII characters only")
     parser.add_argument("--no-mouse", action="store_true", help="do not capture the mouse")
 
 
 def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: bool = False) -> int:
-    """Run the inspector on the sessions named by *specs*; without a terminal, print the report of one session."""
+    """Run the inspector on the sessions that *specs* name or, without a terminal, print the report on a single one."""
     at, window, policy = (getattr(options, name, None) for name in ("at", "window", "policy"))
     settings: dict[str, dict[str, Any]] = {}
     files = load_policy_files(getattr(options, "policy_file", ()))

@@ -1,4 +1,4 @@
-"""`context-tui compare`: compare summarizers by the facts of the replaced messages that survive in each summary."""
+"""``context-tui compare``: compare summarizers by the facts that survive in their summaries."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ Exit code 3: an endpoint failed; the results of the others are shown.
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Compare summarizers on one session."""
+    """Compare summarizers on one session and return the exit code."""
     parser = build_parser("compare", ABOUT)
     add = parser.add_argument
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -154,7 +154,7 @@ def _read_prompt(path: str) -> str:
 
 
 def build_report(session: Session, comparison: Comparison) -> dict[str, Any]:
-    """Build the comparison as JSON-ready data (schema ``context-tui.compare/1``).
+    """Build the JSON report of a comparison (schema ``context-tui.compare/1``).
 
     ``reason`` is set only if nothing would change; there are then no facts and no summarizers. ``points`` are the
     messages before which a compaction happens; ``facts_per_kind`` is the maximum number of facts per kind. A fact is
@@ -240,12 +240,12 @@ def _build_round_report(comparison: Comparison, compaction: ComparisonRound, in_
 
 
 def estimate_summary_tokens(compaction: ComparisonRound) -> int | None:
-    """Estimate the tokens of a summary (bytes/4); None without a summary."""
+    """Estimate the tokens (bytes/4) in the summary of a round, or return None if it has no summary."""
     return bytes_to_tokens(utf8_len(compaction.summary.text)) if compaction.summary else None
 
 
 def count_preserved(comparison: Comparison, compaction: ComparisonRound, kind: FactKind) -> int:
-    """Count the facts of a kind that survive in a round."""
+    """Count the facts of one kind that survive in a round's summary."""
     return sum(
         each.preserved for fact, each in zip(comparison.facts, compaction.survivals, strict=False) if fact.kind is kind
     )
@@ -255,7 +255,7 @@ def count_preserved(comparison: Comparison, compaction: ComparisonRound, kind: F
 
 
 def print_report(session: Session, comparison: Comparison) -> None:
-    """Print the comparison as text."""
+    """Print the comparison as text, with tables of the surviving facts and of the summaries."""
     plan = comparison.plan
     head = len(plan.summarised_message_numbers)
     point = "the end" if plan.context.at == len(session) else f"message {plan.context.at:,}"

@@ -1,4 +1,4 @@
-"""`context-tui demo`: the inspector on a bundled sample, where microcompaction and full compaction both fire."""
+"""``context-tui demo``: open the inspector on a bundled sample in which microcompaction and full compaction fire."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAMPLE = "coding-session"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Open the sample; without a terminal, print its report."""
+    """Open the sample in the inspector or, without a terminal, print the report on it."""
     parser = build_parser(
         "demo", "Open the inspector on a bundled sample session, where microcompaction and full compaction both fire."
     )

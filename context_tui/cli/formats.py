@@ -1,4 +1,4 @@
-"""`context-tui formats`: list the session formats and whether they can be written."""
+"""``context-tui formats``: list the session formats and whether each can be written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNSEEN_NOTE = "; from source, not yet verified on a real file"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """List the formats."""
+    """Print the session formats, as a table or as JSON, and return the exit code."""
     parser = build_parser("formats", "List the session formats that can be read, and which of them can be written.")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parse_arguments(parser, arguments)

@@ -1,4 +1,4 @@
-"""`context-tui inspect`: report the breakdown of a session and of its context."""
+"""``context-tui inspect``: report what a session and its context consist of."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrat
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the report of one session."""
+    """Print the report on one session and return the exit code."""
     parser = build_parser(
         "inspect", "Show where a session's context went: tokens by category and tool, turns, compactions."
     )
@@ -101,7 +101,7 @@ def _follow_session(options: argparse.Namespace) -> int:
 
 
 def format_status_line(session: Session, at: int | None = None) -> str:
-    """Format a followed session as one line: messages, context, window, problems."""
+    """Format the state of a followed session on one line: messages, context, window and problems."""
     size = measure_context(session.context_at(at)).parts  # bytes/4: a calibration is too slow for each change
     window = session.window_at(len(session) if at is None else at)
     share = f" of {window.tokens:,} ({size.tokens / window.tokens:.0%})" if window.tokens else ""
@@ -134,14 +134,14 @@ def build_report(
     measure: TokenMeasure = TokenMeasure.CALIBRATED,
     compactions: bool = False,
 ) -> dict[str, Any]:
-    """Build the report as JSON-ready data (schema ``context-tui.inspect/1``), with sizes by a token measure.
+    """Build the JSON report on a session (schema ``context-tui.inspect/1``), with sizes in a token measure.
 
     Args:
-        compactions: add the contexts before and after each recorded compaction, and the lost content that was needed
-            later; this reads all text.
+        compactions: whether to add the contexts before and after each recorded compaction, and the lost content that
+            was needed later; this reads all text.
 
     Raises:
-        MeasureError: the token measure needs a tokenizer that is not installed.
+        MeasureError: the token measure needs a tokenizer, which is not installed.
     """
     facts, context = session.facts, session.context_at(at)
     calibrated, sizes = build_calibrated_table(facts), None
@@ -225,7 +225,10 @@ def _build_fit_report(fit: EstimateCheck) -> dict[str, Any]:
 
 
 def build_calibration_report(calibration: Calibration) -> dict[str, Any]:
-    """Report recorded tokens per estimated token by kind; ``each`` and ``image`` are per request and per image."""
+    """Build the JSON report on a calibration, whose factors are recorded tokens per estimated token of each kind.
+
+    The factors ``each`` and ``image`` are tokens per request and per image.
+    """
     factors = asdict(calibration.factors)
     factors["each"] = factors.pop("request_overhead")
     return {
@@ -334,10 +337,10 @@ def _build_return_report(compaction: RecordedCompaction, reused: ReusedBlock) ->
 def build_timeline(
     session: Session, in_context: frozenset[int], sizes: TokenTable | None = None
 ) -> list[dict[str, Any]]:
-    """Build the timeline: every message with its turn (1-based; 0 before the first) and its blocks.
+    """Build the JSON timeline: every message with its blocks and its turn (from 1, or 0 before the first turn).
 
-    Tokens are those of *sizes*, by default ``bytes/4``. Each model call has its recorded size, and the sizes that the
-    runtimes would have computed, for agent-sdk the input tokens of the last reply.
+    Token counts are those in *sizes*, by default ``bytes/4``. Each model call has its recorded size, and the sizes that
+    the runtimes would have computed, for agent-sdk the input tokens of the last reply.
     """
     facts, turn, entries = session.facts, 0, []
     recorded = {message: usage.context for message, usage in zip(facts.request_message, facts.requests, strict=True)}
@@ -373,7 +376,7 @@ def _build_block_report(facts: Facts, block: int, sizes: TokenTable | None) -> d
 
 
 def print_report(session: Session, report: dict[str, Any]) -> None:
-    """Print the report as text."""
+    """Print the report on a session as text."""
     about, records, window = report["session"], report["records"], report["window"]
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
     print_line(f"{make_visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")

@@ -1,4 +1,4 @@
-"""Options shared by several commands, and the opening of the named session."""
+"""Options that several commands share, and the opening of the session that is named."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Argument parser that reports an error as one sanitized line and exits with code 2."""
+    """Argument parser that reports an error in one sanitized line and exits with code 2."""
 
     def error(self, message: str) -> NoReturn:
         print_notice(f"{shorten_message(message)}; see {self.prog} --help", self.prog)
@@ -41,12 +41,12 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def build_parser(command: str, about: str) -> CommandParser:
-    """Build the parser of a command."""
+    """Build the parser for a command, with *about* as the description in the help."""
     return CommandParser(prog=f"context-tui {command}".strip(), description=about, allow_abbrev=False)
 
 
 def add_session_options(parser: argparse.ArgumentParser) -> None:
-    """Add SESSION, --window and --at."""
+    """Add SESSION, --window and --at to a parser."""
     add = parser.add_argument
     add("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
     add("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
@@ -54,7 +54,7 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_policy_options(parser: argparse.ArgumentParser) -> None:
-    """Add -P, --policy-file, -p, --idle, --ignore-trigger and --firing-only."""
+    """Add the options that select a policy and its parameters: -P, --policy-file, -p, --idle and two switches."""
     add = parser.add_argument
     policy_help = "a policy or saved settings; `context-tui policies` lists both"
     add("-P", "--policy", type=parse_name, metavar="POLICY", help=policy_help)
@@ -71,7 +71,7 @@ def add_policy_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_policies_options(parser: argparse.ArgumentParser, policy_help: str, values: str, values_help: str) -> None:
-    """Add -P and -p, which set ``policies``: each policy name with the assignments of the -p options after it."""
+    """Add -P and -p, which collect several policies, each with the -p assignments that follow it, in ``policies``."""
     parser.add_argument(
         "-P", "--policy", dest="policies", action=_PolicyAction, type=parse_name, metavar="POLICY", help=policy_help
     )
@@ -92,13 +92,13 @@ class _ParameterAction(argparse.Action):
 
 
 def list_policies(options: argparse.Namespace) -> list[tuple[str, Sequence[str]]]:
-    """List the policies of -P with their assignments, then those of --policy-file, after loading the files."""
+    """List the policies that -P names with their assignments, followed by those read from --policy-file."""
     policies, file_names = options.policies or [], load_policy_files(options.policy_file)
     return [*policies, *((name, ()) for name in file_names if name not in dict(policies))]
 
 
 def add_replay_options(parser: argparse.ArgumentParser, recorded: str = "keep") -> None:
-    """Add the options of a replay: --window, --recorded (default: *recorded*), --summary-tokens, --delay and more."""
+    """Add the options that control a replay, such as --window, --recorded (default: *recorded*) and --delay."""
     from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY
 
     add = parser.add_argument
@@ -120,14 +120,14 @@ def add_replay_options(parser: argparse.ArgumentParser, recorded: str = "keep") 
 
 
 def add_policy_file_option(parser: argparse.ArgumentParser) -> None:
-    """Add --policy-file."""
+    """Add --policy-file to a parser."""
     add = parser.add_argument
     file_help = "read a policy from a TOML file, and use it unless -P names another; may be repeated"
     add("--policy-file", action="append", default=[], type=parse_output_path, metavar="FILE", help=file_help)
 
 
 def resolve_policy_name(options: argparse.Namespace) -> str:
-    """Return the name of the requested policy, after loading files; raises PlanError if none is named."""
+    """Return the name of the requested policy after loading policy files, raising PlanError if none is named."""
     names = load_policy_files(options.policy_file)
     name: str | None = options.policy or next(iter(names), None)
     if name is None:
@@ -136,7 +136,10 @@ def resolve_policy_name(options: argparse.Namespace) -> str:
 
 
 def load_policy_files(paths: Sequence[Path]) -> list[str]:
-    """Register the policies of files, return their names; raises PlanError if one is invalid, or its name taken."""
+    """Register the policies in these files and return their names.
+
+    Raises PlanError if a policy is invalid, or its name is taken.
+    """
     if not paths:
         return []
     from context_tui.policies.registry import POLICIES, find_policy  # pydantic: only if a file is named
@@ -152,7 +155,10 @@ def load_policy_files(paths: Sequence[Path]) -> list[str]:
 
 
 def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:
-    """Resolve a policy or saved settings of ``-P``, overridden by *params*; raises PlanError for an unknown name."""
+    """Return the policy that ``-P`` names, directly or by saved settings, and the parameters with *params* on top.
+
+    Raises PlanError if the name is unknown.
+    """
     from context_tui.policies.parameters import parse_assignments  # pydantic: only if a policy is named
     from context_tui.policies.registry import POLICIES, find_policy
 
@@ -167,19 +173,19 @@ def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[
 
 
 def parse_name(text: str) -> str:
-    """Parse a name; refuse an empty one, which as a path would mean the current folder."""
+    """Return a name from the command line; an empty one is an error because as a path it would mean this folder."""
     if not text:
         raise argparse.ArgumentTypeError("is empty; give a name")
     return text
 
 
 def parse_output_path(text: str) -> Path:
-    """Parse the path of a file to write."""
+    """Return a path from the command line at which a file is to be written, rejecting an empty one."""
     return Path(parse_name(text))
 
 
 def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
-    """Build an argument type that accepts one of these names."""
+    """Build an argument type that accepts one of these names, and names *noun* in its error."""
 
     def parse_choice(text: str) -> str:
         if text not in names:
@@ -190,7 +196,7 @@ def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
 
 
 def build_number_type(noun: str, remedy: str = "a whole number", minimum: int | None = None) -> Callable[[str], int]:
-    """Build an argument type for whole numbers; with a *minimum*, only digits are accepted."""
+    """Build an argument type for whole numbers; with a *minimum*, it accepts only digits."""
 
     def parse_number(text: str) -> int:
         digits_only = text.isascii() and text.isdigit()
@@ -206,7 +212,7 @@ parse_message_number = build_number_type("message number")
 
 
 def parse_recorded_mode(text: str) -> CompactionHandling:
-    """Parse the treatment of recorded compactions: ``keep`` or ``undo`` (formerly ``ignore``)."""
+    """Parse how recorded compactions are handled: ``keep`` or ``undo`` (formerly ``ignore``)."""
     modes: dict[str, CompactionHandling] = {"keep": "keep", "undo": "ignore", "ignore": "ignore"}
     if text not in modes:
         raise argparse.ArgumentTypeError(f"unknown mode {text!r}; available: keep, undo")
@@ -214,7 +220,7 @@ def parse_recorded_mode(text: str) -> CompactionHandling:
 
 
 def parse_seconds(text: str) -> float:
-    """Parse a number of seconds, without checking its range."""
+    """Parse a number of seconds without checking that it is in range."""
     try:
         return float(text)
     except ValueError:
@@ -222,7 +228,7 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_tokens(text: str) -> int:
-    """Parse a positive number of tokens, such as 200000, 200k or 1m."""
+    """Parse a positive number of tokens, as in ``200000``, ``200k`` or ``1m``."""
     scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
     digits = text[:-1] if scale > 1 else text
     try:
@@ -236,7 +242,7 @@ def parse_tokens(text: str) -> int:
 
 
 def open_named_session(spec: str, window: int | None = None) -> Session:
-    """Read the session that *spec* names; ``-`` is standard input."""
+    """Read the session that *spec* names, where ``-`` means standard input."""
     if spec != "-":
         return open_session(spec, window=window)
     path = spool_stdin()
@@ -252,7 +258,7 @@ def open_named_session(spec: str, window: int | None = None) -> Session:
 
 
 def spool_stdin() -> Path:
-    """Spool standard input to a private temporary file, removed at exit."""
+    """Copy standard input to a private temporary file, which is removed at exit, and return the path."""
     place = Path(tempfile.gettempdir())
     offer_leftover_removal(place)
     folder = private_folder(place, "context-tui")
@@ -287,7 +293,7 @@ def _complete(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse arguments, with options and positionals in any order, or print completions if a shell asks for them."""
+    """Parse arguments in which options and positional arguments may come in any order."""
     if "_ARGCOMPLETE" in os.environ:
         _complete(parser)
     return parser.parse_intermixed_args(list(arguments))

@@ -1,4 +1,4 @@
-"""Command output: ASCII JSON and tables on stdout, notices and questions to the user on stderr."""
+"""Output of commands: ASCII JSON and tables on stdout, notices and questions to the user on stderr."""
 
 from __future__ import annotations
 
@@ -17,40 +17,43 @@ from context_tui.text.sanitize import make_visible, sanitize_line
 
 
 def write_json(value: Any, indent: int | None = 2) -> None:
-    """Print one JSON document, ASCII-escaped, on one line if *indent* is None."""
+    """Print a value as an ASCII JSON document, on one line if *indent* is None."""
     json.dump(value, sys.stdout, ensure_ascii=True, indent=indent)
     sys.stdout.write("\n")
 
 
 def print_line(text: str = "") -> None:
-    """Print a sanitized line."""
+    """Print a line to stdout, with everything that a terminal would interpret removed."""
     print(sanitize_line(text))
 
 
 def print_notice(text: str, about: str = "context-tui") -> None:
-    """Print an error or a notice to stderr, with control characters made visible."""
+    """Print an error or a notice to stderr, preceded by *about*, with control characters made visible."""
     print(f"{about}: {make_visible(text)}", file=sys.stderr)
 
 
 def pick_fields(value: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return the attributes *names* of a value, in that order."""
+    """Return the attributes of a value with these names, in the same order, as a dictionary."""
     return {name: getattr(value, name) for name in names}
 
 
 def build_session_name(session: Session) -> dict[str, Any]:
-    """Build the ``session`` member of a JSON report: path, format and id."""
+    """Build the ``session`` member of a JSON report: the session's path, format and id."""
     return pick_fields(session.info, ("path", "format", "id"))
 
 
 def build_plugin_report(plugin: BrokenPlugin) -> dict[str, str]:
-    """Report a format or policy plugin that cannot be used, as JSON-ready data."""
+    """Build the JSON report on a format or policy plug-in that cannot be used."""
     return {"name": plugin.name, "package": plugin.package, "why": plugin.reason}
 
 
 def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], limit: int | None = None, hint: str = ""
 ) -> None:
-    """Print a table, with rules on a terminal; rows beyond *limit* are counted in a line that ends with *hint*."""
+    """Print a table, with rules if stdout is a terminal.
+
+    Rows after the first *limit* are only counted, in a line that ends with *hint*.
+    """
     rows = list(rows)
     texts = [[_format_cell(value) for value in row] for row in rows[:limit]]
     if not texts:
@@ -101,7 +104,7 @@ def _is_number(text: str) -> bool:
 
 
 def offer_leftover_removal(folder: Path) -> None:
-    """Report folders that killed runs left in *folder*; on a terminal, offer to remove them."""
+    """Report folders that killed runs left in *folder* and, on a terminal, offer to remove them."""
     leftovers = find_leftovers(folder)
     if not leftovers:
         return

@@ -1,4 +1,4 @@
-"""`context-tui plan`: show what a policy would do, without doing it."""
+"""``context-tui plan``: show the changes that a policy would make, without making them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _OPTION_NAMES = {
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the plan of one policy for one session."""
+    """Print the plan of one policy for one session and return the exit code."""
     parser = build_parser(
         "plan", "Show what a policy would do to a session's context, and whether it would fire there."
     )
@@ -70,7 +70,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def plan_from_options(session: Session, options: argparse.Namespace) -> Plan:
-    """Build the plan that the options ask for."""
+    """Make the plan that the command-line options ask for."""
     policy, values = resolve_policy(resolve_policy_name(options), options.param)
     return build_plan(
         session,
@@ -84,7 +84,7 @@ def plan_from_options(session: Session, options: argparse.Namespace) -> Plan:
 
 
 def build_report(plan: Plan, request: NextRequest) -> dict[str, Any]:
-    """Report a plan and the next request after it as JSON-ready data (schema ``context-tui.plan/1``)."""
+    """Build the JSON report on a plan and the next request after it (schema ``context-tui.plan/1``)."""
     return {
         "schema": "context-tui.plan/1",
         "policy": plan.policy,
@@ -116,7 +116,7 @@ def build_report(plan: Plan, request: NextRequest) -> dict[str, Any]:
 
 
 def build_request_report(request: NextRequest) -> dict[str, Any]:
-    """Report the size of the next request, with ranges, and of its components, in tokens."""
+    """Build the JSON report on the next request: its size with the possible range, and its components, in tokens."""
     return {
         "next_size": {"before": request.account.size._asdict(), "after": request.after._asdict()},
         "next_request": {
@@ -135,7 +135,7 @@ def build_request_report(request: NextRequest) -> dict[str, Any]:
 
 
 def format_request(request: NextRequest) -> str:
-    """Format the next request, without and with the plan, and its components."""
+    """Format the size of the next request without and with the plan, followed by its components."""
     sign = "" if request.account.origin is SizeSource.RECORDED else "~"
     change, added_tokens = f"{_format_percent(request.saved_share)} less", request.tokens_after - request.tokens_before
     if added_tokens > 0 and request.tokens_before:

@@ -1,4 +1,4 @@
-"""`context-tui policies`: list the policies and their parameters."""
+"""``context-tui policies``: list the policies and describe their parameters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """List the policies, or describe one."""
+    """List the policies or describe one of them, and return the exit code."""
     parser = build_parser("policies", "List the compaction policies and what their parameters mean.")
     add = parser.add_argument
     add("name", nargs="?", type=parse_name, metavar="NAME", help="show only this policy")
@@ -126,7 +126,7 @@ def _format_policy_lines(policy: Policy, *, limits: bool) -> Iterator[str]:
 
 
 def build_parameter_reports(policy: Policy) -> list[dict[str, Any]]:
-    """Report name, type, default, range, unit and meaning of each parameter."""
+    """Build the JSON report on a policy's parameters: name, type, default, range, unit and meaning of each."""
     return [
         {
             **pick_fields(each, ("name", "type")),

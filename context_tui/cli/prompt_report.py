@@ -1,4 +1,4 @@
-"""Report of the start of each request for `context-tui inspect`: system prompt, tools, MCP servers, injected texts."""
+"""Report by ``context-tui inspect`` on the start of each request: system prompt, tools, MCP servers, injected texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MCP_START = "mcp__"
 
 
 def build_prompt_report(session: Session, context: Context, table: TokenTable | None) -> dict[str, Any]:
-    """Report the parts of the system prompt, the tools and, if the file holds whole requests, the injected texts."""
+    """Build the JSON report on the system prompt, tools and, if the file holds whole requests, injected texts."""
     shares, facts = measure_prompt(context, table), session.facts
     return {
         "exact_requests": facts.holds_requests,
@@ -58,7 +58,7 @@ def _format_name(name: str, part: dict[str, Any]) -> str:
 
 
 def print_prompt_report(session: Session, report: dict[str, Any], measure: str) -> None:
-    """Print the parts of the prompt; without any, print how to record them."""
+    """Print the parts of the prompt or, if the file holds none, how to record them."""
     system, tools, injected = report["system"], report["tools"], report["injected"]
     parts = [(_format_name(each["part"], each), each["tokens"]) for each in system]
     print_table(f"system prompt ({measure})", ("part", "tokens"), parts)

@@ -1,4 +1,4 @@
-"""`context-tui replay`: replay a recording under several policies, side by side."""
+"""``context-tui replay``: replay a recorded session under several policies, side by side."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MAX_FIRINGS_SHOWN = 40
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Replay one session under the named policies."""
+    """Replay one session under the named policies and return the exit code."""
     parser = build_parser(
         "replay",
         "Replay a session under one or more policies: firings, sizes, savings, and dropped content needed later.",
@@ -92,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyBacktest]) -> dict[str, Any]:
-    """Build the replays as JSON-ready data (schema ``context-tui.replay/1``)."""
+    """Build the JSON report on several replays of a session (schema ``context-tui.replay/1``)."""
     session, recording = lab.session, lab.recording
     main_calibration = max(recording.calibrations, key=lambda result: result.requests, default=None)
     return {
@@ -130,7 +130,10 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
 
 
 def build_policy_report(study: Study) -> dict[str, Any]:
-    """Report one policy's replay. The ``regrets`` of a firing are indices into those of the policy."""
+    """Build the JSON report on one policy's replay.
+
+    The ``regrets`` of each firing are indices into those of the policy.
+    """
     replay, price = study.replay, study.price
     return {
         "policy": replay.policy,

@@ -1,4 +1,4 @@
-"""`context-tui sessions`: list the sessions of every agent on this machine, or at given paths."""
+"""``context-tui sessions``: list the sessions that agents recorded on this machine, or those at given paths."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MAX_TITLE_WIDTH = 48
 
 @dataclass(frozen=True)
 class SessionRow:
-    """Row of the list: a session, its overview, and its parent session."""
+    """A row in the list of sessions: a session with its title, its overview, and its parent session if it has one."""
 
     entry: SessionEntry
     title: str
@@ -44,17 +44,17 @@ class SessionRow:
 
     @property
     def project(self) -> str:
-        """Name of the project's folder."""
+        """Name of the folder of the project that the session belongs to."""
         return find_project_name(self.entry, self.overview.cwd)
 
     @property
     def agent(self) -> str:
-        """Format of the session."""
+        """Name of the session's format."""
         return self.overview.agent or self.entry.agent
 
 
 def run(arguments: Sequence[str]) -> int:
-    """List sessions, newest first."""
+    """List sessions from the newest to the oldest, and return the exit code."""
     parser = build_parser("sessions", "List the sessions of every agent on this machine, newest first.")
     add = parser.add_argument
     add("paths", nargs="*", type=parse_name, metavar="PATH", help="a file, folder or database to list instead")

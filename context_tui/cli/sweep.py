@@ -1,4 +1,4 @@
-"""`context-tui sweep`: replay many settings over many sessions and find the Pareto front."""
+"""``context-tui sweep``: replay many settings along many sessions and find the Pareto front."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ DASK_REMEDY = "--scheduler needs Dask; install it by `pip install 'context-tui[d
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Sweep settings over sessions."""
+    """Sweep the settings over the sessions, print the result, and return the exit code."""
     options = _parse_options(arguments)
     if options.screen and not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise PlanError("--screen needs a terminal; leave it out for the table, or give --json")
@@ -214,7 +214,10 @@ def run_sweep(
     journal: SweepJournal | None,
     options: argparse.Namespace,
 ) -> Sweep:
-    """Replay the sessions and settings without a row. On an interrupt, the finished rows are saved and counted."""
+    """Replay the settings along the sessions that the journal has no rows for.
+
+    On an interrupt, the finished rows are saved and counted.
+    """
     known_rows = journal.rows if journal is not None else {}
     rows, unread, tasks = list[SweepRow](), list[UnreadSession](), list[SweepTask]()
     for source in sources:
@@ -276,11 +279,11 @@ def _connect_cluster(address: str) -> Client:
 
 
 class SchedulerUnreachable(Error):
-    """Raised when a scheduler does not respond."""
+    """Raised when the scheduler of a cluster does not respond."""
 
 
 class SweepProgress:
-    """Progress on stderr: one line that is updated on a terminal, a few lines elsewhere."""
+    """Progress messages on stderr: one line that is updated on a terminal, or a few lines elsewhere."""
 
     def __init__(self, sessions: int, settings: int) -> None:
         self.done, self._total, self._settings = 0, sessions, settings
@@ -296,7 +299,7 @@ class SweepProgress:
             sys.stderr.flush()
 
     def step(self) -> None:
-        """Count one more finished session."""
+        """Count one more finished session, and show the progress if it is time to."""
         self.done += 1
         self._draw()
 
@@ -365,7 +368,7 @@ def _open_screen(
 
 
 def print_report(sweep: Sweep) -> None:
-    """Print the sweep as text, with numbered settings."""
+    """Print a sweep as text, with a number for each setting."""
     counts = format_count(len(sweep.settings), "setting"), format_count(len(sweep.rows_by_session), "session")
     unread = f"{format_count(len(sweep.unread), 'session')} could not be read" if sweep.unread else ""
     other = f"; {format_count(sweep.other_files, 'other file')} in their folders" if sweep.other_files else ""
@@ -410,7 +413,10 @@ def print_report(sweep: Sweep) -> None:
 
 
 def format_setting(sweep: Sweep, name: str) -> str:
-    """Format a setting, without its policy if all settings share it; for the defaults, list the swept parameters."""
+    """Format a setting without the policy's name if all settings share it.
+
+    The defaults are written as the values of the swept parameters.
+    """
     if len({each.policy.name for each in sweep.settings}) > 1:
         return name
     if values := name.partition(" ")[2]:

@@ -1,4 +1,4 @@
-"""`context-tui tune`: recommend settings of each agent's own policy, from its sessions."""
+"""``context-tui tune``: recommend settings for each agent's own policy, based on the agent's sessions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MAX_SETTINGS_SHOWN = 30
 
 
 class Tuning(NamedTuple):
-    """Sweep of one policy over the sessions of one agent, with its recommendation and the window for it."""
+    """The sweep of one policy over one agent's sessions, with the recommendation and the context window for it."""
 
     agent: str
     sweep: Sweep
@@ -60,7 +60,7 @@ class Tuning(NamedTuple):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Recommend settings for the policies of the agents that recorded the sessions."""
+    """Recommend settings for the policies of the agents that recorded the sessions, and return the exit code."""
     options = _parse_options(arguments)
     policies = list_policies(options)
     sources, unread, _ = find_sources(options.sessions)

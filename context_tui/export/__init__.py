@@ -1,1 +1,1 @@
-"""Export of sessions to new files, to their own file, or as a Markdown page."""
+"""Export of sessions to a new file, to their own file, or to a Markdown page."""

@@ -1,4 +1,4 @@
-"""Export of a session to a new file, which is read back as a check, or in place, as its agent would change the file."""
+"""Export of a session to a new file, which is read back as a check, or in place, as the session's agent would do it."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ MAX_NAME_BYTES = 255
 
 
 class ExportError(Error):
-    """Failed export; no file was left behind."""
+    """Raised if an export fails; it leaves no file behind."""
 
 
 class OutputExists(ExportError):
-    """Output file that exists; replacing it was not requested."""
+    """Raised if the output file exists and replacing it was not requested."""
 
 
 class OutputIsInput(ExportError):
-    """Output file that is the input."""
+    """Raised if the output file is the file that the session was read from."""
 
     exit_code = ExitCode.USAGE
 
 
 @dataclass(frozen=True)
 class ExportResult:
-    """Result of an export.
+    """The result of an export: the written file, what it could not keep, and the command to resume the session.
 
     ``losses`` describe content that the format cannot hold, repairs, and differences after reading back; ``check``
     lists unpaired blocks. ``backup`` is the copy of a file changed in place.
@@ -61,17 +61,17 @@ class ExportResult:
 
 
 def export(session: Session, out: Path, format_name: str, *, force: bool = False) -> ExportResult:
-    """Write *session* to *out* in a format or as ``markdown``, readable by its owner only.
+    """Write *session* to the file *out*, in the named format or as ``markdown``; only its owner can read the file.
 
     An unchanged session is copied in its own format, record by record; otherwise the context at its end is written.
 
     Args:
-        force: replace *out* if it exists.
+        force: whether to replace *out* if it exists.
 
     Raises:
         OutputIsInput: *out* is the file that the session was read from.
         OutputExists: *out* exists, and *force* was not given.
-        Error: the format cannot be written, the input has changed since it was read, or writing failed.
+        Error: the format cannot be written, the input has changed since it was read, or writing fails.
     """
     form = _find_writable_format(format_name)
     check_output_path(session, out, force)
@@ -90,7 +90,7 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
 
 
 def try_export(session: Session, format_name: str) -> ExportResult:
-    """Export to a temporary file, check and remove it, and return the result; raise errors like :func:`export`."""
+    """Export to a temporary file, check and remove it, and return the result; raises the errors of :func:`export`."""
     form = _find_writable_format(format_name)
     _check_input(session)
     try:
@@ -114,7 +114,7 @@ def _write_temporary(form: Format | None, session: Session, temporary: Path, out
 
 
 def is_copied(session: Session, format_name: str) -> bool:
-    """Return whether an export copies the records of *session*: the format is its own, and no plan was applied."""
+    """Return whether an export copies the session's records, because the format is its own and no plan was applied."""
     if session.origin or format_name != session.info.format:
         return False
     return get_format(format_name).can_copy(session)
@@ -209,22 +209,22 @@ def _build_empty_error(losses: Losses) -> ExportError:
 
 
 def list_writable_formats() -> list[str]:
-    """List the names of the formats that can be written and read back."""
+    """List the names of the formats that can be both written and read back."""
     return [form.name for form in FORMATS.values() if form.writable]
 
 
 def list_export_formats() -> list[str]:
-    """List the export formats: those that can be written, and a page of Markdown."""
+    """List the names of the formats that can be exported to: all writable ones, and ``markdown``."""
     return [*list_writable_formats(), MARKDOWN]
 
 
 def describe_format(name: str) -> str:
-    """Describe an export format."""
+    """Return a short description of an export format."""
     return MARKDOWN_ABOUT if name == MARKDOWN else FORMATS[name].about
 
 
 def suggest_path(session: Session, format_name: str) -> Path:
-    """Suggest ``NAME.compacted.EXT``, or ``NAME.copy.EXT`` for an unchanged session.
+    """Suggest a path for an export: ``NAME.compacted.EXT``, or ``NAME.copy.EXT`` for an unchanged session.
 
     The path is beside the input, or in the current folder if the input is temporary or the agent would take the new
     file for one of its sessions.
@@ -247,7 +247,7 @@ def suggest_path(session: Session, format_name: str) -> Path:
 
 
 def check_output_path(session: Session, out: Path, force: bool = False) -> None:
-    """Check the output path before any work is done.
+    """Check that a file can be written to *out*, before any work is done.
 
     Raises:
         OutputIsInput: *out* is the file that the session was read from.
@@ -398,13 +398,13 @@ def _move_into_place(temporary: Path, out: Path, force: bool) -> None:
 
 
 class InPlaceError(Error):
-    """Session or plan that cannot be applied in place."""
+    """Raised if a session cannot be changed in place, or if a plan cannot be applied there."""
 
     exit_code = ExitCode.USAGE
 
 
 def check_in_place(session: Session) -> None:
-    """Check that a session can be changed in place, before any work is done; raises InPlaceError if it cannot."""
+    """Check that a session can be changed in place, before any work is done, or raise InPlaceError."""
     if not get_format(session.info.format).in_place:
         names = ", ".join(form.name for form in FORMATS.values() if form.in_place)
         raise InPlaceError(
@@ -416,10 +416,10 @@ def check_in_place(session: Session) -> None:
 
 
 def apply_in_place(session: Session, plan: Plan) -> ExportResult:
-    """Apply *plan* to the file that *session* was read from, after backing it up.
+    """Apply *plan* to the file that *session* was read from, after making a backup of it.
 
     Raises:
-        InPlaceError: the file or the plan is unsupported; a plan may only clear results, at the end of the session.
+        InPlaceError: the file or the plan is not supported; a plan may only clear results, at the end of the session.
         Error: the file is in use or has changed since it was read; it was left unchanged.
     """
     check_in_place(session)

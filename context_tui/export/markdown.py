@@ -1,4 +1,4 @@
-"""Export of a context as a Markdown page for people; it cannot be opened again.
+"""Export of a context to a Markdown page for people to read; the page cannot be opened as a session.
 
 Messages are quoted, so that their headings and fences do not affect the page. Calls, results, and text with tags are in
 fences longer than any inside them. Control characters are removed.
@@ -31,7 +31,7 @@ BlockData = Mapping[str, Any]
 
 
 def write_page(session: Session, messages: list[Message], path: Path) -> Losses:
-    """Write *messages*, the context at the end of *session*, to the new file *path*."""
+    """Write *messages*, the context at the end of *session*, to the new file *path*, and return what was lost."""
     losses = Losses()
     with path.open("x", encoding="utf-8", newline="\n") as file:
         for part in _format_parts(session, messages, losses):

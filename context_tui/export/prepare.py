@@ -1,4 +1,4 @@
-"""Preparation of a copy of a session for writing.
+"""Preparation of a session for writing: pairs are repaired and call ids made unique, in a copy.
 
 Calls that a policy separated from their results are repaired for every format, and reported. Blocks that were unpaired
 in the recording remain so, except in formats for a provider.
@@ -38,7 +38,7 @@ ENDS_WITH_ASSISTANT = (
 
 @dataclass(frozen=True)
 class ExportableSession:
-    """Session ready for writing, with the changes made, and the old ids of renamed calls, by new id."""
+    """A session that is ready to be written, with the changes made to it and the old id of each renamed call."""
 
     session: Session
     losses: Losses
@@ -47,20 +47,20 @@ class ExportableSession:
 
 @dataclass(frozen=True)
 class PairCheck:
-    """Unpaired blocks of a written file: inherited from the recording, or introduced by the export (a defect)."""
+    """The unpaired blocks in a written file, inherited from the recording or introduced by the export (a defect)."""
 
     inherited: tuple[Orphan, ...] = ()
     introduced: tuple[Orphan, ...] = ()
 
 
 def check_message_pairs(messages: list[Message]) -> PairCheck:
-    """Find the unpaired blocks of a recording."""
+    """Return the unpaired blocks in recorded messages, all of them as inherited."""
     unpaired = find_unpaired(messages)
     return PairCheck((*unpaired.orphan_calls, *unpaired.orphan_results))
 
 
 def check_pairs(session: Session, written: list[Message], renamed_ids: Mapping[str, str]) -> PairCheck:
-    """Compare the unpaired blocks of *written* with those of the recording that *session* was derived from."""
+    """Sort the unpaired blocks in *written* into those that *session*'s recording has and those that are new."""
     if not find_unpaired(written):
         return PairCheck()
     inherited, introduced = compare_orphans(_find_recorded_context(session)[1], written, renamed_ids)
@@ -70,10 +70,10 @@ def check_pairs(session: Session, written: list[Message], renamed_ids: Mapping[s
 def build_exportable(
     session: Session, messages: list[Message], unsupported_reason: UnsupportedReason | None = None
 ) -> ExportableSession:
-    """Convert the context at the end of *session* to a session that can be written.
+    """Build a session that can be written from *session*, whose context at the end is *messages*.
 
     Args:
-        unsupported_reason: says which blocks a provider's format cannot hold; None for a format whose runtime repairs
+        unsupported_reason: tells why a provider's format cannot hold a block; None for a format whose runtime repairs
             pairs itself.
     """
     context, facts = session.context_at(), session.facts

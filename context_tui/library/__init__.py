@@ -1,1 +1,1 @@
-"""Sessions on this machine: discovery, overviews, cache, and following."""
+"""Sessions on this machine: finding them, summing them up, caching what was read, and following their growth."""

@@ -1,4 +1,4 @@
-"""Cache of session overviews, which may be deleted at any time.
+"""Cache for titles and overviews of sessions, which may be deleted at any time.
 
 The cache is a database in the cache folder of the system (on Linux ``~/.cache/context-tui``), or the file named by
 ``$CONTEXT_TUI_CACHE``. If that variable is empty, nothing is cached. An entry is valid only while every file from which
@@ -47,7 +47,7 @@ FileStamps = list[list[str | int | None]]
 
 
 def find_cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
-    """Return the path of the cache; None if caching is disabled."""
+    """Return the path of the cache, or None if caching is disabled."""
     path = (os.environ if environ is None else environ).get("CONTEXT_TUI_CACHE")
     if path is not None:
         return Path(path) if path else None
@@ -57,7 +57,7 @@ def find_cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
 
 
 def read_stamps(files: Iterable[str | os.PathLike[str]]) -> FileStamps | None:
-    """Return the stamps of files, their write-ahead logs, and folders; None if a folder holds too many files."""
+    """Return stamps that change with the files and their write-ahead logs, or None if a folder has too many files."""
     stamps: FileStamps = []
     for file in map(os.path.abspath, files):
         stamps += [_read_file_stamp(file), _read_file_stamp(f"{file}-wal")]
@@ -83,7 +83,9 @@ def _is_settled(stamp: FileStamps) -> bool:
 
 
 class SessionCache:
-    """Cached values of sessions, by file, id and topic; usable by several threads. Without a path nothing is cached.
+    """Cache of values about sessions, keyed by file, session id and topic, which several threads can use at once.
+
+    Without a path, nothing is cached.
 
     Values passed to :meth:`put` are written by :meth:`flush`.
     """
@@ -95,7 +97,7 @@ class SessionCache:
         self._lock = Lock()
 
     def get(self, path: str, session_id: str, topic: str) -> Any:
-        """Return a cached value if every file from which it was read is unchanged; else None."""
+        """Return a cached value, or None if there is none or a file from which it was read has changed."""
         with self._lock:
             key = _build_key(path, session_id, topic)
             entry = self._pending.get(key) or self._load(key)
@@ -107,7 +109,7 @@ class SessionCache:
             return None
 
     def put(self, path: str, session_id: str, topic: str, value: Any, stamp: FileStamps | None) -> None:
-        """Cache a value that was read from files with these stamps, unless one of the files changed too recently."""
+        """Cache a value that was read from files with these stamps, unless one of them may still be changing."""
         if self._path is None or not stamp or not _is_settled(stamp):
             return
         entry = json.dumps([_identify_program(), stamp, value])
@@ -116,7 +118,7 @@ class SessionCache:
                 self._pending[_build_key(path, session_id, topic)] = entry
 
     def flush(self) -> None:
-        """Write the pending entries in one transaction."""
+        """Write the values that were added since the last flush in one transaction."""
         with self._lock:
             pending, self._pending = self._pending, {}
             if not pending or not (database := self._open(create=True)):
@@ -131,7 +133,7 @@ class SessionCache:
                 self._handle_failure(error)
 
     def close(self) -> None:
-        """Write the pending entries, and close the file."""
+        """Write the values that were added since the last flush, and close the database."""
         self.flush()
         with self._lock:
             if self._database:

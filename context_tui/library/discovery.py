@@ -1,4 +1,4 @@
-"""Session discovery: bundled samples, and sessions in the folders of the agents.
+"""Discovery of sessions: the bundled samples, those in the agents' folders, and those at a path.
 
 Listing opens no file. A title is read from the head of a file when it is displayed.
 """
@@ -50,7 +50,7 @@ SessionKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class SessionEntry:
-    """Session in a list: ``group`` is its heading, ``place`` its project or folder.
+    """A session in a list, with the heading under which it stands (``group``) and its project or folder (``place``).
 
     ``agent`` is the format of the agent in whose folder the session is, and ``about`` describes a session without a
     title. The format of a discovered session is empty, since the format is detected only when the session is opened
@@ -66,7 +66,7 @@ class SessionEntry:
 
     @cached_property
     def name(self) -> str:
-        """Id of the session, else the stem of its file name, or its folder's name if several files share that stem."""
+        """Id of the session or, if it has none, the name of its file or of a folder that tells it from others."""
         return self.info.id or self.folder or self.file_name
 
     @property
@@ -76,22 +76,22 @@ class SessionEntry:
 
     @property
     def spec(self) -> str:
-        """Name on the command line: ``PATH``, or ``PATH#ID``."""
+        """Name of the session on the command line: ``PATH``, or ``PATH#ID``."""
         return f"{self.info.path}#{self.info.id}" if self.info.id else self.info.path
 
     @cached_property
     def key(self) -> SessionKey:
-        """Key that identifies the session."""
+        """Key that identifies the session among all files."""
         return build_session_key(self.info)
 
 
 def build_session_key(info: SessionInfo) -> SessionKey:
-    """Return the key that identifies a session, whichever path names its file."""
+    """Return the key that identifies a session, whichever of several relative or absolute paths names its file."""
     return os.path.abspath(info.path), info.id
 
 
 def find_samples() -> list[SessionEntry]:
-    """Find the bundled sample sessions: in the installed package, or beside it in a checkout."""
+    """Return the sample sessions in the installed package or, in a checkout, beside it; empty if there are none."""
     package = Path(__file__).parents[1]
     for folder in (package / "_samples", package.parent / "sample_sessions"):
         if files := sorted(_list_session_files(folder), key=lambda each: each[0].name):
@@ -100,7 +100,7 @@ def find_samples() -> list[SessionEntry]:
 
 
 def find_recorded_sessions(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> list[SessionEntry]:
-    """Find the sessions that agents recorded on this machine: those of *cwd*'s project first, newest first."""
+    """Return the sessions that agents recorded on this machine, those in *cwd*'s project first, newest first."""
     return _sort_entries(entry for several in _find_recorded(environ, cwd) for entry in several)
 
 
@@ -160,18 +160,18 @@ def _distinguish_by_folder(entries: Sequence[SessionEntry]) -> Iterator[SessionE
 
 
 def find_project_name(entry: SessionEntry, cwd: str) -> str:
-    """Return the project of a session: the name of its working directory, or else the place of the entry."""
+    """Return the name of a session's project: that of its working directory or, if unknown, the place of the entry."""
     folder = os.path.basename(cwd.rstrip("/\\")) if entry.group != SAMPLES else ""
     return folder or entry.place
 
 
 def is_database(path: str) -> bool:
-    """Return whether a file is, by its name, a database with many sessions."""
+    """Return whether a file's name says that it is a database with many sessions."""
     return path.endswith(DATABASE_SUFFIXES)
 
 
 def list_database_sessions(entry: SessionEntry) -> list[SessionEntry]:
-    """List the sessions of a database by one query; return only *entry* if the database cannot be read.
+    """List the sessions in a database with a single query, or return only *entry* if it cannot be read.
 
     A session without a time gets that of the file. The project of a session is its working directory.
     """
@@ -193,15 +193,17 @@ def list_database_sessions(entry: SessionEntry) -> list[SessionEntry]:
 
 
 def find_entries(spec: str) -> list[SessionEntry]:
-    """Return picker entries for the sessions that :func:`find_session_infos` finds."""
+    """Return the sessions that :func:`find_session_infos` finds, as entries for a picker."""
     return build_entries(find_session_infos(spec))
 
 
 def find_session_infos(spec: str) -> list[SessionInfo]:
-    """Find the sessions at a path; those of a large folder by file name, newest first, with an empty format.
+    """Return the sessions at a path.
+
+    In a large folder, files are listed by name only, from the newest, without detecting their format.
 
     Raises:
-        UnreadableSession: there are no sessions.
+        UnreadableSession: there are no sessions at the path.
     """
     infos = search_folders(Path(spec), _find_named_sessions) if os.path.isdir(spec) else []
     if len(infos) > MAX_FILES_READ and _are_sessions(infos):
@@ -223,7 +225,7 @@ def _find_named_sessions(folder: Path) -> list[SessionInfo]:
 
 
 def build_entries(sessions: Iterable[SessionInfo]) -> list[SessionEntry]:
-    """Build the entries of a picker for the sessions of a file or folder."""
+    """Build the picker entries for sessions in a file or folder."""
     infos = list(sessions)
     several = len({info.path for info in infos}) > 1
     folders = len({Path(info.path).parent for info in infos})
@@ -242,10 +244,10 @@ def _find_place(info: SessionInfo) -> str:
 def find_choices(
     chosen_infos: Sequence[SessionInfo], current: SessionInfo | None = None
 ) -> Iterator[list[SessionEntry]]:
-    """Yield the sessions of a picker: *chosen_infos* if there are any, else the samples and those on this machine.
+    """Yield the sessions for a picker: *chosen_infos* or, if there are none, the samples and those on this machine.
 
-    After the session *current* was open, all sessions are listed; if it was the only one chosen, also those in its
-    folder.
+    If the session *current* has been open, all sessions are listed and, if it was the only one chosen, also those in
+    its folder.
 
     Yields:
         Entries that need no search, then partial results at intervals, and finally all entries.
@@ -283,7 +285,7 @@ def _merge_entries(
 
 
 def find_sibling_sessions(info: SessionInfo) -> list[SessionEntry]:
-    """Find the sessions in the folder of another session, by file name, newest first."""
+    """Return the sessions in the same folder as another one, judged by file name, from the newest."""
     main = info.parent if os.path.isfile(info.parent) else info.path
     folder = Path(os.path.abspath(main)).parent
     files = sorted(_list_standalone_files(folder), key=lambda each: (-each[1].st_mtime, each[0].name))
@@ -295,7 +297,7 @@ def _has_own_file(info: SessionInfo) -> bool:
 
 
 def find_title(info: SessionInfo) -> str:
-    """Return the title of a session from its reader, or else from the head of its file; may be empty."""
+    """Return the title of a session as its format reads it, or else from the head of the file, or an empty string."""
     is_name = info.title in (info.id, Path(info.path).stem)  # readers use the name if there is no title
     if info.title and not is_name:
         return info.title

@@ -1,4 +1,4 @@
-"""Follow a session while it is written: wait for changes of its files, and read the new data.
+"""Following of a session while its agent writes it: waiting for changes to its files, and reading the new data.
 
 The files are only read, never locked. A file that was truncated or replaced is read from its start.
 """
@@ -30,10 +30,10 @@ POLL_RELATED_MS = 1_000
 
 
 class SessionWatch:
-    """Wait for changes of a session's file or folder, a database's write-ahead log, and related files."""
+    """Watch on a session's file or folder, and on related files such as a database's write-ahead log."""
 
     def __init__(self, info: SessionInfo, stop: Event | None = None) -> None:
-        """Record the current state of the files, to detect changes; setting *stop* ends the waiting."""
+        """Record the current state of the files so that changes can be detected; setting *stop* ends the waiting."""
         self._path, self._form = os.path.realpath(info.path), FORMATS.get(info.format)
         self._stop = stop or Event()
         self._related_files = dict[str, bool]()
@@ -41,11 +41,11 @@ class SessionWatch:
         self._stamp = self._read_stamps()
 
     def stop(self) -> None:
-        """Stop waiting; may be called from any thread."""
+        """Make :meth:`wait_for_changes` end; any thread may call this."""
         self._stop.set()
 
     def wait_for_changes(self) -> Iterator[None]:
-        """Yield after each change, until stopped; waiting uses no CPU time."""
+        """Yield after each change to the files until the watch is stopped; waiting takes no CPU time."""
         while not self._stop.is_set():
             yield from self._wait_for_changes_in(self._list_folders())
 
@@ -117,13 +117,16 @@ def _read_stamp(path: str) -> tuple[int, int, int] | None:
 
 @dataclass
 class GrowingSession:
-    """Session whose file grows; if the file is replaced, it is scanned again."""
+    """A session whose file grows while it is read; if the file is replaced, it is read again from its start."""
 
     info: SessionInfo
     scanner: Scanner | None = None
 
     def advance(self, budget_s: float | None = None) -> Advance:
-        """Read new data, a truncated or replaced file from its start; raises UnreadableSession if that fails."""
+        """Read the data added since the last call, or the whole file again if it was truncated or replaced.
+
+        Raises UnreadableSession if that fails.
+        """
         if self.scanner is not None:
             with suppress(FileChanged):
                 return self.scanner.advance(budget_s)
@@ -133,11 +136,11 @@ class GrowingSession:
 
     @property
     def progress(self) -> float:
-        """Share of the file that has been read."""
+        """Share of the file that has been read so far, from 0 to 1."""
         return self.scanner.progress if self.scanner is not None else 0.0
 
     def session(self) -> Session:
-        """Return the session as read so far."""
+        """Return the session as far as it has been read."""
         assert self.scanner is not None
         return self.scanner.session()
 
@@ -145,9 +148,9 @@ class GrowingSession:
 def follow_session(
     info: SessionInfo, watch: SessionWatch | None = None, notify: Callable[[str], object] = print
 ) -> Iterator[Session]:
-    """Yield the session, and again after every change, until interrupted or *watch* is stopped.
+    """Yield the session as it is now, and again after every change, until interrupted or *watch* is stopped.
 
-    While a file is unreadable (it is being replaced, or was emptied), the next change is awaited, and *notify* is
+    If a file becomes unreadable (it is being replaced, or was emptied), the next change is awaited, and *notify* is
     called once with the reason.
 
     Raises:

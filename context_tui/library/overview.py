@@ -1,4 +1,4 @@
-"""Session overviews: how full the context of a session was, and which other sessions belong to it."""
+"""Overviews of sessions: how full the context of each was, and which other sessions belong to it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ READ_STEP_S = 0.008
 
 @dataclass(frozen=True)
 class SessionOverview:
-    """Overview of a session: its format, and how full its context was at the last recorded request.
+    """A session at a glance: its format, and how full its context was at the last recorded request.
 
     ``tokens`` is the recorded context size, ``window`` the model's context window in tokens, ``compactions`` the number
     of recorded compactions; None means unknown. ``cwd`` is the working directory. ``problem`` is the reason why the
     session cannot be read. ``children`` are sub-agents, branches abandoned by a rewind, and other sessions of its file.
-    ``parent`` is the file of the parent session, if only the head of the session's file names that. ``bytes`` is the
+    ``parent`` is the parent session's file if only the head of the session's own file names it. ``bytes`` is the
     size of all files of the session, if there are several.
     """
 
@@ -65,7 +65,7 @@ class _CachedOverview(NamedTuple):
 
 
 class OverviewReader:
-    """Reader of titles and overviews that looks up related folders only once, and caches its results in *details*."""
+    """Reader of titles and overviews that looks up related folders only once and caches its results in *details*."""
 
     def __init__(self, details: SessionCache | None = None) -> None:
         self._listers: dict[str, Lister] = {}
@@ -73,7 +73,7 @@ class OverviewReader:
         self._cache = details or SessionCache(None)
 
     def read_title(self, info: SessionInfo) -> str:
-        """Return the title of a session, found by :func:`discovery.find_title` or cached."""
+        """Return the title of a session from the cache, or from :func:`discovery.find_title`, or an empty string."""
         if info.title:
             return find_title(info)
         cached_title = self._cache.get(info.path, info.id, "title")
@@ -88,7 +88,7 @@ class OverviewReader:
         return title
 
     def read_place(self, entry: SessionEntry) -> SessionEntry:
-        """Add the format and the project to an entry if only the head of its file names them."""
+        """Return the entry with its format and project, read from the head of the file if the entry lacks them."""
         info = entry.info
         if entry.place and entry.agent:
             return entry
@@ -106,11 +106,14 @@ class OverviewReader:
         )
 
     def flush(self) -> None:
-        """Write new results to the cache."""
+        """Write the results that are new to the cache."""
         self._cache.flush()
 
     def read_overview(self, entry: SessionEntry, checkpoint: Checkpoint = lambda: None) -> SessionOverview:
-        """Read the overview of a session: with a problem if it is unreadable, without tokens if it is too large."""
+        """Read the overview of a session.
+
+        It states a problem if the session is unreadable, and no tokens if its file is too large.
+        """
         info, agent = entry.info, entry.agent
         children: list[SessionEntry] = []
         try:
@@ -165,7 +168,7 @@ def _read_session(info: SessionInfo, checkpoint: Checkpoint) -> _CachedOverview:
 
 
 def build_overview(session: Session) -> SessionOverview:
-    """Build the overview of a session that has been read, with its abandoned branches."""
+    """Build the overview of a session that has been read, with the branches that it abandoned as children."""
     return _complete_overview(_build_cached(session), session.info, ())
 
 
@@ -201,7 +204,10 @@ def _count_bytes_to_read(info: SessionInfo) -> int:
 
 
 def find_subagent_sessions(session: Session, message: int) -> list[SessionInfo]:
-    """Find the sub-agents that the calls in a message started; raises UnreadableSession if none is available."""
+    """Return the sessions of the sub-agents that tool calls in *message* started.
+
+    Raises UnreadableSession if none is available.
+    """
     if session.info.format not in FORMATS:
         return []
     facts, form = session.facts, FORMATS[session.info.format]

@@ -1,1 +1,1 @@
-"""Text helpers without dependencies: sanitizing, number formatting, private files."""
+"""Text helpers that need no other module: sanitizing, number formatting, and private files."""

@@ -1,4 +1,4 @@
-"""Files: opened without waiting, private temporary folders, atomic writes and moves, and cleanup after killed runs."""
+"""Files: opening without blocking, private temporary folders, atomic writes and moves, and removal of leftovers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MAX_SETTINGS_BYTES = 4 << 20
 
 
 class NotRegularFile(OSError):
-    """The path is a folder, a pipe or a device."""
+    """Raised for a path that is a folder, a pipe or a device where a regular file is needed."""
 
 
 def open_regular_file(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading, without blocking: opening a pipe would wait for its writer.
+    """Open a regular file for reading, without the wait for a writer that opening a pipe would cause.
 
     Raises:
         NotRegularFile: the path is a folder, a pipe or a device.
@@ -45,7 +45,10 @@ def open_regular_file(path: str | Path) -> BinaryIO:
 
 
 def read_settings_file(path: Path) -> bytes:
-    """Return the bytes of a regular file, none of ``/dev/null``; OSError if it is above ``MAX_SETTINGS_BYTES``."""
+    """Return the bytes of a settings file, or no bytes for ``/dev/null``.
+
+    Raises OSError if the file is larger than ``MAX_SETTINGS_BYTES``.
+    """
     if str(path) == os.devnull:  # the convention for "no file"
         return b""
     with open_regular_file(path) as file:
@@ -70,7 +73,10 @@ _open_folders: set[Path] = set()
 
 @contextmanager
 def private_folder(parent: Path, name: str) -> Iterator[Path]:
-    """Create a folder in *parent*, named after *name*, for its owner, and remove it at the end; may raise OSError."""
+    """Create a folder in *parent* that only its owner can open, and remove it at the end of the block.
+
+    The folder is named after *name*. Raises OSError if it cannot be created.
+    """
     prefix = f".{os.fsdecode(os.fsencode(name)[:_NAME_BYTES])}."
     folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=parent))
     _open_folders.add(folder)
@@ -91,7 +97,10 @@ def private_folder(parent: Path, name: str) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file with *text* in one step, or raise OSError; its mode is kept, its folder created if needed."""
+    """Replace a file with *text* in one step, keeping its mode, or raise OSError.
+
+    The file's folder is created if needed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with private_folder(path.parent, path.name) as folder:
         new = folder / path.name
@@ -103,9 +112,9 @@ def write_atomically(path: Path, text: str) -> None:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder, which is created if needed, so that several programs change its files one after the other.
+    """Lock a folder, creating it if needed, so that several programs change its files one after the other.
 
-    On a file system without locks, nothing is locked.
+    A file system that has no locks lets several programs proceed at once.
 
     Raises:
         OSError: the folder cannot be created or opened, or another program locks it for ``LOCK_SECONDS``.
@@ -130,7 +139,10 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def move_to_free_name(source: Path, target: Path) -> Path:
-    """Sync a file and move it to *target*, or to the first free name with ``-2``, ``-3``, …; or raise OSError."""
+    """Move a file to *target*, or to the first free name with ``-2``, ``-3`` and so on, and return the path.
+
+    The file is flushed to the disk first. Raises OSError if it cannot be moved.
+    """
     sync(source)
     number, place = 1, target
     while True:
@@ -143,7 +155,7 @@ def move_to_free_name(source: Path, target: Path) -> Path:
 
 
 def move_new(source: Path, target: Path) -> None:
-    """Move a file to *target* in one step; raises FileExistsError if that exists, else OSError if it fails."""
+    """Move a file to *target* in one step, raising FileExistsError if *target* exists, or OSError if moving fails."""
     try:
         os.link(source, target)
     except FileExistsError:
@@ -156,13 +168,13 @@ def move_new(source: Path, target: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the entries of a folder to the disk, if the system supports that."""
+    """Flush a folder's entries to the disk if the file system supports that."""
     with suppress(OSError):
         sync(folder)
 
 
 def sync(path: Path) -> None:
-    """Flush a file, or the entries of a folder, to the disk."""
+    """Flush a file's data, or a folder's entries, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -171,13 +183,13 @@ def sync(path: Path) -> None:
 
 
 def is_temporary(path: Path) -> bool:
-    """Return whether a path is inside a private folder, and therefore temporary."""
+    """Return whether a path lies in a private folder and will therefore be removed."""
     return any(map(_NAME.fullmatch, path.parts[:-1]))
 
 
 @atexit.register
 def remove_open_folders() -> None:
-    """Remove the folders of threads that are still running at exit, since these end without cleaning up."""
+    """Remove the private folders of threads that are still running at exit, which end without cleaning up."""
     for folder in tuple(_open_folders):
         for _ in range(5):  # a thread may still be writing to it
             shutil.rmtree(folder, ignore_errors=True)
@@ -186,7 +198,7 @@ def remove_open_folders() -> None:
 
 
 def find_leftovers(folder: Path) -> list[Path]:
-    """Return the private folders that killed runs of this user left in *folder*, sorted; none if unreadable."""
+    """Return the private folders that this user's killed runs left in *folder*, sorted, or none if it is unreadable."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
@@ -201,7 +213,7 @@ def find_leftovers(folder: Path) -> list[Path]:
 
 
 def remove_leftover(leftover: Path) -> bool:
-    """Remove a folder that :func:`find_leftovers` returned, if it is still abandoned; return whether it was removed."""
+    """Remove a folder that :func:`find_leftovers` returned unless it is in use, and return whether it is gone."""
     with _lock_abandoned(leftover) as is_leftover:
         if is_leftover:
             shutil.rmtree(leftover, ignore_errors=True)

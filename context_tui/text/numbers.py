@@ -1,4 +1,4 @@
-"""Formatting of sizes, ages, token counts, shares, costs and savings; ASCII replacements of mathematical signs."""
+"""Formatting of sizes, ages, token counts, shares, costs and savings, also for terminals that show only ASCII."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ ASCII_SIGNS = str.maketrans({"≥": ">=", "≤": "<=", "−": "-"})
 
 
 def replace_unencodable(error: UnicodeError) -> tuple[str, int]:
-    """Error handler of :mod:`codecs`: replace unencodable signs by ASCII, and other characters by ``?``."""
+    """Replace signs that an encoding lacks with ASCII, others with ``?``, as an error handler for :mod:`codecs`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(ASCII_SIGNS.get(ord(each), "?") for each in error.object[error.start : error.end]), error.end
 
 
 def format_count(number: int, noun: str, plural: str = "") -> str:
-    """Format a count with its noun: ``1 turn``, ``1,200 turns``."""
+    """Format a count with its noun, as in ``1 turn`` or ``1,200 turns``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def format_bytes(count: int) -> str:
-    """Format a file size; empty if unknown."""
+    """Format a file size, or return an empty string if it is unknown."""
     if count <= 0:
         return ""
     return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
 
 def format_age(seconds: float) -> str:
-    """Format an age in its largest unit; empty if unknown."""
+    """Format an age in seconds in its largest unit, or return an empty string if it is unknown."""
     if seconds < 0 or seconds > 50 * 365 * 86_400:
         return "" if seconds > 0 else "now"
     for unit, length in (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), ("min", 60)):
@@ -36,7 +36,7 @@ def format_age(seconds: float) -> str:
 
 
 def format_tokens(tokens: int) -> str:
-    """Format a token count in at most five cells: ``812``, ``58.5k``, ``112k``, ``1.25M``."""
+    """Format a token count in at most five cells, as in ``812``, ``58.5k``, ``112k`` or ``1.25M``."""
     if tokens < 1_000:
         return str(tokens)
     if tokens < 999_500:
@@ -45,7 +45,7 @@ def format_tokens(tokens: int) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Format a share as a percentage; a share that would round to 0 or 100 is ``<1 %`` or ``>99 %``."""
+    """Format a share as a percentage, with ``<1 %`` or ``>99 %`` for one that would round to 0 or 100."""
     if 0 < share < 0.005:
         return "<1 %"
     return ">99 %" if 0.995 <= share < 1 else f"{share:.0%}".replace("%", " %")
@@ -54,11 +54,11 @@ def format_percent(share: float) -> str:
 def format_cost(
     cost: float, unit: str, *, digits: int | None = None, brief: bool = False, with_unit: bool = False
 ) -> str:
-    """Format a cost: ``$2.67`` in USD; in tokens ``8,095``, or ``8.1k`` if *brief*.
+    """Format a cost, as ``$2.67`` in USD or ``8,095`` in tokens, or ``8.1k`` if *brief*.
 
     Args:
-        digits: number of decimals of a cost in USD; by default 2, and 4 below ten cents.
-        with_unit: name the unit of a number of tokens: ``8,095 input tokens``.
+        digits: number of decimals for a cost in USD; by default 2, or 4 below ten cents.
+        with_unit: whether to add the unit to a token count, as in ``8,095 input tokens``.
     """
     amount = abs(cost)
     if unit != "USD":
@@ -78,13 +78,13 @@ def format_saving(
     brief: bool = False,
     with_unit: bool = False,
 ) -> str:
-    """Format a saving, or a loss if it is negative: ``saves $2.67``, ``costs $2.67 more``, ``sends 1,234 more``.
+    """Format a saving (or a loss, if negative), as in ``saves $2.67``, ``costs $2.67 more`` or ``sends 1,234 more``.
 
     A saving that rounds to zero is ``the same``.
 
     Args:
         unit: ``USD``, ``input tokens`` (a cost), or ``tokens`` (sent).
-        total: the amount before the saving; unless it is 0, the saved share is added: ``saves $2.67 (1.9%)``.
+        total: the amount before the saving; unless it is 0, the saved share is added, as in ``saves $2.67 (1.9%)``.
         digits: as for :func:`format_cost`, like *brief* and *with_unit*.
     """
     amount = format_cost(abs(saved), unit, digits=digits, brief=brief, with_unit=with_unit)
@@ -95,7 +95,7 @@ def format_saving(
 def format_saved_share(
     saved: float, total: float, verb: str = "sends", *, digits: int | None = None, brief: bool = False
 ) -> str:
-    """Format a saving as a share of *total*: ``saves 3 %``, ``sends 3 % more``, or ``the same``.
+    """Format a saving as a share of *total*, as in ``saves 3 %``, ``sends 3 % more`` or ``the same``.
 
     Args:
         digits: number of decimals; by default none.

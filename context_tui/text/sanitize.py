@@ -1,4 +1,4 @@
-"""Make recorded text safe to draw on a terminal."""
+"""Conversion of recorded text to text that is safe to draw on a terminal."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ _UNSAFE = re.compile("[" + _format_ranges([*_TEXT_TABLE, ord("\t")]) + "]")
 
 
 def sanitize(text: str, *, tab_width: int = 4) -> str:
-    r"""Remove everything that a terminal would interpret from *text*, except ``\n``; replace tabs by spaces.
+    r"""Remove everything from *text* that a terminal would interpret, except ``\n``, and replace tabs with spaces.
 
     The result has no control characters except ``\n``, no format characters and no surrogates. The number of lines is
     unchanged, and a second call changes nothing. A character keeps at most ``MAX_MARKS`` combining marks.
 
     Args:
-        tab_width: cells of a tab; 0 keeps the tabs.
+        tab_width: number of spaces for a tab; 0 keeps the tabs.
     """
     # Most text is clean, and costs only this check (2 ms per megabyte of ASCII).
     if text.isascii() and text.replace("\n", "").isprintable():
@@ -105,12 +105,12 @@ def sanitize(text: str, *, tab_width: int = 4) -> str:
 
 
 def sanitize_line(text: str) -> str:
-    """Return *text* as one safe line: a line break becomes ``⏎``, a tab one space."""
+    """Return *text* as one line that is safe to draw, with ``⏎`` for a line break and a space for a tab."""
     return sanitize(text, tab_width=1).replace("\n", "⏎")
 
 
 def make_visible(text: str | PurePath) -> str:
-    r"""Return a path, or a message that quotes one, as one safe line that hides no character.
+    """Return a path, or a message that quotes one, as one safe line in which every character shows.
 
     Each character without a glyph, such as a joiner or a byte of an escape sequence, is replaced by one symbol, so that
     different names look different and offsets are unchanged.
@@ -120,5 +120,5 @@ def make_visible(text: str | PurePath) -> str:
 
 
 def truncate_name(text: str, length: int = MAX_NAME_LENGTH) -> str:
-    """Truncate a name to *length* characters."""
+    """Truncate a name to at most *length* characters."""
     return text if len(text) <= length else text[: length - 1] + "…"

@@ -215,7 +215,7 @@ class Guard:
         return error(f"{where}{self._noun} {self._wrapped.name} failed: {reason}{self._advice}")
 
     def check(self, error: type[Error], answer: object, kind: type[R], reason: str, where: str = "") -> R:
-        """Return *answer* if it is a *kind*, else raise an error with *reason*, where ``{}`` becomes its actual type."""
+        """Return *answer* if it is a *kind*, else raise an error with *reason*, where ``{}`` becomes its type."""
         if not isinstance(answer, kind):
             raise self.fail(error, reason.format(type(answer).__name__), where)
         return answer

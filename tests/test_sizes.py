@@ -112,6 +112,16 @@ def test_a_plan_its_copy_and_its_file_agree(path: Path, mark: str, tmp_path: Pat
             assert again.low <= size.high and size.low <= again.high
 
 
+def test_a_copy_has_the_error_of_the_session_it_was_made_of() -> None:
+    session = ct.open_session(SAMPLES[0].with_name("coding-session.jsonl"))
+    account = measure_context(session.context_at(), build_calibrated_table(session.facts))
+    assert account.source == "calibrated" and account.error < 0.1
+    for cut in (40, 80):
+        session = ct.apply(session, ct.plan(session, "manual", cut=cut), "What was done.")
+        copy = measure_context(session.context_at(), build_calibrated_table(session.facts))
+        assert (copy.source, copy.error, copy.size_error) == (account.source, account.error, account.size_error)
+
+
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
 def test_nine_of_ten_requests_lie_in_the_predicted_range() -> None:
     within = list[bool]()

@@ -13,7 +13,7 @@ from context_tui.errors import PlanError
 from context_tui.session.facts import Facts, is_turn_start, prompt_at
 from context_tui.session.memory import DerivedContent, Origin, find_origin
 from context_tui.session.session import Message, Session
-from context_tui.session.token_factors import PRIOR, SizeBasis
+from context_tui.session.token_factors import PRIOR, SizeBasis, fit_factors
 from context_tui.session.values import MessageFlag, RecordKind, Role
 from context_tui.session.window import model_at
 from context_tui.tokens.context_size import find_replies, measure_context
@@ -21,15 +21,20 @@ from context_tui.tokens.measures import TokenTable, build_calibrated_table
 
 
 def apply(session: Session, plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> Session:
-    """Return the session as it is after *plan*, or the same session if the plan changes nothing.
+    """Return a new session with the history after *plan*; a plan without changes returns the same session.
 
     Args:
-        summary: text of the summary if the plan needs one, without prefix and suffix.
-        token_table: measure for the new session's size (default: calibrated).
+        summary: the text of the summary if the plan needs one, without prefix or suffix.
+        token_table: the token measure for the session's size (default: calibrated).
 
     Raises:
-        PlanError: the plan was made for another session, or it needs a summary and none or a blank one is given.
+        PlanError: the plan is for another session, or it summarises and the summary is missing or blank.
     """
+    return apply_with_measure(session, plan, summary, token_table or build_calibrated_table(session.facts))
+
+
+def apply_with_measure(session: Session, plan: Plan, summary: str | None, table: TokenTable | None) -> Session:
+    """Apply a plan as :func:`apply` does, with the session's size by *table*, or ``bytes/4`` if it is None."""
     context = plan.context
     if context.facts is not session.facts:
         raise PlanError("the plan was made for another session; make a new plan")
@@ -48,13 +53,14 @@ def apply(session: Session, plan: Plan, summary: str | None = None, token_table:
                 entry, build_new_texts(session.content, context, plan.changes, entry) if has_changes else None
             )
     copy = builder.build_session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy, context.at)
-    table = token_table or build_calibrated_table(session.facts)
     account = measure_context(context, table)
     if account.has_prompt:
-        calibration, basis = table.calibration_at(context), session.facts.size_basis
-        factors = calibration.factors if calibration else basis.factors if basis else PRIOR
+        calibration, basis = table.calibration_at(context) if table else None, session.facts.size_basis
+        known_factors = calibration.factors if calibration else basis.factors if basis else None
+        factors = known_factors or fit_factors(session.facts, len(session.facts.requests)) or PRIOR
         size = compute_next_request(plan, summary, table).tokens_after
-        copy.facts.size_basis = SizeBasis(size, account.fixed, frozenset(builder.replies), factors)
+        replies = frozenset(builder.replies)
+        copy.facts.size_basis = SizeBasis(size, account.fixed, replies, factors, account.error, account.size_error)
     return copy
 
 

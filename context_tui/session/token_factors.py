@@ -81,12 +81,15 @@ class SizeBasis(NamedTuple):
         fixed: the part of ``tokens`` that no policy removes, such as the system prompt and the tools.
         replies: messages of the copy that are replies to recorded requests.
         factors: factors for the recording's model.
+        error: error of measured tokens of the recording, as a share; ``size_error`` that of a predicted request.
     """
 
     tokens: int
     fixed: int
     replies: frozenset[int]
     factors: Factors
+    error: float
+    size_error: float
 
 
 _FACTOR_NAMES: dict[int, str] = {Kind.THINKING: "thinking", Kind.TOOL_USE: "call", Kind.TOOL_RESULT: "result"}

@@ -300,8 +300,10 @@ def count_requests_before(context: Context) -> list[int]:
 
 def _describe_measure(context: Context, table: TokenTable | None) -> tuple[float, float, str, str]:
     """Return the error of measured tokens, the error of a predicted request, the measure's name, and its source."""
-    calibration = table.calibration_at(context) if table else None
-    if calibration is None or not calibration.usable or calibration.error is None:
+    calibration, basis = table.calibration_at(context) if table else None, context.facts.size_basis
+    if basis is not None:
+        errors = basis.error, basis.size_error
+    elif calibration is None or not calibration.usable or calibration.error is None:
         errors = TYPICAL_ERROR, TYPICAL_SIZE_ERROR
     else:
         errors = max(calibration.error.p95, MIN_ERROR), max(calibration.error.median, MIN_SIZE_ERROR)
@@ -309,6 +311,6 @@ def _describe_measure(context: Context, table: TokenTable | None) -> tuple[float
         return *errors, "bytes/4", "estimated"
     if table.measure is TokenMeasure.EXACT:
         return *errors, table.name, "exact"
-    if context.facts.size_basis is not None or context.facts.holds_requests or (calibration and calibration.usable):
+    if basis is not None or context.facts.holds_requests or (calibration and calibration.usable):
         return *errors, "calibrated", "calibrated"
     return *errors, calibration.fallback if calibration else "typical factors", "estimated"

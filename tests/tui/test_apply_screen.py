@@ -59,6 +59,17 @@ async def test_an_extract_is_made_at_once_and_sends_nothing() -> None:
     assert len(app.first.session) == 48
 
 
+async def test_a_plan_is_applied_by_the_measure_on_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By bytes / 4, nothing is calibrated, which would stop the screen for a moment."""
+    monkeypatch.setattr("context_tui.compaction.apply.build_calibrated_table", None)
+    app = Shell(screen(kind="extract"))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        await pilot.press("a")
+        await until(pilot, lambda: app.answers)
+    assert app.answers[0].facts.size_basis
+
+
 async def test_the_next_request_is_told_with_the_draft_that_is_shown_and_so_large_it_is() -> None:
     app = Shell(screen(kind="extract"))
     async with app.run_test() as pilot:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from context_tui.cli import main
-from context_tui.compaction.apply import apply, iterate_result_entries
+from context_tui.compaction.apply import apply, apply_with_measure, iterate_result_entries
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Trigger
 from context_tui.formats.opening import open_session
@@ -90,12 +90,13 @@ def test_undo_and_redo_go_through_whole_views() -> None:
     assert view.undo_plan() is None and view.redo_plan() is None
 
 
-def test_a_copy_tells_what_was_applied_until_a_policy_is_chosen() -> None:
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_a_copy_tells_what_was_applied_until_a_policy_is_chosen(calibrated: bool) -> None:
     view = View(session()).with_param("defect-microcompact", "keep_recent_turns", 1)
     plan = view.plan
     assert plan is not None and len(plan.changes) > 6
-    made = apply(view.session, plan)
-    table = build_calibrated_table(view.session.facts)
+    table = build_calibrated_table(view.session.facts) if calibrated else None
+    made = apply_with_measure(view.session, plan, None, table)
     told, cursor = describe_applied_plan(plan, made, Location(24), table)
     after = view.with_copy(made, told, cursor)
     assert after.plan is None and not after.plan_error and after.cursor == Location(24)

@@ -16,7 +16,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static, TextArea
 
-from context_tui.compaction.apply import apply
+from context_tui.compaction.apply import apply_with_measure
 from context_tui.compaction.plan import Plan
 from context_tui.errors import Error, SummarizerError
 from context_tui.session.session import Session
@@ -161,7 +161,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
     def on_mount(self) -> None:
         """Choose the summarizer and read the messages; apply a plan without a summary at once."""
         if not self.plan.needs_summary:
-            self.dismiss(apply(self.session, self.plan, token_table=self.token_table))
+            self.dismiss(apply_with_measure(self.session, self.plan, None, self.token_table))
             return
         self.query_one("#apply-head").border_title = "to be summarised"
         self.query_one("#apply-editor").border_title = "summary, editing"
@@ -506,7 +506,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
 
     def _accept(self, draft: Draft) -> None:
         try:
-            copy = apply(self.session, self.plan, draft.text, self.token_table)
+            copy = apply_with_measure(self.session, self.plan, draft.text, self.token_table)
         except Error as error:
             self._set_status(f"✗ {error}", "error")
         else:

@@ -119,7 +119,7 @@ class ContextAccount(NamedTuple):
         if self.recorded is not None:
             spread = round(self.error * abs(self.appended) + self.size_error * self.recorded) if self.appended else 0
             source = self.source if self.appended else "exact" if self.is_whole else "recorded"
-            return ContextSize(self.tokens, self.tokens - spread, self.tokens + spread, source)
+            return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread, source)
         spread = round(self.error * self.content)
         unknown = 0 if self.has_prompt else MAX_PROMPT_TOKENS
         return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread + unknown, self.source)

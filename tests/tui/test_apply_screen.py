@@ -67,7 +67,7 @@ async def test_a_plan_is_applied_by_the_measure_on_screen(monkeypatch: pytest.Mo
         await until(pilot, lambda: app.first.phase is Phase.DONE)
         await pilot.press("a")
         await until(pilot, lambda: app.answers)
-    assert app.answers[0].facts.size_basis
+    assert app.answers[0].origin == "defect-compact"
 
 
 async def test_the_next_request_is_told_with_the_draft_that_is_shown_and_so_large_it_is() -> None:

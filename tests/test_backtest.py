@@ -21,6 +21,8 @@ from context_tui.lab.replay.backtest import (
     run_backtests,
 )
 from context_tui.lab.replay.recording import Recording
+from context_tui.lab.sweep.results import build_sweep_report, sweep
+from context_tui.lab.sweep.settings import build_grid
 from context_tui.policies.base import BasePolicy, Policy, build_empty_plan
 from context_tui.policies.base import Params as AnyParams
 from context_tui.policies.registry import POLICIES
@@ -31,6 +33,10 @@ from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.tokens.accounting import find_standing_blocks
 from context_tui.tokens.estimators import count_result_by_characters
+from context_tui.tui.comparison import Lane
+from context_tui.tui.sweep.board import SweepBoard
+from context_tui.tui.sweep.screen import merge_params
+from context_tui.tui.sweep.table import format_setting_values
 from context_tui.tui.view import View
 from tests.formats import recordings
 from tests.formats.recordings import call, result, text, usage
@@ -317,9 +323,41 @@ def test_a_sweep_takes_the_version_that_recorded(
     made.lines = [line.replace(b"2.1.100", version.encode()) for line in made.lines]
     path = str(made.write(tmp_path))
     assert len(ct.replay.replay(ct.open_session(path), "claude-code-auto").firings) == firings
+    session = ct.open_session(path)
+    reserve = 45_000 if firings else 33_000
+    swept = sweep([session], {"claude-code-auto": {"trigger_reserve": [33_000]}})
+    assert [each.name for each in swept.settings] == ["claude-code-auto", "claude-code-auto trigger_reserve=33000"]
+    assert [row.params["trigger_reserve"] for row in swept.sorted_rows] == [reserve, 33_000], "what ran"
+    report = build_sweep_report(swept)
+    assert [each["params"]["trigger_reserve"] for each in report["settings"]] == [reserve, 33_000]
+    board = SweepBoard(swept)
+    by_version = " (by version: trigger_reserve=45000 keep_messages=0)" if firings else ""
+    assert board.format_label("claude-code-auto") in ("defaults" + by_version, "defaults (by version: keep_messages=0)")
+    lane = Lane(View(session, policy="claude-code-auto"))
+    assert lane.label.endswith(f"(as in version {version})") == bool(firings)
     for given, expected in (("summary_max_tokens=10000,20000", firings), ("trigger_reserve=33000,34000", 0)):
         assert main(["sweep", path, "-P", "claude-code-auto", "-p", given, "--json"]) == 0
-        assert {row["firings"] for row in json.loads(capsys.readouterr().out)["rows"]} == {expected}
+        rows = json.loads(capsys.readouterr().out)["rows"]
+        values = {name for name in ("summary_max_tokens", "trigger_reserve") if name in given}
+        assert {row["firings"] for row in rows if any(name in row["setting"] for name in values)} == {expected}
+        assert {row["firings"] for row in rows if row["setting"] == "claude-code-auto"} == {firings}, "the version's"
+
+
+def test_a_sweep_of_several_versions_says_so(tmp_path: Path) -> None:
+    sessions = list[Session]()
+    for version in ("2.1.20", "2.1.160"):
+        made = compacted(100_000, 150_000, tokens=155_000)
+        made.lines = [line.replace(b"2.1.100", version.encode()) for line in made.lines]
+        (tmp_path / version).mkdir()
+        sessions.append(ct.open_session(made.write(tmp_path / version)))
+    swept = sweep(sessions, {"claude-code-auto": {"trigger_reserve": [34_000]}})
+    first, second = swept.settings
+    assert swept.find_param_values(first)["trigger_reserve"] == "by version"
+    assert swept.find_param_values(second)["trigger_reserve"] == 34_000
+    assert merge_params({}, build_grid(first.policy, ["trigger_reserve=33000"])[0]) == {
+        "claude-code-auto": {"trigger_reserve": 33_000}
+    }
+    assert "trigger_reserve=by version" in format_setting_values(SweepBoard(swept), first.name)
 
 
 def long_run(files: dict[str, str]) -> recordings.Recording:

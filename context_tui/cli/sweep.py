@@ -419,11 +419,12 @@ def format_setting(sweep: Sweep, name: str) -> str:
     """
     if len({each.policy.name for each in sweep.settings}) > 1:
         return name
-    if values := name.partition(" ")[2]:
-        return values
+    if assignments := name.partition(" ")[2]:
+        return assignments
     swept_names = dict.fromkeys(key for each in sweep.settings for key in find_changed_params(each.params))
     setting = next(each for each in sweep.settings if each.name == name)
-    defaults = format_assignments({key: setting.param_values[key] for key in swept_names})
+    values = sweep.find_param_values(setting)
+    defaults = format_assignments({key: values[key] for key in swept_names})
     return f"{' '.join(defaults)} (default)" if 0 < len(defaults) <= MAX_DEFAULTS_SHOWN else "defaults"
 
 

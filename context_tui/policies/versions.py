@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -43,6 +44,11 @@ def find_policy_of_version(name: str, version: tuple[int, ...]) -> tuple[str, Ma
     return name, {}
 
 
+def list_version_params(name: str) -> frozenset[str]:
+    """Return the parameters of a policy that the version of its agent decides."""
+    return frozenset(chain.from_iterable(former.params for former in FORMER_POLICIES.get(name, ())))
+
+
 def find_recorded_params(name: str, facts: Facts) -> Mapping[str, Any]:
     """Return the parameters that differed from today's defaults in the agent version that recorded the session."""
     policy, params = find_policy_of_version(name, facts.agent_version)
@@ -58,7 +64,13 @@ def build_recorded_params(
 
 def format_recorded_params(policy: str, params: BaseModel, facts: Facts) -> str:
     """Describe the parameters that come from the agent version that recorded the session, or return an empty string."""
-    recorded = find_recorded_params(policy, facts)
+    recorded, version = find_recorded_params(policy, facts), format_recording_version(policy, params, facts)
     texts = format_assignments({name: value for name, value in recorded.items() if getattr(params, name) == value})
-    version = ".".join(map(str, facts.agent_version))
-    return f"{policy} {' '.join(texts)}: as in version {version}, which recorded this session" if texts else ""
+    return f"{policy} {' '.join(texts)}: {version}, which recorded this session" if version else ""
+
+
+def format_recording_version(policy: str, params: BaseModel, facts: Facts) -> str:
+    """Name the version that recorded the session if *params* come from it, else return an empty string."""
+    recorded = find_recorded_params(policy, facts)
+    has_any = any(getattr(params, name) == value for name, value in recorded.items())
+    return f"as in version {'.'.join(map(str, facts.agent_version))}" if has_any else ""

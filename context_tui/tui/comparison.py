@@ -32,6 +32,7 @@ from context_tui.policies.base import Params, Policy, list_nested_policies
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.versions import format_recording_version
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.values import Checkpoint
@@ -168,7 +169,9 @@ class Lane:
     def label(self) -> str:
         """Policy name and changed settings."""
         try:
-            return format_policy_label(self.policy, self.params)
+            label = format_policy_label(self.policy, self.params)
+            version = format_recording_version(self.policy, self.params, self.view.session.facts)
+            return f"{label} ({version})" if version else label
         except PlanError:
             return self.policy
 

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from context_tui.errors import PlanError
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.planning import plan
-from context_tui.policies.registry import LISTED_POLICIES
+from context_tui.policies.registry import LISTED_POLICIES, POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.tui.inspector.parameters import ParameterPanel
 from tests.tui.fakes import drawn
@@ -158,6 +158,22 @@ async def test_a_number_can_be_pasted_and_nothing_else() -> None:
             await pilot.pause()
         await pilot.press("enter")
         assert app.changed == [("min_clear_tokens", 2_000)]
+
+
+async def test_values_of_the_recording_version_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SESSION.facts, "agent_version", (2, 1, 20))
+    name, context = "claude-code-auto", SESSION.context_at()
+    panel = ParameterPanel(lambda policy, name, value: None)
+    async with Alone(panel).run_test(size=(120, 12)) as pilot:
+        await pilot.pause()
+        state = build_runtime_state(context, SESSION.window, len(SESSION))
+        panel.show(name, build_params(POLICIES[name], {"trigger_reserve": 45_000}), context, state, None)
+        await pilot.pause()
+        told = " ".join(text.strip() for text in panel.outcome.render().plain.splitlines())
+        assert "trigger_reserve=45000: as in version 2.1.20, which recorded this session" in told
+        panel.show(name, build_params(POLICIES[name], {}), context, state, None)
+        await pilot.pause()
+        assert "2.1.20" not in panel.outcome.render().plain.replace("keep_messages=0", "")
 
 
 async def test_the_difference_is_named_and_stays_until_the_next() -> None:

@@ -22,6 +22,7 @@ from context_tui.lab.sweep.rows import (
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, merge_grids
 from context_tui.policies.registry import find_policy
+from context_tui.policies.versions import list_version_params
 from context_tui.session.session import Session
 from context_tui.session.values import Checkpoint
 
@@ -163,6 +164,14 @@ class Sweep:
             sorted_rows += [replace(row, dominated_by=dominated_by.get(row.setting)) for row in rows]
         return sorted_rows
 
+    def find_param_values(self, setting: SweepSetting) -> dict[str, Any]:
+        """Return the parameters of a setting that ran; ``by version`` where these differ between sessions."""
+        values = setting.param_values
+        for name in list_version_params(setting.policy.name):
+            ran = {row.params.get(name) for row in self.rows if row.setting == setting.name}
+            values[name] = values[name] if not ran else ran.pop() if len(ran) == 1 else "by version"
+        return values
+
     def _compute_dominance(self, rows: Iterable[SweepRow]) -> Dominance:
         if self.saving_unit == "money":
             rows = [row for row in rows if row.cost is not None and row.cost.unit == self.cost_unit]
@@ -267,7 +276,7 @@ def build_sweep_report(sweep: Sweep) -> dict[str, Any]:
             {
                 "setting": setting.name,
                 "policy": setting.policy.name,
-                "params": setting.param_values,
+                "params": sweep.find_param_values(setting),
                 **(_build_totals_report(sweep.totals[setting.name]) if setting.name in sweep.totals else {}),
                 "dominated_by": sweep.dominance.dominated_by.get(setting.name),
             }

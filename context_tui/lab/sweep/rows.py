@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from context_tui.lab.sweep.settings import SweepSetting
+from context_tui.policies.base import Params
 
 K = TypeVar("K", bound=Hashable)
 
@@ -153,9 +154,9 @@ class SweepRow:
     cost: SettingCost | None = None
     dominated_by: str | None = None
 
-    def copy_for(self, setting: SweepSetting) -> SweepRow:
-        """Return a copy of the row for another setting that makes the same decisions."""
-        return replace(self, setting=setting.name, policy=setting.policy.name, params=setting.param_values)
+    def copy_for(self, setting: SweepSetting, params: Params) -> SweepRow:
+        """Return a copy of the row for another setting that makes the same decisions, with the parameters that ran."""
+        return replace(self, setting=setting.name, policy=setting.policy.name, params=params.model_dump(mode="json"))
 
     def compute_point(self, saving_unit: SavingUnit) -> ParetoPoint:
         """Return the savings and the regret, for which all dropped tokens stand in if it was not computed."""

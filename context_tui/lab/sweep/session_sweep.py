@@ -174,7 +174,8 @@ class SessionSweep:
     def replay_or_reuse(self, setting: SweepSetting, checkpoint: Checkpoint = lambda: None) -> SweepRow:
         """Return the row of a setting, copied from a setting that makes the same decisions if there is one."""
         replay = partial(self.replay_setting, setting, checkpoint=checkpoint)
-        return self.decision_trails.replay_or_reuse(setting.policy, self._get_params(setting), replay).copy_for(setting)
+        params = self._get_params(setting)
+        return self.decision_trails.replay_or_reuse(setting.policy, params, replay).copy_for(setting, params)
 
     def _get_params(self, setting: SweepSetting) -> Params:
         """Return the parameters of a setting; unset ones are those of the agent version that recorded the session."""
@@ -196,7 +197,7 @@ class SessionSweep:
             self.project,
             setting.name,
             setting.policy.name,
-            setting.param_values,
+            self._get_params(setting).model_dump(mode="json"),
             len(self.recording.calls),
             firings,
             *totals,

@@ -12,12 +12,17 @@ from context_tui.lab.replay.result import find_changed_params
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameter_space import build_params, list_parameters
 from context_tui.policies.parameters import format_assignments, parse_assignments, parse_values
+from context_tui.policies.versions import list_version_params
 
 MAX_SETTINGS = 20_000
 
 
 class SweepSetting(NamedTuple):
-    """A policy with its parameters; ``name`` is the policy followed by the parameters that differ from the defaults."""
+    """A policy with its parameters.
+
+    ``name`` is the policy followed by the parameters that differ from the defaults, and by those that are set although
+    the version of an agent would decide them.
+    """
 
     policy: Policy
     params: Params
@@ -32,7 +37,8 @@ class SweepSetting(NamedTuple):
 
 def build_setting(policy: Policy, params: Params) -> SweepSetting:
     """Build the setting for a policy with these parameters."""
-    values = find_changed_params(params)
+    names = params.model_fields_set & list_version_params(policy.name)
+    values = find_changed_params(params) | {name: getattr(params, name) for name in sorted(names)}
     return SweepSetting(policy, params, " ".join([policy.name, *format_assignments(values)]), not values)
 
 

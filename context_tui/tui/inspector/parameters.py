@@ -20,6 +20,7 @@ from context_tui.policies.parameter_space import get_value, list_parameters_in_c
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.versions import format_recorded_params, format_recording_version
 from context_tui.session.context import Context
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.inspector.curve import CurveView
@@ -195,6 +196,9 @@ class ParameterPanel(Widget):
             paragraphs.append([[[("no plan: ", f"bold {BAD}"), (reason, "")]]])
         if self._difference:
             paragraphs.append(self._difference)
+        if recorded := format_recorded_params(policy, params, context.facts):
+            version = format_recording_version(policy, params, context.facts)
+            paragraphs.append([[[(text, MUTED)]] for text in (recorded.removeprefix(f"{policy} "), version)])
         if plan:
             paragraphs.append(MANUAL_KEYS_HELP if plan.trigger.by_hand else format_trigger_variants(plan, first))
         self.outcome.show(paragraphs, self._needed_curve_height)

@@ -20,6 +20,7 @@ from context_tui.policies.agent_settings import AgentSettings, build_agent_setti
 from context_tui.policies.parameter_space import list_parameters_in_context
 from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
+from context_tui.policies.versions import list_version_params
 from context_tui.session.session import Session
 from context_tui.session.window import ASSUMED_WINDOW, Window
 from context_tui.text.sanitize import sanitize_line
@@ -141,7 +142,12 @@ class SweepBoard:
         setting = self.settings_by_name.get(name)
         if setting is None or setting.policy.name != policy:
             return name
-        return name.removeprefix(policy).strip() or "defaults"
+        label = name.removeprefix(policy).strip() or "defaults"
+        if not list_version_params(policy):
+            return label
+        values = self.sweep.find_param_values(setting)
+        by_version = {key: value for key, value in values.items() if value != setting.param_values[key]}
+        return f"{label} (by version: {' '.join(format_assignments(by_version))})" if by_version else label
 
     # Listing
 

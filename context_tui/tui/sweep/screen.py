@@ -28,6 +28,7 @@ from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.agent_settings import format_agent_settings
 from context_tui.policies.base import list_nested_policies
 from context_tui.policies.parameter_space import find_changed_values
+from context_tui.policies.versions import list_version_params
 from context_tui.tui.command_line import format_sweep_command
 from context_tui.tui.comparison import Comparison, InspectorCommand, Lane, format_limits
 from context_tui.tui.controller import CommandRefused, Controller
@@ -547,4 +548,7 @@ def merge_params(params: Mapping[str, Mapping[str, Any]], setting: SweepSetting)
     policy = setting.policy
     policies = {policy.name, *list_nested_policies(policy, setting.params)}
     other_params = {name: values for name, values in params.items() if name not in policies}
-    return {**other_params, **find_changed_values(policy, setting.params)}
+    values = {**other_params, **find_changed_values(policy, setting.params)}
+    for name in setting.params.model_fields_set & list_version_params(policy.name):
+        values[policy.name] = {**values.get(policy.name, {}), name: getattr(setting.params, name)}
+    return values

@@ -230,10 +230,8 @@ def _format_name(board: SweepBoard, layout: TableLayout, name: str, style: str) 
     if not layout.value_columns or setting.policy.name != board.current_setting.policy.name:
         text = format_safe_line(board.format_label(name))
         return [(shorten(text, layout.name_cells - 1).ljust(layout.name_cells), style)]
-    runs = [
-        (shorten(format_value(getattr(setting.params, key)), cells - 1).ljust(cells), style)
-        for key, cells in layout.value_columns
-    ]
+    values = board.sweep.find_param_values(setting)
+    runs = [(shorten(format_value(values[key]), cells - 1).ljust(cells), style) for key, cells in layout.value_columns]
     return [*runs, (" " * (layout.name_cells - sum(cells for _, cells in layout.value_columns)), "")]
 
 
@@ -242,4 +240,5 @@ def format_setting_values(board: SweepBoard, name: str) -> str:
     setting = board.settings_by_name.get(name)
     if setting is None or not board.parameter_columns or setting.policy.name != board.current_setting.policy.name:
         return format_safe_line(board.format_label(name))
-    return " ".join(f"{key}={format_value(getattr(setting.params, key))}" for key in board.parameter_columns)
+    values = board.sweep.find_param_values(setting)
+    return " ".join(f"{key}={format_value(values[key])}" for key in board.parameter_columns)

@@ -118,7 +118,8 @@ def test_inspect_json(run: Run, session: Path) -> None:
     categories = "system tools not_in_file user assistant thinking tool_use tool_result injected summary image"
     assert list(report["by_category"]) == categories.split()
     (tool,) = report["by_tool"]
-    assert tool == {"tool": f"Re{ESC}ad", "calls": 6, "result_tokens": 6 * round(1.25 * 1_575)}
+    assert tool == {"tool": f"Re{ESC}ad", "calls": 6, "result_tokens": report["by_category"]["tool_result"]}
+    assert sum(report["by_category"].values()) == window["next_request_tokens"]
     assert report["duplicate_reads"] == [] and report["diagnosis"] is None
     assert "timeline" not in report
 

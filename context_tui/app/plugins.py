@@ -222,10 +222,7 @@ class Guard:
 
 
 def format_renames(instance: object, renames: Mapping[str, str]) -> str:
-    """Describe which members an object from a package must rename, or return an empty string if none.
-
-    *renames* maps old names to new ones.
-    """
+    """Describe which members of *instance* to rename, from old to new names in *renames*; empty if none."""
     classes = [each for each in type(instance).__mro__ if not each.__module__.startswith("context_tui.")]
     defined = {name for each in classes for name in vars(each)}
     old_names = [name for name in renames if name in defined and renames[name] not in defined]

@@ -244,7 +244,6 @@ def count_cores() -> int:
 def _run_in_pool(
     tasks: Sequence[SweepTask], work: SweepWork, jobs: int
 ) -> Generator[TaskResult, None, list[SweepTask]]:
-    """Run tasks in processes; if a process dies, return the unfinished tasks."""
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     remaining = {id(task): task for task in tasks}

@@ -78,7 +78,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run_guarded(arguments: list[str]) -> int:
-    """Run a command and turn any exception into a one-line message and an exit code."""
     try:
         try:
             code = _dispatch(arguments)
@@ -200,7 +199,6 @@ def _report_error(error: Error) -> int:
 
 
 def _report_crash(error: Exception) -> int:
-    """Report an internal error in one line and write the traceback to a log file."""
     import tempfile
     import traceback
 

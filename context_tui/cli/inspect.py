@@ -554,7 +554,6 @@ def _format_next_request_source(window: dict[str, Any], label: str) -> str:
 
 
 def _format_window_source(about: dict[str, Any]) -> str:
-    """Format the source of the context window, and the other windows that this model may have."""
     source, alternatives = about["context_window_source"], about["context_window_others"]
     return (
         f"{source}; may also be {' or '.join(f'{tokens:,}' for tokens in alternatives)}"

@@ -136,10 +136,7 @@ def resolve_policy_name(options: argparse.Namespace) -> str:
 
 
 def load_policy_files(paths: Sequence[Path]) -> list[str]:
-    """Register the policies in these files and return their names.
-
-    Raises PlanError if a policy is invalid, or its name is taken.
-    """
+    """Register the policies in these files and return their names; raises PlanError if one is invalid or taken."""
     if not paths:
         return []
     from context_tui.policies.registry import POLICIES, find_policy  # pydantic: only if a file is named
@@ -155,7 +152,7 @@ def load_policy_files(paths: Sequence[Path]) -> list[str]:
 
 
 def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:
-    """Return the policy that ``-P`` names, directly or by saved settings, and the parameters with *params* on top.
+    """Return the policy or saved settings that ``-P`` names, with *params* applied; raises PlanError for unknown names.
 
     Raises PlanError if the name is unknown.
     """
@@ -173,7 +170,7 @@ def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[
 
 
 def parse_name(text: str) -> str:
-    """Return a name from the command line; an empty one is an error because as a path it would mean this folder."""
+    """Return a name from the command line, rejecting an empty one, which as a path would mean the current folder."""
     if not text:
         raise argparse.ArgumentTypeError("is empty; give a name")
     return text

@@ -50,10 +50,7 @@ def build_plugin_report(plugin: BrokenPlugin) -> dict[str, str]:
 def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], limit: int | None = None, hint: str = ""
 ) -> None:
-    """Print a table, with rules if stdout is a terminal.
-
-    Rows after the first *limit* are only counted, in a line that ends with *hint*.
-    """
+    """Print a table, with rules on a terminal, followed by the number of rows beyond *limit* and the *hint*."""
     rows = list(rows)
     texts = [[_format_cell(value) for value in row] for row in rows[:limit]]
     if not texts:

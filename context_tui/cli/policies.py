@@ -109,7 +109,6 @@ def _get_spec(policy: Policy) -> PolicySpec | None:
 
 
 def _find_origin(policy: Policy) -> str:
-    """Return the origin of a policy: ``built in``, ``preset``, ``package NAME``, or the path of a file."""
     return "preset" if policy.name in PRESETS else POLICIES.origin(policy.name)
 
 

@@ -214,10 +214,7 @@ def run_sweep(
     journal: SweepJournal | None,
     options: argparse.Namespace,
 ) -> Sweep:
-    """Replay the settings along the sessions that the journal has no rows for.
-
-    On an interrupt, the finished rows are saved and counted.
-    """
+    """Replay what the journal has no rows for and return all results; on an interrupt, those that are finished."""
     known_rows = journal.rows if journal is not None else {}
     rows, unread, tasks = list[SweepRow](), list[UnreadSession](), list[SweepTask]()
     for source in sources:
@@ -413,10 +410,7 @@ def print_report(sweep: Sweep) -> None:
 
 
 def format_setting(sweep: Sweep, name: str) -> str:
-    """Format a setting without the policy's name if all settings share it.
-
-    The defaults are written as the values of the swept parameters.
-    """
+    """Format a setting, without its policy if all settings share that, and defaults by the values that are swept."""
     if len({each.policy.name for each in sweep.settings}) > 1:
         return name
     if assignments := name.partition(" ")[2]:
@@ -447,7 +441,6 @@ def _build_setting_row(sweep: Sweep, totals: Totals, numbers: Mapping[str, int])
 
 
 def _format_rank(sweep: Sweep, name: str, numbers: Mapping[str, int]) -> str:
-    """Format the rank of a setting: never fires, dominated by another one, or on the Pareto front or its knee."""
     standing, points = sweep.dominance, sweep.dominance.points
     if name in sweep.idle:
         return "never fires"

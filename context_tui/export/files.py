@@ -136,7 +136,6 @@ def _copy_records(form: Format, session: Session, temporary: Path, out: Path) ->
 
 
 def _find_difference(session: Session, written: Session) -> str:
-    """Describe how a copy differs from *session*; empty if the copy begins with the same messages."""
     facts, written_facts, common = session.facts, written.facts, len(session)
     if len(written) > common:
         common -= 1  # what follows may belong to the last message
@@ -307,7 +306,6 @@ def _read_messages(session: Session) -> list[Message]:
 
 
 def _check_input(session: Session) -> None:
-    """Raise an error if the data read from the input has changed."""
     try:
         same = find_recording(session).content.is_unchanged()
     except UnreadableSession as error:

@@ -139,7 +139,6 @@ def _keep_blocks(message: Message, numbers: list[int]) -> Message:
 
 
 def _map_source(source: MessageSource, selected: list[list[int]]) -> MessageSource:
-    """Map the positions of selected blocks to their positions in the whole messages."""
     return MessageSource(
         source.message, [p and BlockPosition(p.message, selected[p.message][p.block]) for p in source.blocks]
     )
@@ -177,7 +176,6 @@ def _find_introduced(session: Session, messages: list[Message]) -> list[Orphan]:
 
 
 def _find_recorded_context(session: Session) -> tuple[list[int], list[Message]]:
-    """Return the context of the recording that a session was derived from: message numbers, and messages."""
     root = find_recording(session)
     if root is session or not isinstance(session.content, DerivedContent):
         context = root.context_at()

@@ -93,7 +93,7 @@ class Lab:
 
     @cached_property
     def price_model(self) -> PriceModel:
-        """The recorded use of the prompt cache, beside the predicted use."""
+        """Comparison of the recorded use of the prompt cache with the predicted one."""
         return build_price_model(self.session)
 
     @cached_property

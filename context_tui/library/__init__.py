@@ -1,1 +1,1 @@
-"""Sessions on this machine: finding them, summing them up, caching what was read, and following their growth."""
+"""Sessions on this machine: their discovery, overviews, a cache for these, and following them as they grow."""

@@ -297,7 +297,7 @@ def _has_own_file(info: SessionInfo) -> bool:
 
 
 def find_title(info: SessionInfo) -> str:
-    """Return the title of a session as its format reads it, or else from the head of the file, or an empty string."""
+    """Return the title of a session from its format's reader, else from the head of the file, else an empty string."""
     is_name = info.title in (info.id, Path(info.path).stem)  # readers use the name if there is no title
     if info.title and not is_name:
         return info.title

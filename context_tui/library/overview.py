@@ -110,10 +110,7 @@ class OverviewReader:
         self._cache.flush()
 
     def read_overview(self, entry: SessionEntry, checkpoint: Checkpoint = lambda: None) -> SessionOverview:
-        """Read the overview of a session.
-
-        It states a problem if the session is unreadable, and no tokens if its file is too large.
-        """
+        """Read a session's overview, with a problem if it is unreadable, or without tokens if the file is too large."""
         info, agent = entry.info, entry.agent
         children: list[SessionEntry] = []
         try:
@@ -204,10 +201,7 @@ def _count_bytes_to_read(info: SessionInfo) -> int:
 
 
 def find_subagent_sessions(session: Session, message: int) -> list[SessionInfo]:
-    """Return the sessions of the sub-agents that tool calls in *message* started.
-
-    Raises UnreadableSession if none is available.
-    """
+    """Return the sub-agents' sessions that calls in *message* started; raises UnreadableSession if none is found."""
     if session.info.format not in FORMATS:
         return []
     facts, form = session.facts, FORMATS[session.info.format]

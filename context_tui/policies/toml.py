@@ -84,7 +84,6 @@ def parse_policy(text: str, label: str, find_policy: PolicyLookup) -> Policy:
 
 
 def _format_validation_error(error: ValidationError, text: str, label: str) -> str:
-    """Format the first validation error as ``FILE:LINE: KEY: PROBLEM; REMEDY``."""
     first = min(error.errors(), key=lambda details: _find_line(text, _strip_union_tags(details["loc"])))
     path = _strip_union_tags(first["loc"])
     model, key = _find_model(path[:-1]), str(path[-1]) if path else ""

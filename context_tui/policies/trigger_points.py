@@ -77,10 +77,7 @@ def find_phases(facts: Facts, at: int) -> frozenset[str]:
 
 
 def find_first_firing(session: Session, policy: Policy, params: Params) -> int | None:
-    """Return the first message before which the trigger fires, or None.
-
-    The session's length stands for a trigger that fires at the end.
-    """
+    """Return the first message before which the trigger fires (at the end, the session's length), or None."""
     return next((m.at for m in iterate_runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
 
 

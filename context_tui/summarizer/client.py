@@ -43,9 +43,7 @@ EventListener = Callable[[ReplyEvent], None]
 async def stream_events(
     endpoint: Endpoint, request: SummaryRequest, *, transport: httpx.AsyncBaseTransport | None = None
 ) -> AsyncGenerator[ReplyEvent, None]:
-    """Send the request and yield the events of the reply.
-
-    The last event is a ``ReplyFailure`` if the reply is incomplete.
+    """Send the request and yield the events of the reply, the last one a ``ReplyFailure`` if the reply is incomplete.
 
     Closing the iterator or cancelling the task closes the connection immediately, without waiting for the server.
 

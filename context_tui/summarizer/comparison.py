@@ -410,7 +410,6 @@ def compute_cost(summary: Summary) -> SummaryCost | None:
 
 
 def _find_facts_in_tail(session: Session, head: set[int], point: int, facts: Sequence[Fact]) -> tuple[bool, ...]:
-    """Return for each fact whether the context before *point* has it outside the first head."""
     context = session.context_at(point)
     matcher = FactMatcher(
         collect_text(session.messages_in(context, [each for each in context.order if each not in head]))

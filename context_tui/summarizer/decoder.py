@@ -51,7 +51,6 @@ class SSEParser:
         return (self._parse_line(last_line) if last_line else []) + self._parse_line(b"")
 
     def _parse_line(self, line: bytes) -> list[ServerSentEvent]:
-        """Parse a line; a blank line completes an event that has data."""
         if self._first:
             line, self._first = line.removeprefix(b"\xef\xbb\xbf"), False
         if not line:
@@ -113,9 +112,7 @@ class Decoder(ABC):
         return list(self._decode_events(self._parser.feed(chunk)))
 
     def finish(self) -> list[ReplyEvent]:
-        """Return the events that the end of the body completes, followed by a ``ReplyFailure`` if the reply is
-        incomplete.
-        """
+        """Return the events that the end of the body completes, and a ``ReplyFailure`` if the reply is incomplete."""
         if self.ended:
             return []
         events: list[ReplyEvent] = []

@@ -139,7 +139,6 @@ def _fit_sections(sections: list[_Section], max_bytes: int) -> str:
 
 
 def _choose_items(items: list[str], max_bytes: int) -> list[str]:
-    """Choose the newest items that fit, truncating the last one if necessary, and count the omitted ones."""
     max_bytes -= 40  # reserved for the line that counts the omissions
     selection: list[str] = []
     for item in reversed(items):

@@ -51,9 +51,7 @@ class CallFailed(SummarizerError):
 
 @dataclass(frozen=True)
 class ServerError:
-    """An error that a server reported: its type or code and its message, with the prompt's size and the limit if
-    stated.
-    """
+    """An error that a server reported: its type or code, its message and, if stated, the prompt's size and limit."""
 
     type: str = ""
     message: str = ""

@@ -56,10 +56,7 @@ class Secret(NamedTuple):
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """Return the suspected secrets in *text* in order, with overlapping ones merged.
-
-    For an assignment, the secret is the value.
-    """
+    """Return the suspected secrets in *text* in order, merging overlapping ones; of an assignment, only the value."""
     plain, place = _replace_matches(_ESCAPE, _resolve_escape, text) if "\\" in text else (text, int)
     matches = [*_find_matches(plain)]
     if any(start in plain for start in _SEQUENCE_STARTS):

@@ -45,10 +45,7 @@ def open_regular_file(path: str | Path) -> BinaryIO:
 
 
 def read_settings_file(path: Path) -> bytes:
-    """Return the bytes of a settings file, or no bytes for ``/dev/null``.
-
-    Raises OSError if the file is larger than ``MAX_SETTINGS_BYTES``.
-    """
+    """Return a settings file's bytes, none for ``/dev/null``, or raise OSError beyond ``MAX_SETTINGS_BYTES``."""
     if str(path) == os.devnull:  # the convention for "no file"
         return b""
     with open_regular_file(path) as file:
@@ -97,10 +94,7 @@ def private_folder(parent: Path, name: str) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file with *text* in one step, keeping its mode, or raise OSError.
-
-    The file's folder is created if needed.
-    """
+    """Replace a file with *text* in one step, keeping its mode and creating its folder if needed, or raise OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with private_folder(path.parent, path.name) as folder:
         new = folder / path.name

@@ -32,7 +32,7 @@ def find_request_before(facts: Facts, at: int, floor: int) -> int:
 
 
 def has_valid_size(facts: Facts, row: int) -> bool:
-    """Return whether request *row* shows the context's size, as its reply was sent and it is no side request."""
+    """Return whether request *row* shows the context's size: it is no side request, and its reply was sent on."""
     return not (facts.flags[facts.request_message[row]] & MessageFlag.NOT_SENT or is_other_conversation(facts, row))
 
 

@@ -67,9 +67,7 @@ class DuplicateRead:
 
 @dataclass(frozen=True)
 class ToolSchema:
-    """A tool that a request offers: its schema's tokens, the number of calls to it, and the message of the last or
-    None.
-    """
+    """A tool that a request offers: its schema's tokens, the calls to it, and the message of the last call, or None."""
 
     name: str
     tokens: int
@@ -112,10 +110,7 @@ class FileRead:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The tokens in a context by category, tool and file.
-
-    The category ``not_in_file`` is the recorded size minus the measured one.
-    """
+    """The tokens in a context by category (``not_in_file`` is recorded but not measured), by tool and by file."""
 
     by_category: dict[str, int]
     by_tool: list[ToolShare]

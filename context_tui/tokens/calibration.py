@@ -115,7 +115,6 @@ def _fit_output_overhead(intervals: list[Interval], factors: Factors) -> float |
 def _compute_errors(
     facts: Facts, rows: list[int], factors: Factors, checkpoint: Checkpoint
 ) -> tuple[ErrorStats | None, ErrorStats | None]:
-    """Compute the errors over these requests of one model, by *factors* and by ``bytes/4``."""
     errors, plain_errors = list[float](), list[float]()
     fitted = estimated = 0.0
     last_row = -1

@@ -125,9 +125,7 @@ class ContextAccount(NamedTuple):
         return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread + unknown, self.source)
 
     def resize(self, removed: int, removed_requests: int) -> ContextSize:
-        """Return the size of the next request after *removed* measured tokens and *removed_requests* replies are
-        removed.
-        """
+        """Return the next request's size without *removed* measured tokens and *removed_requests* of the replies."""
         share = removed_requests / self.requests if self.requests else 0.0
         tokens = resize(self.tokens, self.fixed, self.content, -removed, share)
         unaccounted = abs(self.tokens - self.fixed - self.content)
@@ -217,7 +215,6 @@ def _measure_fixed(context: Context, table: TokenTable | None, prompt: int, has_
 
 
 def _measure_standing(context: Context, table: TokenTable | None) -> int:
-    """Measure what the agent inserted before anything was typed, and inserts into every context."""
     rows = find_standing_blocks(context.facts)
     return sum(table.blocks[row] if table else count_block_tokens(context, row) for row in rows)
 
@@ -230,7 +227,6 @@ def find_smallest_request(facts: Facts, model: int, end: int) -> int:
 
 
 def _measure_content(context: Context, table: TokenTable | None) -> int:
-    """Measure a context without what the agent inserts into every context."""
     positions = index_context(context).position_of
     standing = find_standing_tokens(context, table)
     return _sum_tokens(context, table)[-1] - sum(standing[message] for message in standing if message in positions)

@@ -91,7 +91,6 @@ class EstimateCheck:
 
 
 def _format_difference(tokens: int, unit: str) -> str:
-    """Format the signed difference to the recorded size of an estimate that is too large by *tokens*."""
     return f"{'−' if tokens > 0 else '+'}{abs(tokens):,}{unit}"
 
 

@@ -343,7 +343,6 @@ def fit_to_growth(
 
 
 def _is_fitted(facts: Facts, message: int, last_row: int) -> bool:
-    """Return whether a message was part of an earlier request and fitted to the size of that request."""
     return last_row >= 0 and message < facts.request_message[last_row]
 
 

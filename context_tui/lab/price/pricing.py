@@ -120,8 +120,6 @@ def price_replay(
 
 
 class _FiringGroup(NamedTuple):
-    """Firings before the same call, with the tokens of that call before and after the firings."""
-
     call: int
     firings: list[Firing]
     before: int

@@ -66,10 +66,7 @@ DEFAULT_RATES_WITHOUT_WRITE_FEE = Rates(1.0, 0.1, 1.0, 1.0, 5.0, "input tokens")
 
 
 def find_rates(model: str | None) -> Rates | None:
-    """Return the rates of *model* in USD, or None if it has no known price.
-
-    The name may have a gateway prefix and a date.
-    """
+    """Return the rates of *model*, whose name may have a gateway prefix and a date, in USD, or None if unknown."""
     name = normalize_model_name(model or "")
     table = _load_price_table()
     prefix = max(filter(name.startswith, table), key=len, default=None)

@@ -157,7 +157,6 @@ def _advise_waiting(priced: ReplayPrice, unprofitable: list[FiringPrice]) -> Adv
 
 
 def _advise_batching(priced: ReplayPrice, warm: list[WarmFiring]) -> Advice | None:
-    """Advise to merge clearings if the next clearing came before they broke even."""
     losses = [
         (firing, (write - read) * firing.behind - read * firing.cleared * firing.next_change)
         for firing, (write, read) in warm

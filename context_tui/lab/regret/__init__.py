@@ -1,1 +1,1 @@
-"""Regret: content that a policy dropped and the recorded run needed later, and the amount to drop without regret."""
+"""Measures of regret: content that a policy dropped although the recorded run needed it later."""

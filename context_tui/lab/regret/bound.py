@@ -52,7 +52,7 @@ class BoundShare:
 
 @dataclass(frozen=True)
 class RegretBound:
-    """The tokens that could be dropped without regret from tool results, which most policies alone drop, and in all."""
+    """Bounds for dropping without regret: for tool results, all that most policies drop, and for blocks of any kind."""
 
     results: BoundShare
     everything: BoundShare

@@ -130,7 +130,6 @@ class RemainingContext:
         return render(earlier.text if earlier else self._read_body(row))
 
     def _read_body(self, row: int) -> Any:
-        """Read the replaceable part of a block, once for all replays."""
         bodies: dict[int, Any] = self.uses.memo.setdefault("bodies", {})
         if row not in bodies:
             session = self.uses.session
@@ -143,7 +142,7 @@ class RemainingContext:
         return next((use for use in self.uses.by_row.get(row, ()) if self.is_unsatisfied(row, use)), None)
 
     def is_unsatisfied(self, row: int, use: BlockUse) -> bool:
-        """Return whether the context holds the needle of a use in neither the block nor a copy when it is used."""
+        """Return whether neither the block nor a copy still holds the needle in the context at the time of the use."""
         if use.message >= self.removed_by_recording.get(row, NEVER_REMOVED):
             return False
         return not any(self.contains(holder, use.needle, use.message) for holder in (row, *use.copies))

@@ -129,7 +129,6 @@ class _NeedleRows:
             self.rows.setdefault(needle, []).append(row)
 
     def sort_rows(self, owner: Sequence[int]) -> None:
-        """Sort the rows by message, without duplicates."""
         for needle, rows in self.rows.items():
             self.rows[needle] = sorted(set(rows), key=lambda row: (owner[row], row))
 
@@ -207,7 +206,6 @@ class _UseIndexer:
         return self.uses_by_row, fetches.stale
 
     def _find_copies(self, line: str, refetch: Refetch) -> tuple[int, ...]:
-        """Return the other blocks that hold a line and precede the call that fetches it again."""
         earlier_rows = takewhile(lambda row: self.owner[row] < refetch.message, self.lines.rows[line])
         return tuple(row for row in earlier_rows if row != refetch.earlier_row)
 
@@ -216,7 +214,6 @@ class _UseIndexer:
         return zip(self.facts.blocks_of(message), self.session.content.blocks(message), strict=False)
 
     def _read_assistant_message(self, message: int) -> None:
-        """Store the text of an assistant message, its needles, and the effects of its calls."""
         for row, block in self._read_blocks(message):
             text = self.texts[row] = extract_block_text(block)
             if self.facts.kind[row] == Kind.TOOL_USE:
@@ -302,7 +299,6 @@ class _UseIndexer:
                 self.uses_by_row[holder].append(BlockUse("edit", message, row, mention.needle, evidence, copies))
 
     def _concerns(self, row: int, files: Sequence[str]) -> bool:
-        """Return whether a block belongs to a call that read or changed one of these files."""
         call_row = row if self.facts.kind[row] == Kind.TOOL_USE else self.facts.tool_use_of(row)
         effect = self.effects.get(call_row)
         return effect is not None and effect.concerns(files)

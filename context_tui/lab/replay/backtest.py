@@ -101,8 +101,6 @@ def backtest_policy(
 
 @dataclass(frozen=True)
 class _BacktestTrigger:
-    """Trigger of a policy, optionally with a different threshold."""
-
     policy: Policy
     params: Params
     threshold: int | None

@@ -65,10 +65,7 @@ _BodyVersion = tuple[int, Body, Any]
 
 
 class VersionedBodies(dict[int, Body]):
-    """Bodies that replace those of blocks, by row, with cheap snapshots of earlier states.
-
-    A replacement can change but never disappear.
-    """
+    """Replacements for block bodies, by row, which can change but never disappear, with snapshots of earlier states."""
 
     def __init__(self, bodies: Mapping[int, Body] | None = None) -> None:
         super().__init__(bodies or {})
@@ -326,7 +323,6 @@ class History:
         return first_changed
 
     def _reorder_messages(self, plan: Plan, summary_tokens: int) -> int:
-        """Drop and insert the messages of *plan*; return the position of the first change."""
         recording = self.recording
         earlier_messages = set(self.order)
         entries = [

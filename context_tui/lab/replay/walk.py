@@ -333,7 +333,6 @@ class Walk:
     # Calls
 
     def _send_call(self, call: ModelCall) -> None:
-        """Add the next call, with the size that the provider would have reported."""
         recording, history = self.recording, self.history
         weights = recording.get_weights(call.request)
         recorded_amount = subtract_amounts(history.amount, history.excess)

@@ -199,7 +199,6 @@ class SweepTrack:
         self.believed_sizes = np.where(self.has_report, reported, estimate + sums[self.checkpoints])
 
     def _find_unpredictable(self, segment: _Segment) -> None:
-        """Fill ``is_unpredictable`` and ``lowest_sizes`` for a segment."""
         rows = slice(segment.begin, segment.end)
         last_checkpoint = np.minimum(np.searchsorted(self.reported_reply, self.checkpoints[rows]), segment.end) - 1
         self.is_unpredictable[rows] = self.has_report[last_checkpoint] & (
@@ -392,7 +391,6 @@ class _KernelRun:
         self._settle_calls(slice(None), np.full(len(self.keep), until), self.weight_class)
 
     def _settle_calls(self, chosen: Ints | slice, until: Ints, weight_class: int) -> None:
-        """Add the calls up to *until* to the totals, with the current context of each rule."""
         begin = self.settled_until[chosen]
         unsettled = (until > begin).nonzero()[0]
         if not len(unsettled):
@@ -470,7 +468,6 @@ class _RangeMax:
             self._last[1 << level :] = level * count - (1 << level)
 
     def find_max(self, begin: Ints, end: Ints) -> Ints:
-        """Return the maximum of the numbers from *begin* up to *end*, which must differ."""
         # Contexts mostly grow, so that the last number is the maximum.
         if len(begin) and self._decreases[begin.min()] == self._decreases[end.max() - 1]:
             last: Ints = self._numbers[end - 1]
@@ -502,7 +499,6 @@ class _OverflowCounter:
             self.counts[chosen] += len(numbers) - np.searchsorted(numbers, limit, side="right")
 
     def count_pending(self) -> Ints:
-        """Count the numbers in the added ranges, and return the counts by rule."""
         if self._pending:
             chosen, begin, end, limit = (np.concatenate(each) for each in zip(*self._pending, strict=True))
             self._pending, self._pending_size = [], 0

@@ -188,7 +188,7 @@ def check_limits(gate: Gate, sweep: Sweep) -> list[LimitCheck]:
 
 
 def find_worse_sessions(case: LimitCheck, gate: Gate, sweep: Sweep) -> list[WorseSession]:
-    """Return the sessions in which the new setting is worse in the measure of *case*, by falling difference."""
+    """Return the sessions in which the new setting is worse in the measure of *case*, the largest difference first."""
     worse = list[WorseSession]()
     for session, rows in sweep.rows_by_session.items():
         by_name = {row.setting: compute_totals([row], sweep.cost_unit) for row in rows}

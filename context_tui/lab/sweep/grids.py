@@ -152,7 +152,6 @@ def _list_values(parameter: Parameter, current: Number, count: int) -> list[Numb
 
 
 def _build_ladder(parameter: Parameter, center: Number, count: int) -> tuple[list[Number], int]:
-    """Build ascending values around *center*, and the index of *center* among them."""
     scale = parameter.scale or build_scale(0, 1, None, 1, "")
     if parameter.ratio:
         values = _list_shares(float(center))

@@ -89,7 +89,7 @@ class Sweep:
 
     @cached_property
     def rows_by_session(self) -> Mapping[str, list[SweepRow]]:
-        """The rows of each session."""
+        """The rows grouped by the name of their session."""
         return _group_rows(self.rows, lambda row: row.session)
 
     @cached_property

@@ -39,7 +39,7 @@ def find_dominated(points: Mapping[K, ParetoPoint]) -> dict[K, K]:
 
 
 def find_frontier(points: Mapping[K, ParetoPoint]) -> list[K]:
-    """Return the points that no other dominates, by rising regret, with only the first of several equal ones."""
+    """Return the points that no other dominates, in ascending order of regret, and only the first of equal ones."""
     dominated = find_dominated(points)
     by_point: dict[ParetoPoint, K] = {}
     for key, point in points.items():

@@ -54,10 +54,7 @@ _Log = list[tuple[_Question, Hashable]]
 
 
 class DecisionTrails(Generic[T]):
-    """The decisions that policies made in earlier replays along a recording, to reuse a replay with the same decisions.
-
-    ``replay_count`` is the number of replays that were needed.
-    """
+    """The decisions in earlier replays along a recording, by which a replay that decides the same can be reused."""
 
     def __init__(self) -> None:
         self.replay_count = 0
@@ -162,10 +159,7 @@ class SessionSweep:
     def replay_setting(
         self, setting: SweepSetting, policy: Policy | None = None, checkpoint: Checkpoint = lambda: None
     ) -> SweepRow:
-        """Replay a setting along the session and return its row.
-
-        *policy* may be a wrapper of the setting's policy that records its decisions.
-        """
+        """Replay a setting along the session and return its row; *policy* may be a wrapper that records decisions."""
         replay = self.options.replay(self.recording, policy or setting.policy, self._get_params(setting), checkpoint)
         drops = self._measure_drops(replay)
         cost = self._compute_cost(replay, drops)
@@ -191,7 +185,7 @@ class SessionSweep:
         drops: SettingDrops,
         cost: SettingCost | None = None,
     ) -> SweepRow:
-        """Build the row of a setting from what was measured."""
+        """Build the row of a setting from the measured firings, totals, drops and cost."""
         return SweepRow(
             self.name,
             self.project,

@@ -25,7 +25,7 @@ PRUNE_MARKER_BYTES = len(PRUNE_MARKER) - len("{}")
 
 
 class AgentSdkPruneParams(Params):
-    """Parameters of ``agent-sdk-prune``."""
+    """Parameters of ``agent-sdk-prune``, which set when it prunes and which tool results are long enough."""
 
     context_budget: int = param(
         160_000, "input tokens allowed for the context", "tokens", 1, 10_000_000, of_window=True
@@ -206,7 +206,7 @@ conversation."""
 
 
 class AgentSdkCompactParams(Params):
-    """Parameters of ``agent-sdk-compact``."""
+    """Parameters of ``agent-sdk-compact``, which set when it compacts, what it keeps and how long a summary may be."""
 
     context_budget: int = param(
         160_000, "input tokens above which it compacts", "tokens", 1, 10_000_000, of_window=True
@@ -260,10 +260,7 @@ class AgentSdkCompact(BasePolicy):
 
 
 def find_split(context: Context, min_keep: int) -> int:
-    """Return the position of the first message to keep, or 0 if nothing precedes it.
-
-    As agent-sdk does, this looks only at adjacent messages and does not compare the ids of calls and results.
-    """
+    """Return the position of the first message to keep, or 0; as in agent-sdk, ids of calls are not compared."""
     if len(context) <= min_keep:
         return 0
     facts, order = context.facts, context.order
@@ -314,7 +311,6 @@ def _abridge_content(content: Any) -> Iterator[str]:
 
 
 def _truncate_bytes(text: str) -> str:
-    """Truncate a text to ``MAX_RESULT_BYTES`` bytes at a character boundary, and append ``...``."""
     data = text.encode("utf-8", "surrogatepass")
     if len(data) <= MAX_RESULT_BYTES:
         return text

@@ -79,7 +79,7 @@ CLEARED_TOKENS = CLEARED_BODY.tokens
 
 
 class DefectMicrocompactParams(Params):
-    """Parameters of ``defect-microcompact``."""
+    """Parameters of ``defect-microcompact``, which set when it clears and which tool results it keeps."""
 
     keep_recent_turns: int = param(DEFAULT_KEPT_TURNS, "turns at the end whose results are kept", "turns", 1, 1_000)
     min_clear_tokens: int = param(512, "a result is cleared when it is larger than this", "tokens", 0, 1_000_000)
@@ -262,7 +262,7 @@ Use exactly these headings, in this order, and write nothing before or after the
 
 
 class DefectCompactParams(Params):
-    """Parameters of ``defect-compact``."""
+    """Parameters of ``defect-compact``, which set when it compacts and where it may cut."""
 
     threshold: int | None = param(
         None, "tokens at which it compacts; default: by compact_ratio", "tokens", 0, 10_000_000, of_window=True
@@ -375,7 +375,6 @@ def find_earlier_summary_row(context: Context, cut: int) -> int:
 
 @memoize_by_messages
 def _find_first_summary(context: Context) -> tuple[int, int]:
-    """Return position and row of the first assistant text that starts with the summary prefix, or -1 for both."""
     facts = context.facts
     for position in index_context(context).assistants:
         for block in context.blocks_of(context.order[position]):

@@ -28,7 +28,7 @@ ESTIMATOR = "bytes/3.5"
 
 
 class KodaMicrocompactParams(Params):
-    """Parameters of ``koda-microcompact``."""
+    """Parameters of ``koda-microcompact``, which set the idle time and which tool results are kept."""
 
     gap_seconds: int = param(300, "idle time since the last assistant message at which it acts", "seconds", 0, 604_800)
     keep_recent: int = param(5, "eligible results at the end that are kept", "results", 0, 10_000)

@@ -113,10 +113,7 @@ def _build_cleared(
 
 @lru_cache(maxsize=64)
 def build_clear_change(name: str, marker: str) -> Change:
-    """Build the change that replaces content with the marker.
-
-    A line count in the marker is filled in when the plan is applied.
-    """
+    """Build the change that replaces content with the marker, whose line count is filled in when a plan is applied."""
     if LINE_COUNT_PLACEHOLDER not in marker:
         return Change("clear", Body.from_text(marker), name)
     return Change(

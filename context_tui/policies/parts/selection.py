@@ -149,7 +149,6 @@ def _find_candidates(
     blocks: BlockColumns,
     longer_than: int | None = None,
 ) -> list[int]:
-    """Find the numbers of the blocks that the rule could change if none were protected."""
     block = blocks.block
     unmarked = select_block_numbers(
         index_context(context),
@@ -210,7 +209,6 @@ def _find_tool_rows(context: Context, tools: Sequence[str]) -> frozenset[int]:
 def _filter_by_age_and_pairing(
     context: Context, rule: Select, blocks: BlockColumns, candidates: list[int], first: int, end: int
 ) -> list[int]:
-    """Filter the candidates in a range by age, and by the presence of their calls."""
     chosen, facts = slice_between(candidates, first, end), context.facts
     if rule.older_than is not None:
         chosen = [number for number in chosen if _is_old(context, rule.older_than, blocks.block[number])]

@@ -155,6 +155,7 @@ class AiderFormat(DocumentFormat):
     """The format of Aider's chat histories."""
 
     name: ClassVar[str] = "aider"
+    checked_with: ClassVar[str] = "0.86.2"
     about: ClassVar[str] = "Aider chat histories (Markdown), best effort: no files of the chat, rounded token counts"
     suffixes: ClassVar[tuple[str, ...]] = (".history.md",)
     shape = AiderShape

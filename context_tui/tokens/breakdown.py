@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from math import inf
+from typing import NamedTuple
 
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, prompt_at
+from context_tui.session.markers import split_text
+from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Checkpoint, Kind, MessageFlag, Role
 from context_tui.tokens.accounting import estimate_prompt_parts
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimators import bytes_to_tokens35, count_block_tokens
+from context_tui.tokens.estimators import bytes4, bytes_to_tokens35, count_block_tokens
 from context_tui.tokens.measures import TokenTable
 
 CATEGORIES = (
@@ -86,11 +89,30 @@ class SystemPart:
 
 
 @dataclass(frozen=True)
+class InjectedPart:
+    """Part of the texts that the runtime injected: its name, and the tokens of its occurrences."""
+
+    part: str
+    tokens: int
+    count: int
+
+
+@dataclass(frozen=True)
 class PromptShares:
-    """The parts of the system prompt and the offered tools, each sorted from the largest to the smallest."""
+    """The parts of the system prompt, the offered tools and injected texts; the last two are sorted, largest first."""
 
     system: list[SystemPart]
     tools: list[ToolSchema]
+    injected: list[InjectedPart]
+
+
+class ServerShare(NamedTuple):
+    """Tools of an MCP server: their number, the tokens of their schemas, and their calls."""
+
+    name: str
+    tools: int
+    tokens: int
+    calls: int
 
 
 @dataclass(frozen=True)
@@ -229,8 +251,11 @@ def scale_tokens(tokens: Mapping[str, int], total: int) -> dict[str, int]:
     return {name: after - before for name, (before, after) in zip(tokens, pairwise(ends), strict=True)}
 
 
-def measure_prompt(context: Context, table: TokenTable | None = None) -> PromptShares:
-    """Measure the system prompt and the tools at a context's point, as far as the file contains them."""
+def measure_prompt(session: Session, context: Context, table: TokenTable | None = None) -> PromptShares:
+    """Measure the system prompt and the tools at a context's point, as far as the file contains them.
+
+    Injected texts are measured only if the file holds whole requests.
+    """
     facts, prompt = context.facts, prompt_at(context.facts, context.at)
     count = table.count_part if table else lambda part, is_tool: bytes_to_tokens(part.size)
     calls: dict[str, int] = defaultdict(int)
@@ -247,7 +272,39 @@ def measure_prompt(context: Context, table: TokenTable | None = None) -> PromptS
     return PromptShares(
         [SystemPart(part.name, count(part, False), part.cache_breakpoint) for part in prompt.system],
         sorted(tools, key=lambda tool: (-tool.tokens, tool.name)),
+        _measure_injected_texts(session, context, table) if facts.holds_requests else [],
     )
+
+
+def _measure_injected_texts(session: Session, context: Context, table: TokenTable | None) -> list[InjectedPart]:
+    facts = session.facts
+    tokens: dict[str, int] = defaultdict(int)
+    counts: dict[str, int] = defaultdict(int)
+    for message in context.order:
+        rows = list(facts.blocks_of(message))
+        texts = {row for row in rows if facts.kind[row] == Kind.TEXT and facts.block_flags[row] & BlockFlag.INJECTED}
+        for row, block in zip(rows, session.content.blocks(message) if texts else (), strict=False):
+            if row not in texts:
+                continue
+            text = str(block.get("text") or "")
+            size = table.block_tokens(context, row) if table else bytes4(facts, row)
+            for name, section in split_text(text):
+                tokens[name] += round(size * len(section) / max(len(text), 1))
+                counts[name] += 1
+    parts = [InjectedPart(name, size, counts[name]) for name, size in tokens.items()]
+    return sorted(parts, key=lambda each: (-each.tokens, each.part))
+
+
+def measure_servers(tools: Iterable[ToolSchema]) -> list[ServerShare]:
+    """Add up the tools of each MCP server, whose names are ``mcp__SERVER__TOOL``."""
+    servers: dict[str, list[ToolSchema]] = defaultdict(list)
+    for tool in tools:
+        if tool.name.startswith("mcp__"):
+            servers[tool.name.split("__")[1]].append(tool)
+    return [
+        ServerShare(name, len(each), sum(tool.tokens for tool in each), sum(tool.calls for tool in each))
+        for name, each in servers.items()
+    ]
 
 
 def count_wasted(reads: Sequence[FileRead]) -> int:

@@ -53,7 +53,7 @@ def compute_context_sizes(
     parts = compute_breakdown(context, account.not_in_file, checkpoint, token_table, fitted_size)
     checkpoint()
     check = None if token_table else check_estimate(session, context)
-    return ContextSizes(parts, check, token_table, measure_prompt(context, token_table), lacks_requests)
+    return ContextSizes(parts, check, token_table, measure_prompt(session, context, token_table), lacks_requests)
 
 
 def format_estimate_error(check: EstimateCheck) -> str:

@@ -53,7 +53,10 @@ async def test_system_prompt_and_tools_open_to_their_parts(session: Session) -> 
         view.cursor = next(number for number, row in enumerate(view.rows) if row.value == "tools")
         await pilot.press("enter")
         counts = {row.text: row.count for row in view.rows if row.text.startswith("  ")}
-        assert counts["  Bash"] == "2 ×" and counts["  mcp__github__issues"] == "never"
+        assert counts["  Bash, last #6"] == "2 ×" and counts["  mcp__github__issues"] == "never"
+        notes = [row.text for row in view.rows if row.text.startswith("  ") and row.tokens is None]
+        assert len(notes) == 2 and notes[0].startswith("  1 tool, ") and notes[0].endswith(" tokens, never called")
+        assert notes[1].startswith("  MCP server github: 1 tool, ") and notes[1].endswith(" tokens, 0 calls")
         await pilot.press("enter")
         assert [row.text for row in view.rows] == closed
     rows = build_breakdown_rows(session.context_at(), compute_context_sizes(View(session)), True, {"system"})
@@ -61,6 +64,8 @@ async def test_system_prompt_and_tools_open_to_their_parts(session: Session) -> 
     start = texts.index("  x-header: version=1")
     assert texts[start : start + 3] == ["  x-header: version=1", "  You are a counter.", "  cache breakpoint"]
     assert "cache breakpoint" not in "".join(closed)
+    rows = build_breakdown_rows(session.context_at(), compute_context_sizes(View(session)), True, {"injected"})
+    assert {"  /src/CLAUDE.md": "1 ×", "  reminder": "1 ×"}.items() <= {row.text: row.count for row in rows}.items()
 
 
 def test_a_message_says_where_a_prefix_to_cache_ends(session: Session) -> None:

@@ -39,7 +39,6 @@ class GeminiCliFormat(Format):
     name: ClassVar[str] = "gemini-cli"
     about: ClassVar[str] = "Gemini CLI sessions (JSON, JSONL), with rewinds, compressions and sub-agents"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
-    from_source: ClassVar[str] = "rewinds"
     checked_with: ClassVar[str] = "0.61.0"
     request_recording: ClassVar[str] = "claude-tap --tap-client gemini"
 

@@ -63,7 +63,7 @@ class PiFormat(Format):
     about: ClassVar[str] = "pi sessions (JSONL, versions 1 to 3; OpenClaw's too), with branches and compactions"
     request_recording: ClassVar[str] = "claude-tap --tap-client pi"
 
-    from_source: ClassVar[str] = "version 2, branches"
+    from_source: ClassVar[str] = "version 2"
     checked_with: ClassVar[str] = "0.73.1"
 
     find_unlisted = staticmethod(find_branch)

@@ -23,8 +23,8 @@ from textual.visual import Visual
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts
 from context_tui.session.values import Kind
-from context_tui.text.numbers import format_percent
-from context_tui.tokens.breakdown import PROMPT_CATEGORIES, Breakdown, PromptShares, categorize_block
+from context_tui.text.numbers import format_count, format_percent
+from context_tui.tokens.breakdown import PROMPT_CATEGORIES, Breakdown, PromptShares, categorize_block, measure_servers
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimate_check import Cause, EstimateCheck
 from context_tui.tokens.estimators import bytes4
@@ -142,7 +142,7 @@ def _sort_rows(pairs: Iterable[tuple[int, BreakdownRow]], total: int, by_size: b
 
 
 def _open_rows(rows: list[BreakdownRow], prompt: PromptShares | None, opened: Container[str]) -> Iterator[BreakdownRow]:
-    """Yield the rows of categories; the system prompt and the tools can be opened if their parts are known."""
+    """Yield the rows of categories; those can be opened whose parts are known: system prompt, tools, injected texts."""
     parts: dict[str, list[BreakdownRow]] = {}
     if prompt:
         for each in prompt.system:
@@ -151,8 +151,21 @@ def _open_rows(rows: list[BreakdownRow], prompt: PromptShares | None, opened: Co
         for tool in prompt.tools:
             row = BreakdownRow(f"  {tool.name}", "open", "tools", "never", tool.tokens)
             if tool.calls:
-                row = replace(row, kind="tool", value=tool.name, count=f"{tool.calls:,} ×")
+                name = f"{row.text}, last #{tool.last_use:,}"
+                row = replace(row, text=name, kind="tool", value=tool.name, count=f"{tool.calls:,} ×")
             parts.setdefault("tools", []).extend([row, *([BREAKPOINT_ROW] if tool.cache_breakpoint else [])])
+        if unused := [tool for tool in prompt.tools if not tool.calls]:
+            tokens = sum(tool.tokens for tool in unused)
+            text = f"  {format_count(len(unused), 'tool')}, {tokens:,} tokens, never called"
+            parts["tools"].append(BreakdownRow(text))
+        for server in measure_servers(prompt.tools):
+            amounts = f"{format_count(server.tools, 'tool')}, {server.tokens:,} tokens"
+            text = f"  MCP server {server.name}: {amounts}, {format_count(server.calls, 'call')}"
+            parts["tools"].append(BreakdownRow(text))
+        parts["injected"] = [
+            BreakdownRow(f"  {part.part}", "category", "injected", f"{part.count:,} ×", part.tokens)
+            for part in prompt.injected
+        ]
     for row in rows:
         part_rows = parts.get(row.value, [])
         yield replace(row, kind="open") if part_rows else row

@@ -12,12 +12,12 @@ import base64
 import binascii
 import math
 import re
-import tomllib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
-from importlib.resources import files
 from typing import NamedTuple
+
+from context_tui.text.files import read_toml
 
 
 class SecretShape(NamedTuple):
@@ -34,17 +34,19 @@ class SecretShape(NamedTuple):
     pattern: re.Pattern[str]
 
 
-def _read_shapes() -> Iterator[SecretShape]:
-    table = tomllib.loads(files("context_tui.summarizer").joinpath("secret_shapes.toml").read_text("utf-8"))
-    for kind, prefixes, pattern in table["prefixes"]:
+_TABLE = read_toml("context_tui.summarizer", "secret_shapes.toml")
+
+
+def _build_shapes() -> Iterator[SecretShape]:
+    for kind, prefixes, pattern in _TABLE["prefixes"]:
         for prefix in [prefixes] if prefixes.endswith(" ") else prefixes.split(" "):
             literal = re.escape(prefix)  # first, for a fast search
             yield SecretShape(kind, prefix, re.compile(rf"{literal}(?<![A-Za-z0-9_-]{literal}){pattern}"))
-    for kind, fixed, pattern in table["patterns"]:
+    for kind, fixed, pattern in _TABLE["patterns"]:
         yield SecretShape(kind, fixed, re.compile(pattern))
 
 
-SECRET_SHAPES = tuple(_read_shapes())
+SECRET_SHAPES = tuple(_build_shapes())
 
 
 class Secret(NamedTuple):
@@ -298,39 +300,12 @@ _SECRET_OPTION = re.compile(
     r"--(?:[a-z0-9]{1,20}-){0,3}(?:(?P<password>password|passwd|passphrase|pass)|token|api-key|secret-key|access-key|secret)"
     r"[ \t]{1,4}[\"']?([^\s\"'<>$,;()]{4,200})"
 )
-# Text that occurs in a command, and the pattern of the command, whose only group is the password.
 _SPACE = rf"(?:{_LINE_BREAK}|\s{{1,9}})"
-_ARGUMENTS = r"[ \t](?:[^\n|;&]{0,200}?[ \t])??"
-_COMMAND_SHAPES = (
-    (
-        "ConvertTo-SecureString",
-        r"ConvertTo-SecureString(?:[ \t]{1,4}-[A-Za-z]{1,12}){0,3}[ \t]{1,4}[\"']([^\"'\n$]{3,200})[\"']",
-    ),
-    ("openssl ", rf"openssl{_ARGUMENTS}-k[ \t]{{1,4}}[\"']?([^\s\"'$-][^\s\"']{{2,100}})"),
-    ("zip ", rf"(?<![\w-])(?:un)?zip{_ARGUMENTS}-P[ \t]{{0,4}}[\"']?([^\s\"'$]{{3,100}})"),
-    ("7z ", rf"(?<![\w-])7z{_ARGUMENTS}-p[\"']?([^\s\"'$]{{3,100}})"),
-    (
-        "machine",
-        rf"machine\s{{1,9}}(?=\S{{1,100}}\.)\S{{1,200}}{_SPACE}login\s{{1,9}}\S{{1,100}}{_SPACE}password\s{{1,9}}([^\s\"']{{3,200}})",
-    ),
-    ("default", r"default\s{1,9}login\s{1,9}\S{1,100}\s{1,9}password\s{1,9}([^\s\"']{3,200})"),
-    ("sshpass", r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{3,100})"),
-    (
-        "mysql",
-        r"mysql(?:dump|admin)?(?:[ \t]{1,4}-[a-oq-zA-Z-]\S{0,60}(?:[ \t]{1,4}[^\s-]\S{0,60})?){0,6}"
-        r"[ \t]{1,4}-p([^\s\"'$]{3,100})",
-    ),
-    ("redis-cli", r"redis-cli(?:[ \t]{1,4}-[hpnu][ \t]{1,4}\S{1,60}){0,4}[ \t]{1,4}-a[ \t]{1,4}([^\s$]{3,100})"),
-    ("requirepass", r"requirepass[ \t]{1,4}([^\s<]{4,200})"),
-    (
-        "login",
-        r"(?:docker|podman|helm registry)[ \t]login(?:[ \t]{1,4}-?[^\s-]\S{0,60}){0,4}"
-        r"[ \t]{1,4}-p[ \t]{1,4}([^\s\"'$]{3,100})",
-    ),
-    ("thin:", r"thin:[\w.-]{1,60}/([^\s/@\"'$]{3,100})@"),
-    ("pass:", r"-pass(?:in|out)?[ \t]{1,4}[\"']?pass:([^\s\"'$]{3,100})"),
+_NETRC = (
+    rf"machine\s{{1,9}}(?=\S{{1,100}}\.)\S{{1,200}}{_SPACE}login\s{{1,9}}\S{{1,100}}{_SPACE}"
+    r"password\s{1,9}([^\s\"']{3,200})"
 )
-_COMMAND_PATTERNS = tuple((word, re.compile(pattern)) for word, pattern in _COMMAND_SHAPES)
+_COMMAND_PATTERNS = tuple((word, re.compile(pattern)) for word, pattern in (*_TABLE["commands"], ("machine", _NETRC)))
 
 
 def _find_in_urls(text: str) -> Iterator[_SecretMatch]:

@@ -1,4 +1,4 @@
-"""Files: opening without blocking, private temporary folders, atomic writes and moves, and removal of leftovers."""
+"""Files: data of the package, opening without blocking, private folders, atomic writes, and removal of leftovers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,21 @@ import shutil
 import stat
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import EEXIST
+from importlib import resources
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 MAX_SETTINGS_BYTES = 4 << 20
 """Size limit of a file written by hand: a configuration, a policy, or a gate."""
+
+
+def read_toml(package: str, name: str) -> dict[str, Any]:
+    """Return the content of a TOML file in a package."""
+    return tomllib.loads(resources.files(package).joinpath(name).read_text("utf-8"))
 
 
 class NotRegularFile(OSError):

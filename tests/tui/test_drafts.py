@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.widgets import Static, TextArea
 
@@ -347,7 +348,7 @@ async def test_what_is_edited_while_the_messages_are_read_is_not_lost() -> None:
 
 
 def test_each_key_has_words_for_the_palette() -> None:
-    assert all(key.description and key.tooltip for key in APPLY_BINDINGS if key.id)
+    assert all(key.description and key.tooltip for key in APPLY_BINDINGS if isinstance(key, Binding) and key.id)
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (160, 50)])

@@ -10,41 +10,11 @@ from context_tui.formats.kit.writing import count_injected_losses, write_json
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
+from context_tui.text.files import read_toml
 
-REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
-    "text": ("text",),
-    "image": ("source",),
-    "document": ("source",),
-    "search_result": ("content", "source", "title"),
-    "thinking": ("thinking", "signature"),
-    "redacted_thinking": ("data",),
-    "tool_use": ("id", "name", "input"),
-    "tool_result": ("tool_use_id",),
-    "server_tool_use": ("id", "name", "input"),
-    **dict.fromkeys(
-        (
-            *("web_search_tool_result", "web_fetch_tool_result", "tool_search_tool_result"),
-            *("code_execution_tool_result", "bash_code_execution_tool_result"),
-            "text_editor_code_execution_tool_result",
-        ),
-        ("tool_use_id", "content"),
-    ),
-    "container_upload": ("file_id",),
-    "tool_reference": ("tool_name",),
-}
-OPTIONAL_MEMBERS: dict[str, tuple[str, ...]] = {
-    "text": ("cache_control", "citations"),
-    "document": ("cache_control", "citations", "context", "title"),
-    "search_result": ("cache_control", "citations"),
-    "thinking": (),
-    "redacted_thinking": (),
-    "tool_use": ("cache_control", "caller"),
-    "tool_result": ("cache_control", "content", "is_error"),
-    "server_tool_use": ("cache_control", "caller"),
-    "web_search_tool_result": ("cache_control", "caller"),
-    "web_fetch_tool_result": ("cache_control", "caller"),
-}
-"""Optional members, by type of block; other types may have only ``cache_control``."""
+_MEMBERS: dict[str, dict[str, list[str]]] = read_toml("context_tui.formats.anthropic", "blocks.toml")
+REQUIRED_MEMBERS, OPTIONAL_MEMBERS = _MEMBERS["required"], _MEMBERS["optional"]
+"""Members of a block by its type."""
 TOOL_MEMBERS = ("name", "description", "input_schema", "cache_control", "type", "strict", "defer_loading")
 """Members that a tool with a schema may have. A tool that the provider hosts is written unchanged."""
 

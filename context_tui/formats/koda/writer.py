@@ -21,44 +21,10 @@ from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
 from context_tui.session.memory import collect_usage
 from context_tui.session.session import Message, Session
+from context_tui.text.files import read_toml
 
-TABLE_COLUMNS = {
-    "sessions": {
-        "id": "TEXT PRIMARY KEY",
-        "created_at": "DATETIME DEFAULT CURRENT_TIMESTAMP",
-        "agent_name": "TEXT NOT NULL",
-        "project_root": "TEXT",
-        "last_accessed_at": "TEXT",
-        "title": "TEXT",
-        "mode": "TEXT",
-    },
-    "messages": {
-        "id": "INTEGER PRIMARY KEY AUTOINCREMENT",
-        "session_id": "TEXT NOT NULL",
-        "role": "TEXT NOT NULL",
-        "content": "TEXT",
-        "full_content": "TEXT",
-        "tool_calls": "TEXT",
-        "tool_call_id": "TEXT",
-        "prompt_tokens": "INTEGER",
-        "completion_tokens": "INTEGER",
-        "cache_read_tokens": "INTEGER",
-        "cache_creation_tokens": "INTEGER",
-        "thinking_tokens": "INTEGER",
-        "thinking_content": "TEXT",
-        "agent_name": "TEXT",
-        "compacted_at": "TEXT",
-        "completed_at": "DATETIME",
-        "created_at": "DATETIME DEFAULT CURRENT_TIMESTAMP",
-    },
-    "session_metadata": {
-        "session_id": "TEXT NOT NULL",
-        "key": "TEXT NOT NULL",
-        "value": "TEXT NOT NULL",
-        "updated_at": "DATETIME DEFAULT CURRENT_TIMESTAMP",
-    },
-}
-"""Columns of each table, with their declarations. koda's database has further tables, including one with API keys."""
+TABLE_COLUMNS: dict[str, dict[str, str]] = read_toml("context_tui.formats.koda", "schema.toml")
+"""Columns of each table, with their declarations."""
 _FOREIGN_KEY = "FOREIGN KEY(session_id) REFERENCES sessions(id)"
 _CONSTRAINTS = {
     "messages": {_FOREIGN_KEY: {"session_id"}},

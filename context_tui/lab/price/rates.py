@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from typing import Any, Literal
 
 from context_tui.lab.price.cache import CacheUsage
 from context_tui.session.facts import Usage
 from context_tui.session.window import normalize_model_name
+from context_tui.text.files import read_toml
 
 CostUnit = Literal["USD", "input tokens"]
 FIVE_MINUTES, ONE_HOUR = 300_000, 3_600_000
@@ -113,10 +112,9 @@ def build_rate_table(models: Iterable[str | None], *, has_write_fee: bool) -> Ra
 
 @cache
 def _load_price_table() -> dict[str, Rates]:
-    text = files("context_tui.lab.price").joinpath("prices.toml").read_text("utf-8")
     return {
         name: _parse_rates(entry)
-        for entry in tomllib.loads(text)["price"]
+        for entry in read_toml("context_tui.lab.price", "prices.toml")["price"]
         for name in map(normalize_model_name, entry["models"])
     }
 

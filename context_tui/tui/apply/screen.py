@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
@@ -38,7 +37,7 @@ from context_tui.tui.apply.summarizer import SummarizerChoice, SummaryAttempt
 from context_tui.tui.drafts import Draft, Drafts, compute_plan_key, find_initial_draft
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.threads import WorkErrorHandler, run_in_thread
-from context_tui.tui.widgets.bindings import KeyFooter, build_binding
+from context_tui.tui.widgets.bindings import KeyFooter, build_binding, read_bindings
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt, InputPrompt
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
@@ -47,34 +46,13 @@ if TYPE_CHECKING:
     from textual.worker import Worker
 
 
-_bind = partial(build_binding, prefix="apply-", show=True)
-
-
-_AGAIN_TOOLTIP = "Send the messages again; drafts are kept"
-
 APPLY_BINDINGS = [
-    _bind("enter", "begin", "send", "begin", "Send the messages; the model writes the summary"),
-    _bind("enter", "again", "send again", "again", _AGAIN_TOOLTIP),
-    _bind("enter", "why", "why not", "why", "Show why nothing can be sent", show=False),
-    _bind("a", "accept", "accept", "accept", "Apply the plan with this summary"),
-    _bind("e", "edit", "edit", "edit", "Edit the summary"),
-    _bind("r", "retry", "write again", "retry", "Write another summary; drafts are kept"),
-    _bind("r", "again", "send again", "again", _AGAIN_TOOLTIP, show=False),
-    _bind("d", "next_draft(1)", "draft", "older", "Show the draft before this one"),
-    _bind("D", "next_draft(-1)", "newer draft", "newer", "Show the draft after this one", show=False),
+    *read_bindings("apply-first"),
     *(
-        _bind(str(number), f"choose('{kind}')", kind, kind, f"Summarise by {kind}", show=False)
+        build_binding(str(number), f"choose('{kind}')", kind, f"apply-{kind}", f"Summarise by {kind}")
         for number, kind in enumerate(SUMMARIZER_KINDS, 1)
     ),
-    # Not in the footer, because the screen itself shows these keys.
-    _bind("s", "next_summarizer", "summarizer", "summarizer", "Choose the next summarizer", show=False),
-    _bind("n", "model", "model", "model", "Set the model", show=False),
-    _bind("u", "url", "server", "url", "Set the server (base URL)", show=False),
-    _bind("m", "mask", "mask", "mask", "Mask suspected secrets, or send them unmasked", show=False),
-    _bind("escape", "cancel", "stop", "cancel", "Stop; the text so far is kept as a draft"),
-    _bind("escape", "finish", "finish editing", "finish", "Keep the edited summary"),
-    _bind("escape", "close", "close", "close", "Close; drafts are kept until the program ends"),
-    _bind("tab", "app.focus_next", "pane", "pane", "Go to the next pane"),
+    *read_bindings("apply-other"),
     # Textual's bindings are not inherited, as they would come first in the footer.
     Binding("shift+tab", "app.focus_previous", "Focus Previous", show=False),
     Binding("ctrl+c,super+c", "screen.copy_text", "Copy selected text", show=False),

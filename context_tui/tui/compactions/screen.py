@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
@@ -32,7 +30,7 @@ from context_tui.tui.saving import notify_briefly
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.timeline.rows import Location
-from context_tui.tui.widgets.bindings import KeyFooter, build_binding
+from context_tui.tui.widgets.bindings import KeyFooter, build_binding, read_bindings
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
@@ -62,26 +60,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
     BINDING_GROUP_TITLE = "Before and after"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-high")]
-    BINDINGS: ClassVar[list[BindingType]] = [
-        _bind("?,f1", "help", "help", "help", "List all keys", "?"),
-        _bind("[,(,p", "other(-1)", "compaction", "previous", "Go to the compaction before", "[]"),
-        _bind("],),n", "other(1)", "Next compaction", "next", "Go to the next compaction"),
-        _bind("up,k", "move(-1)", "row", "up", "The row above", "↑↓"),
-        _bind("down,j", "move(1)", "Row below", "down", "The row below"),
-        _bind(
-            "u", "returned(1)", "needed later", "used-next", "Go to the next lost message that was needed later", "u"
-        ),
-        _bind("U", "returned(-1)", "Previous needed later", "used-previous", "Go to the previous one"),
-        _bind("enter", "inspect", "inspect", "inspect", "Go there in the inspector, as of this compaction", "enter"),
-        _bind("g", "use", "its use", "use", "Go to the later use in the inspector"),
-        _bind("escape,q", "leave", "back", "back", "Back to the inspector", "esc"),
-        _bind("pageup", "move(-20)", "Page up", "page-up", "Twenty rows up"),
-        _bind("pagedown", "move(20)", "Page down", "page-down", "Twenty rows down"),
-        _bind("home", "move(-1000000000)", "First row", "first", "The first row"),
-        _bind("end", "move(1000000000)", "Last row", "last", "The last row"),
-        _bind("tab", "app.focus_next", "pane", "pane", "Go to the text, or back to the rows", "tab"),
-        _bind("shift+tab", "app.focus_previous", "Previous pane", "pane-previous", "Go to the pane before"),
-    ]
+    BINDINGS = read_bindings("compactions")
 
     def __init__(self, controller: Controller, session: Session) -> None:
         super().__init__()

@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.events import Paste
@@ -34,9 +32,9 @@ from context_tui.library.overview import SAME_FILE, OverviewReader, SessionOverv
 from context_tui.session.session import SessionInfo
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
-from context_tui.tui.picker.session_list import PickerList, bind_picker_key, format_heads
+from context_tui.tui.picker.session_list import PickerList, format_heads
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
-from context_tui.tui.widgets.bindings import KeyFooter
+from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 
 LOCAL_GROUPS = (THIS_PROJECT, OTHER_PROJECTS)
 MAX_READ_TITLES = 2_000
@@ -66,14 +64,7 @@ class PickerExit(Enum):
 class FilterInput(Input):
     """Input for the filter, which also handles the keys that move the cursor over the sessions."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        bind_picker_key("enter", "submit", "open", "filter-submit", "Open the selected session", show=True),
-        bind_picker_key("up", "screen.move(-1)", "session", "filter-up", "Previous session", "↑↓"),
-        bind_picker_key("down", "screen.move(1)", "down", "filter-down", "Next session"),
-        bind_picker_key("pageup", "screen.page(-1)", "page up", "filter-page-up", "One page up"),
-        bind_picker_key("pagedown", "screen.page(1)", "page down", "filter-page-down", "One page down"),
-        bind_picker_key("escape", "screen.leave", "clear", "filter-clear", "Clear the filter", "esc"),
-    ]
+    BINDINGS = read_bindings("picker-filter")
 
 
 class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
@@ -87,11 +78,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
 
     AUTO_FOCUS = "PickerList"
     CSS_PATH = "picker.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        bind_picker_key("escape", "leave", "back", "leave", "Clear the filter, or leave"),
-        bind_picker_key("ctrl+o", "return", "session", "return", "Back to the session as it was", show=True),
-        bind_picker_key("q", "quit", "quit", "quit", "Quit without opening a session", show=True),
-    ]
+    BINDINGS = read_bindings("picker")
 
     class AllFound(Message):
         """Posted when all sessions have been found, so that slow work may begin."""

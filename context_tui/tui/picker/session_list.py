@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import BindingType
 from textual.events import Click
 from textual.geometry import Size
 from textual.message import Message
@@ -25,9 +24,7 @@ from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
 from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.terminal.cells import clip_to_width, shorten_middle
-from context_tui.tui.widgets.bindings import build_binding
-
-bind_picker_key = partial(build_binding, prefix="picker-")
+from context_tui.tui.widgets.bindings import read_bindings
 
 _UUID_PATTERN = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FOLDED_GLYPH, OPEN_GLYPH, CHILD_GLYPH = "▸", "▾", "└"
@@ -91,20 +88,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"picker-list--{part}" for part in ("name", "title", "muted", "full", "heading", "cursor")
     }
-    BINDINGS: ClassVar[list[BindingType]] = [
-        bind_picker_key("enter", "choose", "open", "open", "Open the selected session", show=True),
-        bind_picker_key("/", "screen.filter", "filter", "filter", "Filter by name, title or project", "/"),
-        bind_picker_key("right,l", "fold(True)", "unfold", "unfold", "Show subagents and branches", "→"),
-        bind_picker_key("left,h", "fold(False)", "fold", "fold", "Hide subagents and branches"),
-        bind_picker_key("s", "sort", "sort", "sort", "Sort by time, size, fill, project", show=True),
-        bind_picker_key("z", "fold", "fold", "fold-toggle", "Show or hide subagents and branches"),
-        bind_picker_key("down,j", "move(1)", "down", "down", "Next session"),
-        bind_picker_key("up,k", "move(-1)", "up", "up", "Previous session"),
-        bind_picker_key("pagedown", "page(1)", "page down", "page-down", "One page down"),
-        bind_picker_key("pageup", "page(-1)", "page up", "page-up", "One page up"),
-        bind_picker_key("home,g", "ends(False)", "first", "first", "First session"),
-        bind_picker_key("end,G", "ends(True)", "last", "last", "Last session"),
-    ]
+    BINDINGS = read_bindings("picker-list")
 
     @dataclass
     class Chosen(Message):

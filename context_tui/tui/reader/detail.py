@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rich.style import Style
-from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
@@ -28,7 +27,7 @@ from context_tui.tui.rendering.layout import LayoutLine, TextPart
 from context_tui.tui.search import find_all_text, find_text, get_searchable_text
 from context_tui.tui.threads import ThreadJob, start_work
 from context_tui.tui.timeline.rows import WHOLE_MESSAGE, Location
-from context_tui.tui.widgets.bindings import build_binding
+from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
 _STYLE_NAMES = (
@@ -50,14 +49,7 @@ class Detail(ReadingPane):
     """Pane that shows one message or result."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{style}" for style in _STYLE_NAMES}
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "enter", "Call / result", show=False, id="detail-enter", tooltip="From a call to its result"),
-        Binding("x", "more", "Show more", show=False, id="detail-more", tooltip="Show more of a long text"),
-        Binding("left", "screen.value(-1)", "Lower value", show=False, id="detail-less", tooltip="Lower the parameter"),
-        build_binding("right", "screen.value(1)", "Raise value", "detail-more-value", "Raise the parameter"),
-        Binding("v", "screen.raw", "raw", id="detail-raw", tooltip="Raw text or rendered"),
-        Binding("escape", "close", "back", key_display="esc", id="detail-close", tooltip="Back to the timeline"),
-    ]
+    BINDINGS = read_bindings("detail")
 
     # Overridden, so that a change updates the scroll bar without a new layout of the whole screen.
     virtual_size = Reactive(Size(0, 0))

@@ -5,38 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_LANGUAGE_ALIASES = {
-    "python": "py pyi pyw python3 ipython",
-    "javascript": "js mjs cjs",
-    "typescript": "ts mts cts",
-    "json": "json5 jsonc jsonl ndjson ipynb webmanifest",
-    "html": "htm vue svelte jinja",
-    "xml": "svg xsd xsl plist",
-    "rust": "rs",
-    "go": "golang",
-    "c": "h",
-    "cpp": "c++ cc cxx hpp hh",
-    "csharp": "cs c#",
-    "kotlin": "kt kts",
-    "ruby": "rb gemfile rakefile",
-    "bash": "sh zsh shell bashrc zshrc profile",
-    "powershell": "ps1",
-    "yaml": "yml",
-    "ini": "cfg conf editorconfig properties",
-    "makefile": "make mk",
-    "docker": "dockerfile containerfile",
-    "markdown": "md mdx",
-    "diff": "patch",
-    "elixir": "ex exs",
-    "haskell": "hs",
-    "julia": "jl",
-    "protobuf": "proto",
-    "graphql": "gql",
-    "terraform": "tf hcl",
-    **dict.fromkeys("jsx tsx css scss java swift php lua fish toml sql scala r".split(), ""),
-}
-_LANGUAGE_BY_ALIAS = {
-    name: language for language, names in _LANGUAGE_ALIASES.items() for name in (language, *names.split())
+from context_tui.text.files import read_toml
+
+_LANGUAGE_BY_ALIAS: dict[str, str] = {
+    name: language
+    for language, names in read_toml("context_tui.tui.rendering", "languages.toml").items()
+    for name in (language, *names.split())
 }
 _LINE_NUMBER = re.compile(r" *(\d{1,9})(?:→| {1,4}|\| ?|: )")
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.message import Message
@@ -26,7 +24,7 @@ from context_tui.tui.replay.regret_cases import CaseSelection
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.timeline.marks import NO_MARK
-from context_tui.tui.widgets.bindings import KeyFooter
+from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, LinesPane, Run, justify_runs
 from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
@@ -49,21 +47,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     BINDING_GROUP_TITLE = "Needed later"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-high")]
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "case(1)", "next", key_display="n/p", id="regrets-next", tooltip="Next case"),
-        Binding("p,N", "case(-1)", "Previous case", show=False, id="regrets-previous", tooltip="Previous case"),
-        Binding("down,j", "case(1)", "Next case", show=False, id="regrets-down", tooltip="Next case"),
-        Binding("up,k", "case(-1)", "Previous case", show=False, id="regrets-up", tooltip="Previous case"),
-        Binding("tab", "side(0)", "other side", key_display="tab", id="regrets-side", tooltip="Go to the other side"),
-        Binding("left", "side(-1)", "Dropped", show=False, id="regrets-dropped", tooltip="Go to the dropped block"),
-        Binding("right", "side(1)", "Used", show=False, id="regrets-used", tooltip="Go to the later use"),
-        Binding("shift+tab", "cases", "Cases", show=False, id="regrets-cases", tooltip="Go to the list of cases"),
-        Binding("f", "scope", "this firing/all", id="regrets-scope", tooltip="Cases of this firing, or of all"),
-        Binding("enter", "inspect", "inspect", key_display="enter", id="regrets-inspect", tooltip="Go to that message"),
-        Binding("v", "raw", "raw", id="regrets-raw", tooltip="Show the original text, or render it"),
-        Binding("escape", "dismiss", "back", key_display="esc", id="regrets-close", tooltip="Back"),
-        Binding("q,u", "dismiss", "Back", show=False, id="regrets-leave", tooltip="Back"),
-    ]
+    BINDINGS = read_bindings("regrets")
 
     def __init__(self, controller: Controller, comparison: Comparison, *, all_firings: bool = False) -> None:
         """Show the regrets of the selected policy for the firing under the cursor, or with *all_firings*, for all."""

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
-
-from textual.binding import Binding, BindingType
 
 from context_tui.errors import PlanError
 from context_tui.lab.price.report import (
@@ -33,6 +30,7 @@ from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.replay.formatting import BASELINE_NAMES
 from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.saving import save_and_report
+from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.text_screen import TextScreen
 
@@ -78,11 +76,7 @@ def build_configuration_parts(lane: Lane) -> Iterator[TextPart]:
 class ConfigurationScreen(TextScreen[None]):
     """Screen that shows the configuration, and copies or saves it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,c", "dismiss", "close", key_display="esc", id="configuration-close", tooltip="Back"),
-        Binding("y", "copy", "copy", id="configuration-copy", tooltip="Copy it as text"),
-        Binding("s", "save", "save", id="configuration-save", tooltip="Save it as a new file in the working directory"),
-    ]
+    BINDINGS = read_bindings("configuration")
 
     def __init__(self, lane: Lane) -> None:
         super().__init__("Configuration of the agent", build_configuration_parts(lane))
@@ -149,12 +143,7 @@ def _format_study(study: Study) -> Iterator[str]:
 class FiringsScreen(TextScreen[InspectorCommand | None]):
     """Firings of all compared policies as a text that can be selected and copied."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,t", "dismiss", "close", key_display="esc", id="firings-close", tooltip="Back"),
-        Binding("n", "jump(1)", "next policy", id="firings-next", tooltip="Next policy"),
-        Binding("p,N", "jump(-1)", "previous", id="firings-previous", tooltip="Previous policy"),
-        Binding("u", "regrets", "regrets", id="firings-regrets", tooltip="Show dropped content and its later use"),
-    ]
+    BINDINGS = read_bindings("firings")
 
     def __init__(self, controller: Controller, comparison: Comparison) -> None:
         super().__init__("Firings in the replay", build_firing_parts(comparison))

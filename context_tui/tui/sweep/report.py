@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
-
-from textual.binding import Binding, BindingType
 
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
 from context_tui.policies.agent_settings import format_setting_lines
@@ -14,6 +11,7 @@ from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.sweep.board import SweepBoard
 from context_tui.tui.sweep.formatting import find_best_by_project, format_setting, format_status
 from context_tui.tui.sweep.table import BEST_SIGN, CURRENT_SIGN, list_columns
+from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.text_screen import TextScreen
 
 UNWRAPPED_CELLS = 1_000
@@ -64,6 +62,4 @@ def build_project_parts(board: SweepBoard) -> Iterator[TextPart]:
 class SweepTextScreen(TextScreen[None]):
     """Screen that shows a report, or the best settings of all projects."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,t,p", "dismiss", "close", key_display="esc", id="sweep-text-close", tooltip="Back"),
-    ]
+    BINDINGS = read_bindings("sweep-text")

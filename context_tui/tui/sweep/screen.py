@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingsMap
+from textual.binding import BindingsMap, BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.message import Message
@@ -39,7 +39,7 @@ from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board, 
 from context_tui.tui.sweep.report import SweepTextScreen, build_project_parts, build_report_parts
 from context_tui.tui.sweep.sessions import SessionsScreen
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
-from context_tui.tui.widgets.bindings import KeyFooter, build_binding
+from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
 from context_tui.tui.widgets.text_screen import HelpScreen
@@ -433,51 +433,10 @@ HELP_NOTES = (
 )
 
 
-_build_binding = partial(build_binding, prefix="sweep-")
-
-
-def build_bindings(*, live: bool) -> list[Binding]:
+def build_bindings(*, live: bool) -> list[BindingType]:
     """Build all bindings, in the order of the footer; with *live*, those for a sweep of the open session."""
-    return [*_FIRST_BINDINGS, *(_LIVE_BINDINGS if live else _SESSIONS_BINDINGS), *_OTHER_BINDINGS]
-
-
-_FIRST_BINDINGS = [
-    _build_binding("question_mark,f1", "help", "help", "help", "List all keys", "?"),
-    _build_binding("up,k", "move(-1)", "setting", "up", "Go to the setting above", "↑↓"),
-    _build_binding("down,j", "move(1)", "Next setting", "down", "Go to the setting below"),
-]
-_LIVE_BINDINGS = [
-    _build_binding("enter", "take", "take over", "take", "Go back with this policy and its settings", "enter"),
-    _build_binding(
-        "escape", "back", "back", "back", "Stop what is being measured; then go back, changing nothing", "esc"
-    ),
-    _build_binding("e", "edit", "grid", "edit", "Type another grid", "e"),
-]
-_SESSIONS_BINDINGS = [
-    _build_binding("enter", "take", "sessions", "take", "List the sessions of this setting", "enter"),
-    _build_binding("escape", "back", "leave", "back", "Leave", "esc"),
-    _build_binding("p", "projects", "projects", "projects", "Show the best setting of each project", "p"),
-]
-_OTHER_BINDINGS = [
-    _build_binding("o", "sort(1)", "sort", "sort", "Sort by the next column; a click on a heading does the same", "o"),
-    _build_binding("m", "money", "money", "money", "Count savings in money, or in tokens", "m"),
-    _build_binding("f", "best", "best", "best", "List only the Pareto front, or all settings", "f"),
-    _build_binding("t", "text", "text", "text", "Show everything as text", "t"),
-    _build_binding("c", "copy_native", "copy", "copy-native", "Copy the setting as the agent's own configuration", "c"),
-    _build_binding("y", "copy", "Copy command", "copy", "Copy the command for this sweep"),
-    _build_binding("O", "sort(-1)", "Sort back", "sort-back", "Sort by the previous column"),
-    _build_binding("i", "reverse", "Reverse", "reverse", "Reverse the order"),
-    _build_binding("pageup", "page(-1)", "Page up", "page-up", "One page up"),
-    _build_binding("pagedown", "page(1)", "Page down", "page-down", "One page down"),
-    _build_binding("home,g", "ends(0)", "First", "first", "Go to the first setting"),
-    _build_binding("end,G", "ends(-1)", "Last", "last", "Go to the last setting"),
-    _build_binding("greater_than_sign", "to_current", "Current", "current", "Go to the current setting"),
-    _build_binding("asterisk", "next_best", "Next best", "next-best", "Go to the next setting on the Pareto front"),
-    _build_binding("r", "go_on", "Go on", "go-on", "Continue a stopped sweep"),
-    _build_binding("tab", "app.focus_next", "Pane", "pane", "Go to the grid, or back to the table"),
-    _build_binding("x", "picture", "Picture", "picture", "Save the screen as a picture (SVG) in the working directory"),
-    _build_binding("q", "leave", "Leave", "leave", "Go back, changing nothing"),
-]
+    names = ("sweep-first", "sweep-live" if live else "sweep-sessions", "sweep-other")
+    return [binding for name in names for binding in read_bindings(name)]
 
 
 # Building

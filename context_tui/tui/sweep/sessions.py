@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 
@@ -21,7 +19,7 @@ from context_tui.tui.rendering.columns import drop_columns
 from context_tui.tui.sweep.board import SORT_ORDERS, SweepBoard
 from context_tui.tui.sweep.table import SweepColumn, list_columns
 from context_tui.tui.terminal.cells import shorten_path
-from context_tui.tui.widgets.bindings import KeyFooter
+from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.styled_text import (
     BOLD,
@@ -92,15 +90,7 @@ class SessionsScreen(Screen[None]):
     CSS_PATH = "sweep.tcss"
     AUTO_FOCUS = "ClickableLines"
     BINDING_GROUP_TITLE = "Sessions of a setting"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "session", key_display="↑↓", id="sweep-session-up", tooltip="Session above"),
-        Binding("down,j", "move(1)", "next", show=False, id="sweep-session-down", tooltip="Session below"),
-        Binding("enter", "open", "inspect", id="sweep-session-open", tooltip="Open it with this policy and settings"),
-        Binding("o", "sort", "sort", id="sweep-session-sort", tooltip="Sort by tokens needed later, or by savings"),
-        Binding("pagedown", "move(10)", "down", show=False, id="sweep-session-page-down", tooltip="Ten sessions down"),
-        Binding("pageup", "move(-10)", "up", show=False, id="sweep-session-page-up", tooltip="Ten sessions up"),
-        Binding("escape,q", "dismiss", "back", key_display="esc", id="sweep-session-back", tooltip="To the settings"),
-    ]
+    BINDINGS = read_bindings("setting-sessions")
 
     @dataclass
     class Opened(Message):

@@ -1,13 +1,15 @@
-"""Builder of key bindings, and a footer that shows as many of them as fit."""
+"""Key bindings, which are read or built, and a footer that shows as many of them as fit."""
 
 from __future__ import annotations
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
+
+from context_tui.text.files import read_toml
 
 
 def build_binding(
@@ -19,17 +21,23 @@ def build_binding(
     display: str | None = None,
     *,
     prefix: str = "",
-    show: bool | None = None,
 ) -> Binding:
     """Build a binding, whose id is *prefix* followed by *name*.
 
     Args:
         keys: keys, separated by commas; characters such as ``?`` stand for themselves.
-        display: keys as the footer shows them.
-        show: whether to show the binding in the footer; by default, if it has a *display*.
+        display: keys as the footer shows them, empty for their usual names; None if it does not show them.
     """
-    in_footer = display is not None if show is None else show
-    return Binding(keys, action, description, show=in_footer, key_display=display, id=prefix + name, tooltip=tooltip)
+    show, name = display is not None, prefix + name
+    return Binding(keys, action, description, show, display or None, tooltip=tooltip, id=name)
+
+
+def read_bindings(name: str) -> list[BindingType]:
+    """Return the bindings of the table *name* in ``keys.toml``."""
+    return [build_binding(*row) for row in _KEYS[name]]
+
+
+_KEYS = read_toml("context_tui.tui", "keys.toml")
 
 
 class KeyFooter(Footer):

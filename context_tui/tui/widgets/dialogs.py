@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -19,6 +18,7 @@ from context_tui.policies.scales import parse_number
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import make_visible, sanitize_line
+from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.gauge import format_window_size
 
 
@@ -29,9 +29,7 @@ class InputPrompt(ModalScreen[str | None]):
     """
 
     CSS_PATH = "dialogs.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "cancel", id="prompt-cancel", tooltip="Close without a value"),
-    ]
+    BINDINGS = read_bindings("input-prompt")
 
     def __init__(
         self, title: str, hint: str = "", value: str = "", *, check: Callable[[str], object] | None = None
@@ -86,11 +84,7 @@ class ChoicePrompt(ModalScreen[str | None]):
     """Dialog with a few answers; returns the name of one, or None if cancelled. The first answer is preselected."""
 
     CSS_PATH = "dialogs.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "cancel", id="choice-cancel", tooltip="Close without an answer"),
-        Binding("left", "app.focus_previous", "previous", show=False, id="choice-previous", tooltip="Previous answer"),
-        Binding("right", "app.focus_next", "next", show=False, id="choice-next", tooltip="Next answer"),
-    ]
+    BINDINGS = read_bindings("choice-prompt")
 
     def __init__(self, title: str, detail: str, answers: Sequence[Answer]) -> None:
         super().__init__()

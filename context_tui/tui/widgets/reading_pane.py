@@ -9,7 +9,6 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
@@ -28,6 +27,7 @@ from context_tui.tui.rendering.layout import (
     is_in_right_column,
     sanitize_part,
 )
+from context_tui.tui.widgets.bindings import read_bindings
 
 WRAP_AHEAD_LINES = 100
 """Number of lines below the visible ones that are wrapped in advance."""
@@ -47,14 +47,7 @@ class ReadingPane(ScrollView, can_focus=True):
     }
     """
     # These replace inherited bindings, which animate the scrolling.
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", "down", show=False, id="read-down", tooltip="One line down"),
-        Binding("up,k", "move(-1)", "up", show=False, id="read-up", tooltip="One line up"),
-        Binding("pagedown,space", "page(1)", "page down", show=False, id="read-page-down", tooltip="One page down"),
-        Binding("pageup", "page(-1)", "page up", show=False, id="read-page-up", tooltip="One page up"),
-        Binding("home,g", "ends(False)", "start", show=False, id="read-start", tooltip="To the first line"),
-        Binding("end,G", "ends(True)", "end", show=False, id="read-end", tooltip="To the last line"),
-    ]
+    BINDINGS = read_bindings("reading-pane")
 
     def __init__(self, parts: Iterable[TextPart] = (), *, id: str | None = None) -> None:
         super().__init__(id=id)

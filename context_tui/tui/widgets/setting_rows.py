@@ -18,7 +18,7 @@ from textual.widgets import Input
 
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.scales import parse_number
-from context_tui.tui.widgets.bindings import build_binding
+from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.setting_lines import (
     MARK_WIDTH,
     ClickTarget,
@@ -64,17 +64,7 @@ class SettingRows(Widget, can_focus=True):
 
     BINDING_GROUP_TITLE = "Parameters"
     DEFAULT_CSS = "SettingRows { height: auto; text-wrap: nowrap; text-overflow: clip; }"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Row", show=False, id="setting-up", tooltip="Parameter above"),
-        Binding("down,j", "move(1)", "Row", show=False, id="setting-down", tooltip="Parameter below"),
-        Binding("left", "step(-1)", "value", key_display="←→", id="setting-less", tooltip="One step less"),
-        Binding("right", "step(1)", "More", show=False, id="setting-more", tooltip="One step more"),
-        build_binding("shift+left", "step(-10)", "Less", "setting-ten-less", "Ten steps less; in a chain: earlier"),
-        build_binding("shift+right", "step(10)", "More", "setting-ten-more", "Ten steps more; in a chain: later"),
-        Binding("=,enter", "type", "type", key_display="=", id="setting-type", tooltip="Type a value"),
-        Binding("space", "tick", "Tick", show=False, id="setting-tick", tooltip="Switch on or off, tick an item"),
-        Binding("backspace", "default", "Default", show=False, id="setting-default", tooltip="Reset to the default"),
-    ]
+    BINDINGS = read_bindings("setting-rows")
 
     @dataclass
     class Moved(Message):

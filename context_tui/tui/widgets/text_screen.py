@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Label
 
 from context_tui.tui.rendering.layout import TextPart
-from context_tui.tui.widgets.bindings import KeyFooter
+from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
 
@@ -46,9 +45,7 @@ KEYS_WIDTH = 16
 class HelpScreen(TextScreen[None]):
     """Screen that lists the active keys of *nodes*, a screen and its widgets, below paragraphs of *notes*."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,?,f1", "dismiss", "close", key_display="esc", id="help-close", tooltip="Back"),
-    ]
+    BINDINGS = read_bindings("help")
 
     def __init__(self, nodes: Sequence[DOMNode], *, notes: Sequence[str] = ()) -> None:
         super().__init__("Keys", self._iter_parts())

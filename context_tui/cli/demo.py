@@ -14,7 +14,7 @@ SAMPLE = "coding-session"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Open the sample in the inspector or, without a terminal, print the report on it."""
+    """Open the sample session in the inspector or, without a terminal, print a report on the sample."""
     parser = build_parser(
         "demo", "Open the inspector on a bundled sample session, where microcompaction and full compaction both fire."
     )

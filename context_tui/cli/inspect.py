@@ -376,7 +376,7 @@ def _build_block_report(facts: Facts, block: int, sizes: TokenTable | None) -> d
 
 
 def print_report(session: Session, report: dict[str, Any]) -> None:
-    """Print the report on a session as text."""
+    """Print the JSON report on a session as text, with tables."""
     about, records, window = report["session"], report["records"], report["window"]
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
     print_line(f"{make_visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")

@@ -54,7 +54,7 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_policy_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that select a policy and its parameters: -P, --policy-file, -p, --idle and two switches."""
+    """Add the options that select a policy, its parameters, the idle time, and whether triggers are obeyed."""
     add = parser.add_argument
     policy_help = "a policy or saved settings; `context-tui policies` lists both"
     add("-P", "--policy", type=parse_name, metavar="POLICY", help=policy_help)
@@ -193,7 +193,7 @@ def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
 
 
 def build_number_type(noun: str, remedy: str = "a whole number", minimum: int | None = None) -> Callable[[str], int]:
-    """Build an argument type for whole numbers; with a *minimum*, it accepts only digits."""
+    """Build an argument type for whole numbers, or for numbers of at least *minimum*, written in digits only."""
 
     def parse_number(text: str) -> int:
         digits_only = text.isascii() and text.isdigit()

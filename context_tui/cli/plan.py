@@ -164,7 +164,7 @@ def _find_message_number(plan: Plan, position: int) -> int:
 
 
 def print_report(session: Session, plan: Plan, request: NextRequest) -> None:
-    """Print the plan as text."""
+    """Print the plan as text: whether it would fire, the size of the next request, and the changes it makes."""
     before, after = plan.tokens_before, plan.tokens_after
     point = "at the end" if plan.context.at == len(session) else f"before message {plan.context.at:,}"
     settings = {

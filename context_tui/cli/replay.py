@@ -191,7 +191,7 @@ def _build_firing_report(firing: Firing) -> dict[str, Any]:
 
 
 def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyBacktest]) -> None:
-    """Print the replays as text."""
+    """Print the replays as text, side by side, with their savings, firings, regrets and back-tests."""
     session, recording = lab.session, lab.recording
     recorded_count = sum(size is not None for size in recording.recorded_sizes)
     window = recording.windows[-1] if recording.windows else session.window

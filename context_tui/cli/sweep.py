@@ -410,7 +410,7 @@ def print_report(sweep: Sweep) -> None:
 
 
 def format_setting(sweep: Sweep, name: str) -> str:
-    """Format a setting, without its policy if all settings share that, and defaults by the values that are swept."""
+    """Format a setting, omitting the policy if all settings share it, with the swept values for the defaults."""
     if len({each.policy.name for each in sweep.settings}) > 1:
         return name
     if assignments := name.partition(" ")[2]:

@@ -66,7 +66,7 @@ class SessionEntry:
 
     @cached_property
     def name(self) -> str:
-        """Id of the session or, if it has none, the name of its file or of a folder that tells it from others."""
+        """Id of the session or, if it has none, the name of its file, or of its folder if several files share that."""
         return self.info.id or self.folder or self.file_name
 
     @property

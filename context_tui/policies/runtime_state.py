@@ -16,7 +16,7 @@ from context_tui.tokens.running_sizes import count_past_reasoning
 
 @value_class()
 class RuntimeState:
-    """The state of a runtime just before message ``at``, from which triggers decide.
+    """The state of a runtime just before message ``at``, on which triggers base their decision.
 
     Attributes:
         believed_tokens: last recorded size plus an estimate of later messages; all estimated if ``context_rewritten``.

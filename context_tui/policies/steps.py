@@ -19,7 +19,7 @@ PolicySteps = Sequence[tuple[Policy, Any]]
 
 
 def combine_step_triggers(steps: PolicySteps, state: RuntimeState) -> Trigger:
-    """Return a trigger that fires if any step's does, all checked before a step changes the context."""
+    """Return a trigger that fires if any step's does; all are checked before the steps change the context."""
     triggers = [(policy.name, policy.trigger(state, params)) for policy, params in steps]
     return _combine_triggers(triggers, any(trigger.fires for _, trigger in triggers))
 

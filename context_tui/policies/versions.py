@@ -45,7 +45,7 @@ def find_policy_of_version(name: str, version: tuple[int, ...]) -> tuple[str, Ma
 
 
 def list_version_params(name: str) -> frozenset[str]:
-    """Return the parameters of a policy that the version of its agent decides."""
+    """Return the names of a policy's parameters whose values have differed between versions of the agent."""
     return frozenset(chain.from_iterable(former.params for former in FORMER_POLICIES.get(name, ())))
 
 

@@ -82,7 +82,7 @@ class PreparedSummary:
         return self.request.mask_secrets
 
     def with_masking(self, masked: bool) -> PreparedSummary:
-        """Return a copy in which suspected secrets are masked or not."""
+        """Return a copy in which suspected secrets are masked if *masked*, or else sent as they are."""
         return replace(self, request=replace(self.request, mask_secrets=masked))
 
     def count_secrets(self, kind: str) -> Mapping[str, int]:

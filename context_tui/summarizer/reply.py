@@ -62,7 +62,7 @@ class ReplyModel:
 
 @dataclass(frozen=True, slots=True)
 class StopReason:
-    """The reason for which the model stopped, as the server reports it; every kind of refusal is ``refusal``."""
+    """The reason why the model stopped, as the server reports it; every kind of refusal is ``refusal``."""
 
     reason: str
 

@@ -190,7 +190,7 @@ def is_temporary(path: Path) -> bool:
 
 @atexit.register
 def remove_open_folders() -> None:
-    """Remove the private folders of threads that are still running at exit, which end without cleaning up."""
+    """Remove the private folders of threads still running at exit, because such threads cannot clean up."""
     for folder in tuple(_open_folders):
         for _ in range(5):  # a thread may still be writing to it
             shutil.rmtree(folder, ignore_errors=True)

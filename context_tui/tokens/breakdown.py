@@ -235,7 +235,7 @@ def compute_breakdown(
 
 
 def fit_categories(categories: Mapping[str, int], size: int) -> dict[str, int]:
-    """Scale the categories of messages so that the sum of all is *size*, or scale all if that is not enough."""
+    """Scale the message categories so that all categories add up to *size*; scale all if the prompt exceeds it."""
     prompt = {name: tokens for name, tokens in categories.items() if name in PROMPT_CATEGORIES}
     messages = {name: tokens for name, tokens in categories.items() if name not in PROMPT_CATEGORIES}
     remainder = size - sum(prompt.values())

@@ -42,7 +42,7 @@ _CAUSE_TEXTS = {
 
 @dataclass(frozen=True)
 class Cause:
-    """A likely cause of an estimate's error, with the tokens by which it makes the estimate too large (or negative)."""
+    """A likely cause of an estimate's error; the tokens are positive if it makes the estimate too large."""
 
     label: str
     tokens: int

@@ -96,7 +96,7 @@ class PromptCache:
         self._clock = self._size = 0
 
     def copy(self) -> PromptCache:
-        """Return a copy of the cache that later updates of either do not affect in the other."""
+        """Return an independent copy of the cache, which can be updated without changing this one."""
         cache = copy(self)
         cache._entries = [_CacheEntry(e.end, e.key, e.block, e.ttl_ms, e.last_used) for e in self._entries]
         return cache

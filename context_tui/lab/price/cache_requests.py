@@ -35,7 +35,7 @@ MIN_TAIL_CHANGE = 3
 
 @dataclass(frozen=True)
 class CacheRead:
-    """A recorded call's predicted cache usage, beside the ``recorded`` number of tokens read.
+    """A recorded call's predicted cache usage, to compare with the ``recorded`` number of tokens read.
 
     ``cached_before`` is the number of tokens that the previous call left in the cache. ``miss_reason`` says why they
     were lost, and ``provider_reason`` is the provider's own text; each is None if unknown.
@@ -258,7 +258,7 @@ class CacheMisprediction:
 
 @dataclass(frozen=True)
 class PriceModel:
-    """The recorded calls' use of the prompt cache, beside the use that the cache model predicts.
+    """The recorded calls' use of the prompt cache, compared with the use that the cache model predicts.
 
     Attributes:
         written_recorded, written_predicted: tokens written by all calls; 0 if no writes are recorded.

@@ -52,7 +52,7 @@ class BoundShare:
 
 @dataclass(frozen=True)
 class RegretBound:
-    """Bounds for dropping without regret: for tool results, all that most policies drop, and for blocks of any kind."""
+    """Bounds for dropping without regret, one for tool results (most policies drop only these), one for all blocks."""
 
     results: BoundShare
     everything: BoundShare

@@ -76,7 +76,7 @@ class _Truncation(NamedTuple):
 
 @dataclass
 class RemainingContext:
-    """Answers whether content is still in the context of a replay at a given message."""
+    """Lookup of whether content is still in a replay's context at a given message."""
 
     replay: Replay
     uses: UseIndex

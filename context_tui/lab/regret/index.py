@@ -134,7 +134,7 @@ class _NeedleRows:
 
 
 def build_use_index(session: Session | Recording, checkpoint: Checkpoint = lambda: None) -> UseIndex:
-    """Build the index of a session, which reads the text of every message; *checkpoint* may raise to stop."""
+    """Build the index of a session by reading the text of every message; *checkpoint* may raise to stop."""
     recording = Recording(session) if isinstance(session, Session) else session
     unsorted_uses, stale = _UseIndexer(recording.session, checkpoint).find_uses()
     order = {tier: number for number, tier in enumerate(TIERS)}

@@ -183,7 +183,7 @@ def _predict_sizes_after(recording: Recording, checkpoint: Checkpoint) -> _Sizes
 
 
 def find_explaining_threshold(results: Sequence[BacktestResult]) -> ThresholdInterval | None:
-    """Return the thresholds that explain the most compactions, or None if the results set no bounds."""
+    """Return the thresholds that explain the most compactions, or None if no result has usable sizes."""
     cases = [
         (result.above or 0, result.recorded) for result in results if result.testable and result.recorded is not None
     ]

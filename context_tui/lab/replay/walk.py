@@ -60,7 +60,7 @@ def replay(
     window: int | None = None,
     **params: Any,
 ) -> Replay:
-    """Run *policy* along *session*, as if its runtime had used it, and return what changes.
+    """Replay *policy* along *session* as if the runtime had used it, and return sizes, firings and totals.
 
     Args:
         recorded: whether recorded compactions happen (``keep``) or not (``ignore``).

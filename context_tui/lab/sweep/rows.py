@@ -159,7 +159,7 @@ class SweepRow:
         return replace(self, setting=setting.name, policy=setting.policy.name, params=params.model_dump(mode="json"))
 
     def compute_point(self, saving_unit: SavingUnit) -> ParetoPoint:
-        """Return the savings and the regret, for which all dropped tokens stand in if it was not computed."""
+        """Return the savings and the regret; if regret was not computed, all dropped tokens count as regret."""
         used_tokens = self.drops.tokens_used_later
         saved = self.saved if saving_unit == "tokens" else self.cost.without - self.cost.cost if self.cost else 0.0
         return ParetoPoint(saved, self.drops.tokens_dropped if used_tokens is None else used_tokens)

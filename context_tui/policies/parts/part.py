@@ -47,7 +47,7 @@ def iterate_settings(part: Part, path: SettingPath = ()) -> Iterator[RuleSetting
 
 
 def build_parameter_field(setting: RuleSetting) -> tuple[Any, FieldInfo]:
-    """Return the type and field of a parameter, whose default is the value in the rule and never None."""
+    """Return the type and the field of a parameter; the default is the value in the rule, so None is not allowed."""
     field = copy(setting.field)
     field.default = setting.value
     kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]

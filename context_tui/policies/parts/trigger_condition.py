@@ -15,7 +15,7 @@ from context_tui.session.blocks import BYTES_PER_TOKEN
 
 
 class Size(Part):
-    """Rule by which a runtime computes the size of its context, which is the size that it believes the context has.
+    """Rule by which a runtime computes the size of its context (the believed size), which may be wrong.
 
     Attributes:
         count: ``recorded+new`` is the last recorded size plus an estimate of the messages since, or an estimate of the

@@ -1,4 +1,4 @@
-"""Matching of facts with a summary, to tell which survive and by which text.
+"""Matching of facts against a summary, to tell which survive and to quote the text that shows it.
 
 - A path survives if the summary has a path with the same end, or one below it. The final parts that distinguish the
   path from all others of the history must be present (at least the file name, or two parts of a folder), and all parts
@@ -67,7 +67,7 @@ class FactMatcher:
             self._numbers.setdefault(digits, {}).setdefault(unit, at)
 
     def match_fact(self, fact: Fact) -> FactSurvival:
-        """Return whether the text preserves the fact, with the evidence for that."""
+        """Return whether the text preserves the fact, and the evidence for or against it."""
         matchers = {
             FactKind.PATH: self._match_path,
             FactKind.IDENTIFIER: self._match_identifier,

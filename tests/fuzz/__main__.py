@@ -1,7 +1,11 @@
-"""``python -m tests.fuzz [HOW_MANY [FIRST]]``: run mutated sessions by number, and print what breaks."""
+"""``python -m tests.fuzz [HOW_MANY [FIRST]]``: run mutated sessions by number, and print what breaks.
+
+The first number is drawn and printed if it is not given.
+"""
 
 from __future__ import annotations
 
+import random
 import re
 import sys
 import tempfile
@@ -11,7 +15,9 @@ from pathlib import Path
 
 from tests.fuzz.running import Failure, failures
 
-how_many, first = (*map(int, sys.argv[1:3]), 2_000, 0)[:2] if len(sys.argv) != 2 else (int(sys.argv[1]), 0)
+how_many = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
+first = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1_000_000, 2**40)
+print(f"{how_many:,} files from number {first}", flush=True)
 kinds = Counter[str]()
 read, begun = 0, time.monotonic()
 with tempfile.TemporaryDirectory() as folder:

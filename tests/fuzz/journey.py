@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import context_tui as ct
+from context_tui.cli import compare as comparing
 from context_tui.cli import inspect as inspecting
 from context_tui.cli import plan as planning
+from context_tui.cli import replay as replaying
 from context_tui.cli.apply import build_report as apply_report
 from context_tui.compaction.apply import apply
 from context_tui.compaction.next_request import compute_next_request
@@ -21,6 +23,10 @@ from context_tui.compaction.plan import Plan
 from context_tui.export.files import export, list_writable_formats, suggest_path
 from context_tui.formats.base import scan
 from context_tui.formats.claude_code.reader import ClaudeCodeScanner
+from context_tui.lab.replay.backtest import run_backtests
+from context_tui.lab.study import Lab, StudySettings
+from context_tui.lab.sweep.results import build_sweep_report
+from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.library.discovery import build_entries, find_title
 from context_tui.policies.base import Params
 from context_tui.policies.parameter_space import build_params
@@ -29,6 +35,7 @@ from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.policies.trigger_points import find_firing_runs, find_first_firing
 from context_tui.session.session import Session
+from context_tui.summarizer.comparison import compare_summarizers, parse_contender
 from context_tui.summarizer.extract import build_extract
 from context_tui.summarizer.plan_summary import prepare_summary
 from context_tui.tokens.estimators import count_context_tokens
@@ -110,6 +117,7 @@ def _examine(session: Session, dice: random.Random, folder: Path) -> None:
         _same_both_ways(session)
     look(session, dice)
     compact(session, dice, folder)
+    tune(session, random.Random(f"tuning {dice.random()}"))
 
 
 def check(session: Session) -> None:
@@ -206,7 +214,7 @@ def compact(session: Session, dice: random.Random, folder: Path) -> None:
     if plan is not None and dice.random() < 0.2:
         look(after, dice)
     if dice.random() < 0.6:
-        _export(session, plan, after, dice.choice(list_writable_formats()), folder)
+        _export(session, plan, after, dice.choice(list_writable_formats()), folder, dice)
 
 
 def _along(session: Session, plan: Plan) -> None:
@@ -221,7 +229,51 @@ def _along(session: Session, plan: Plan) -> None:
         policy.curve(context, params, state, *CURVES[policy.name])
 
 
-def _export(session: Session, plan: Plan | None, after: Session, to: str, folder: Path) -> None:
+def tune(session: Session, dice: random.Random) -> None:
+    """Replays with prices and regret, a sweep, and a comparison of summaries."""
+    if dice.random() < 0.4:
+        lab = Lab(session)
+        settings = StudySettings(
+            recorded=dice.choice(["keep", "ignore"]),
+            summary_tokens=dice.choice([None, 0, 900]),
+            delay=dice.choice([0, 1, 2]),
+            shares_prefix=dice.random() < 0.3,
+            reuse=dice.choice(["breakpoints", "anywhere"]),
+        )
+        names = dice.sample([*LISTED_POLICIES, *PRESETS], 3)
+        policies = [(POLICIES[name], build_params(POLICIES[name], EAGER.get(name, {}))) for name in names]
+        studies = [study for each in policies if (study := attempt(lab.run_study, *each, settings))]
+        if studies:
+            backtests = run_backtests(lab.recording)
+            json.dumps(replaying.build_report(lab, studies, backtests), allow_nan=False)
+            if dice.random() < 0.2:
+                with contextlib.redirect_stdout(io.StringIO()):
+                    replaying.print_report(lab, studies, backtests)
+        for replay in [study.replay for study in studies]:
+            if any(size < 0 for size in replay.sizes):
+                raise Broken("a replay has sizes below nothing")
+    if dice.random() < 0.1:
+        name = dice.choice([*CURVES])
+        key, values = CURVES[name]
+        grids = {name: {key: values}, dice.choice(PRESETS): {}}
+        if result := attempt(ct.sweep.sweep, [session], grids, how=SweepOptions(quick=dice.random() < 0.3)):
+            json.dumps(build_sweep_report(result), allow_nan=False)
+    if dice.random() < 0.1:
+        policy = POLICIES[dice.choice(["defect-compact", "agent-sdk-compact", "claude-code-auto", "manual"])]
+        params = build_params(policy, EAGER.get(policy.name, {}))
+        comparison = attempt(
+            compare_summarizers,
+            session,
+            lambda source, point: build_plan(source, policy, params, at=point, force=True),
+            [parse_contender("extract"), parse_contender("extract,bytes=400")],
+            rounds=dice.choice([1, 2, 3]),
+            mask_secrets=dice.random() < 0.3,
+        )
+        if comparison:
+            json.dumps(comparing.build_report(session, comparison), allow_nan=False)
+
+
+def _export(session: Session, plan: Plan | None, after: Session, to: str, folder: Path, dice: random.Random) -> None:
     out = folder / "out"
     out.unlink(missing_ok=True)
     result = attempt(export, after, out, to)
@@ -235,3 +287,5 @@ def _export(session: Session, plan: Plan | None, after: Session, to: str, folder
     again = ct.open_session(out)
     check(again)
     again.to_messages()
+    if dice.random() < 0.1:
+        tune(again, dice)

@@ -179,8 +179,74 @@ def _inside_text(root: Any, dice: Dice, literals: Literals) -> str:
     return "nothing"
 
 
+def _repeat(root: Any, dice: Dice, literals: Literals) -> str:
+    """An element many times, one after the other or all over its list."""
+    lists = [(holder, key) for holder, key in slots_in(root) if isinstance(holder, list)]
+    if not lists:
+        return _replace(root, dice, literals)
+    holder, key = dice.choice(lists)
+    element, count = holder[key], dice.choice([2, 9, 60, 250])
+    for number in range(count):
+        holder.insert(dice.choice([key, number % len(holder)]), copy.deepcopy(element))
+    return f"element {key} {count} times"
+
+
+def _reorder(root: Any, dice: Dice, literals: Literals) -> str:
+    """The elements of a list in another order: answers before calls, children before parents."""
+    lists = [inner for holder, key in slots_in([root]) if isinstance(inner := holder[key], list) and len(inner) > 1]
+    if not lists:
+        return _replace(root, dice, literals)
+    elements = dice.choice(lists)
+    if dice.random() < 0.5:
+        elements.reverse()
+    else:
+        dice.shuffle(elements)
+    return f"{len(elements)} elements in another order"
+
+
+_TIME_NAMES = (
+    "timestamp",
+    "created",
+    "created_at",
+    "createdAt",
+    "time",
+    "ts",
+    "time_created",
+    "completed_at",
+    "updated_at",
+)
+
+
+def _times(root: Any, dice: Dice, literals: Literals) -> str:
+    """Times that are all the same, run backwards, or are of several kinds."""
+    slots = [(holder, key) for holder, key in slots_in(root) if key in _TIME_NAMES]
+    if not slots:
+        return _replace(root, dice, literals)
+    style = dice.randrange(4)
+    for number, (holder, key) in enumerate(slots):
+        seconds = {0: 1_772_359_200, 1: 1_772_359_200 - 40_000 * number, 2: 10 ** dice.randrange(16), 3: -number}[style]
+        iso = f"2026-03-{28 - number % 28:02}T10:00:00{dice.choice(['Z', '+14:00', '', '.123456789Z'])}"
+        holder[key] = dice.choice([seconds, seconds * 1_000, float(seconds), iso, str(seconds)])
+    return f"{len(slots)} times in style {style}"
+
+
+def _one_id(root: Any, dice: Dice, literals: Literals) -> str:
+    """One id for everything, or ids of another type."""
+    slots = [(holder, key) for holder, key in slots_in(root) if key in IDS[:-1]]
+    if not slots:
+        return _replace(root, dice, literals)
+    value = dice.choice([holder[key] for holder, key in slots] + ["", 0, "a" * 400, None, ["a"], "\n"])
+    share = dice.choice([0.1, 0.5, 1.0])
+    for holder, key in slots:
+        if dice.random() < share:
+            holder[key] = copy.deepcopy(value)
+    return f"{share:.0%} of {len(slots)} ids are {str(value)[:40]!r}"
+
+
 STRUCTURAL = (
-    (_known_member,) * 5 + (_replace,) * 4 + (_delete, _duplicate, _swap, _wrap, _same_id, _same_id, _inside_text)
+    *(_known_member,) * 5,
+    *(_replace,) * 4,
+    *(_delete, _duplicate, _swap, _wrap, _same_id, _same_id, _inside_text, _repeat, _reorder, _times, _one_id),
 )
 
 

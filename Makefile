@@ -15,7 +15,7 @@ export PIP_ROOT_USER_ACTION = ignore
 PIP := $(BIN)/python -m pip install -qq --no-warn-script-location
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check pytest pythons slow colours live bench growth snapshots samples screenshots readme recordings agreement regret lab agents build clean
+.PHONY: help setup demo test check pytest pythons slow colours live mutants attack bench growth snapshots samples screenshots readme recordings agreement regret lab agents build clean
 
 help: ## list what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name about; do printf '%-12s %s\n' "$$name" "$$about"; done
@@ -39,18 +39,24 @@ $(VENV)/.live: requirements-live.txt $(VENV)/.ready
 	@$(PIP) --no-deps --requirement requirements-live.txt
 	@touch $@
 
+$(VENV)/.mutants: requirements-mutants.txt $(VENV)/.ready
+	@echo "installing a mutation tool"
+	@$(PIP) --no-deps --requirement requirements-mutants.txt
+	@touch $@
+
 demo: setup ## open the inspector on a sample session
 	@$(BIN)/context-tui demo
 
 test: check pytest ## lint, types, layers and the tests
 
 pytest: setup ## the tests alone
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(TESTS)
 
 # Newer Pythons of the system or of pyenv, each with an environment of its own.
 PYTHONS ?= $(wildcard /usr/bin/python3.1[2-9] /usr/local/bin/python3.1[2-9] $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python)
 
-pythons: ## the tests with every newer Python that is at hand
+pythons: ## the tests with every newer Python that is at hand (TESTS names some)
+	@test -n "$(strip $(PYTHONS))" || echo "no newer Python is at hand"
 	@for python in $(PYTHONS); do \
 		venv=.venv-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])') && \
 		echo "== $$python" && $(MAKE) --no-print-directory PYTHON=$$python VENV=$$venv pytest || exit 1; \
@@ -69,6 +75,16 @@ colours: setup ## what a terminal gets, in many themes and with few or no colour
 
 live: $(VENV)/.live ## the tests against a real local model server
 	$(BIN)/python -m pytest -m live tests/live
+
+# Mutants, and by which seed they are drawn; the seed is printed if it is not given.
+MUTANTS ?= 300
+mutants: $(VENV)/.mutants ## break sampled lines of the pure layers: the share that the tests notice (40 minutes)
+	$(BIN)/python -m scripts.mutants --count $(MUTANTS) $(if $(SEED),--seed $(SEED))
+
+# Mutated sessions, and the number of the first one.
+CASES ?= 20000
+attack: setup ## mutated sessions of every format through every stage (20 minutes)
+	$(BIN)/python -m tests.fuzz $(CASES) $(SEED)
 
 bench: setup ## measure every budget (takes minutes and 500 MB of disk)
 	$(BIN)/python -m benchmarks.run
@@ -107,4 +123,4 @@ build: setup ## build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation
 
 clean: ## remove what can be made again
-	rm -rf $(VENV) dist .bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis snapshot_report.html
+	rm -rf $(VENV) .venv-* dist .bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis snapshot_report.html

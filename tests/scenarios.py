@@ -145,20 +145,20 @@ class Scenario:
             case 4:
                 blocks.append(call(own, "Bash", command=f"cd /project && python -m pytest {path} -x -q"))
                 failure = f"{path}:{dice.randrange(9, 99)}: AssertionError: {dice.choice(lines).strip()}\n"
-                body = failure + "\n".join(dice.choice(lines) for _ in range(dice.choice([3, 30, 150])))
-                return result(own, body, is_error=dice.random() < 0.4)
+                output = failure + "\n".join(dice.choice(lines) for _ in range(dice.choice([3, 30, 150])))
+                return result(own, output, is_error=dice.random() < 0.4)
             case 5:
                 name = dice.choice(lines).strip().split(" ")[0]
                 blocks.append(call(own, "Grep", pattern=name, path="/project/src"))
                 hits = [
                     f"{each}:{n}:{line}" for each in sorted(self.files) for n, line in enumerate(self.files[each][:9])
                 ]
-                body: Any = "\n".join(hits)
+                body = "\n".join(hits)
                 return result(own, [text(body), text("(truncated)")] if dice.random() < 0.5 else body)
             case 6:
-                fresh = [self.line_of_code() for _ in range(dice.choice([5, 40]))]
-                self.files[path] = fresh
-                blocks.append(call(own, "Write", file_path=path, content="\n".join(fresh)))
+                source = [self.line_of_code() for _ in range(dice.choice([5, 40]))]
+                self.files[path] = source
+                blocks.append(call(own, "Write", file_path=path, content="\n".join(source)))
                 return result(own, f"File created successfully at: {path}")
             case _:
                 blocks.append(

@@ -50,11 +50,10 @@ def _hash(document: Any) -> str:
 
 def inspect_scenario(number: int, folder: Path) -> dict[str, Any]:
     """What ``inspect`` reports at the end and in the middle, in two measures."""
-    session, document = open_scenario(number, folder), {}
+    session, document = open_scenario(number, folder), dict[str, Any]()
     for at in (None, len(session) // 2):
-        for measure in (None, TokenMeasure.CALIBRATED):
-            options = {"measure": measure} if measure else {}
-            report = inspecting.build_report(session, at, timeline=True, **options)
+        for measure in (TokenMeasure.CALIBRATED, TokenMeasure.OWN):
+            report = inspecting.build_report(session, at, timeline=True, measure=measure)
             report["session"] = None  # its folder
             document[f"{at} {measure}"] = [report["messages"], _hash(report)]
     drops = [(drop.message, drop.tokens, drop.explained_by, len(drop.cleared_blocks)) for drop in session.drops]
@@ -64,7 +63,7 @@ def inspect_scenario(number: int, folder: Path) -> dict[str, Any]:
 
 def plan_scenario(number: int, group: int, folder: Path) -> dict[str, Any]:
     """The plans of some policies at two points, as they are and as eager as they can be."""
-    session, document = open_scenario(number, folder), {}
+    session, document = open_scenario(number, folder), dict[str, Any]()
     for name in NAMES[group::GROUPS]:
         for at in (None, len(session) * 2 // 3):
             for values in ({}, EAGER.get(name)):
@@ -86,7 +85,7 @@ def plan_scenario(number: int, group: int, folder: Path) -> dict[str, Any]:
 
 def replay_scenario(number: int, group: int, folder: Path) -> dict[str, Any]:
     """The replays of some policies, with and without the recorded compactions, with their prices and regret."""
-    lab, document = Lab(open_scenario(number, folder)), {}
+    lab, document = Lab(open_scenario(number, folder)), dict[str, Any]()
     settings = (
         StudySettings(),
         StudySettings("ignore", summary_tokens=900, delay=1, shares_prefix=True, reuse="anywhere"),

@@ -6,6 +6,7 @@ Each mutant takes only the tests that run its line, the fastest first, in a copy
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import random
@@ -76,7 +77,7 @@ def main() -> int:
     print("survivors:", ", ".join(f"{name} {count}" for name, count in by_folder.most_common()) or "none")
     print(f"seed {options.seed}: {judged - len(survivors)} of {judged} noticed ({share:.1%}), ", end="")
     print(f"{len(declared)} equivalent, {time.monotonic() - start:.0f} s")
-    return share < options.share
+    return int(share < options.share)
 
 
 def _load_equivalents() -> list[dict[str, str]]:
@@ -169,13 +170,11 @@ def _build_task(number: int, mutant: Mutant, lines: coverage.CoverageData, times
 
 def _find_statement(text: str, line: int) -> tuple[int, int]:
     """Return the lines of the smallest statement at *line*: a trace names the lines of its parts in no fixed way."""
-    import ast
-
-    spans = [
-        (node.lineno, node.body[0].lineno - 1 if getattr(node, "body", None) else node.end_lineno or 0)
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case)
-    ]
+    spans = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.stmt | ast.ExceptHandler):
+            body = getattr(node, "body", None)
+            spans.append((node.lineno, body[0].lineno - 1 if body else node.end_lineno or 0))
     around = [span for span in spans if span[0] <= line <= span[1]]
     return min(around, key=lambda span: span[1] - span[0], default=(line, line))
 

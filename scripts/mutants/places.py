@@ -19,7 +19,7 @@ FOLDERS = (
     *("context_tui/lab/regret", "context_tui/tokens", "context_tui/session"),
 )
 SKIPPED = re.compile(r"_(Eq_Is|Is_Eq|NotEq_IsNot|IsNot_NotEq)$|^Variable")
-"""Operators that mostly make equivalent mutants: equality is identity for enum members, interned text and small numbers.
+"""Operators that mostly make equivalent mutants: equal enum members, interned texts and small numbers are identical.
 
 The last two need names of variables.
 """

@@ -1,7 +1,7 @@
 """A plug-in of pytest that notes which test runs which line, or runs tests on mutants.
 
-The environment names the file of the task. A mutant inside a function takes a fork of the process that has collected the
-tests, with the code of the function replaced; another one is written to its file, for a process that imports it.
+The environment names the file of the task. A mutant inside a function takes a fork of the process that has collected
+the tests, with the code of the function replaced; another one is written to its file, for a process that imports it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 import coverage
 import pytest
+from hypothesis import Phase, settings
 
 TASK: dict[str, Any] = json.loads(Path(os.environ["MUTANTS_TASK"]).read_text("utf-8"))
 CPU_SECONDS, MEMORY, WALL_SECONDS = 5, 6 << 30, 300
@@ -57,6 +58,11 @@ if TASK["mode"] == "map":
         Path(TASK["seconds"]).write_text(json.dumps(seconds), "utf-8")
 
 else:
+
+    def pytest_configure() -> None:
+        """A failure is enough: examples are not made smaller."""
+        settings.register_profile("mutants", deadline=None, database=None, phases=(Phase.explicit, Phase.generate))
+        settings.load_profile("mutants")
 
     def pytest_runtestloop(session: pytest.Session) -> bool:
         """Run the tests of each mutant, and of each verdict the test that made it once more without a mutation."""

@@ -1,11 +1,19 @@
-"""Values of the pure layers: what is made once does not change."""
+"""Values of the pure layers: what is made once does not change, and limits change on purpose only.
+
+After an intended change of a limit, ``python -m tests.test_values`` writes ``data/limits.json`` anew.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
+import json
 import pkgutil
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,6 +21,7 @@ import pytest
 import context_tui
 
 LAYERS = ("session", "tokens", "compaction", "policies", "lab")
+LIMITS = Path(__file__).parent / "data" / "limits.json"
 MUTABLE = {
     *("ContentTokens", "DropSearch", "KeepReasons", "PeakSearch", "RemainingContext", "RuntimeState"),
     *("_CacheEntry", "_CachedBeginning", "_NeedleRows", "_PendingFiring"),
@@ -25,18 +34,49 @@ SLOTTED = {
 }
 
 
-def find_dataclasses() -> list[Any]:
-    """Every dataclass that a module of the pure layers defines."""
-    classes = []
+def find_modules() -> Iterator[ModuleType]:
+    """Every module of the pure layers."""
     for layer in LAYERS:
         folder = str(Path(context_tui.__file__).with_name(layer))
-        names = [f"context_tui.{layer}", *(m.name for m in pkgutil.walk_packages([folder], f"context_tui.{layer}."))]
-        for module in map(importlib.import_module, names):
-            values = [each for each in vars(module).values() if isinstance(each, type)]
-            classes += [
-                each for each in values if dataclasses.is_dataclass(each) and each.__module__ == module.__name__
-            ]
+        names = (module.name for module in pkgutil.walk_packages([folder], f"context_tui.{layer}."))
+        yield from map(importlib.import_module, (f"context_tui.{layer}", *names))
+
+
+def find_dataclasses() -> list[Any]:
+    """Every dataclass that a module of the pure layers defines."""
+    classes: list[Any] = []
+    for module in find_modules():
+        own = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]
+        classes += [each for each in own if isinstance(each, type) and dataclasses.is_dataclass(each)]
     return classes
+
+
+def find_limits(module: ModuleType) -> dict[str, Any]:
+    """The named numbers of a module, tuples and tables of them, and the bits of its flags."""
+    assigned = re.findall(r"^([A-Z_0-9, ]+)(?::[^=\n]+)?= ", inspect.getsource(module), re.MULTILINE)
+    names = {name.strip() for group in assigned for name in group.split(",")}
+    values = {name: value for name, value in vars(module).items() if name in names}
+    for key, value in vars(module).items():
+        if key.endswith("Flag") and isinstance(value, type) and value.__module__ == module.__name__:
+            values |= {f"{key}.{name}": bit for name, bit in vars(value).items() if name.isupper()}
+    plain = {name: _find_numbers(value) for name, value in values.items()}
+    return {name: value for name, value in plain.items() if value not in (None, [], {})}
+
+
+def _find_numbers(value: Any) -> Any:
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, tuple):
+        return [each for each in map(_find_numbers, value) if each is not None]
+    if isinstance(value, dict):
+        numbers = {str(key): _find_numbers(each) for key, each in value.items()}
+        return {key: each for key, each in numbers.items() if each not in (None, [], {})}
+    return None
+
+
+def build_table() -> dict[str, dict[str, Any]]:
+    """The limits of every module that has some."""
+    return {module.__name__: limits for module in find_modules() if (limits := find_limits(module))}
 
 
 @pytest.mark.parametrize("cls", find_dataclasses(), ids=lambda cls: cls.__qualname__)
@@ -45,3 +85,15 @@ def test_values_do_not_change(cls: Any) -> None:
     assert params.frozen != (cls.__name__ in MUTABLE)
     assert params.eq != (cls.__name__ in SAME_ONLY)
     assert ("__slots__" in vars(cls)) == (cls.__name__ in SLOTTED)
+
+
+def test_limits_are_as_decided() -> None:
+    assert json.loads(json.dumps(build_table())) == json.loads(LIMITS.read_text("utf-8"))
+
+
+if __name__ == "__main__":
+    lines = [
+        f' "{module}": {{\n' + ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in table.items())
+        for module, table in build_table().items()
+    ]
+    LIMITS.write_text("{\n" + "\n },\n".join(lines) + "\n }\n}\n", "utf-8")

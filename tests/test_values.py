@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import inspect
 import json
 import pkgutil
 import re
@@ -53,7 +52,9 @@ def find_dataclasses() -> list[Any]:
 
 def find_limits(module: ModuleType) -> dict[str, Any]:
     """The named numbers of a module, tuples and tables of them, and the bits of its flags."""
-    assigned = re.findall(r"^([A-Z_0-9, ]+)(?::[^=\n]+)?= ", inspect.getsource(module), re.MULTILINE)
+    assigned = re.findall(
+        r"^([A-Z_0-9, ]+)(?::[^=\n]+)?= ", Path(str(module.__file__)).read_text("utf-8"), re.MULTILINE
+    )
     names = {name.strip() for group in assigned for name in group.split(",")}
     values = {name: value for name, value in vars(module).items() if name in names}
     for key, value in vars(module).items():

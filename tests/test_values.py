@@ -31,6 +31,13 @@ SAME_ONLY = {"Context", "Plan", "RecordedCompaction", "Replay", "Session", "Toke
 SLOTTED = {
     *("Body", "Branch", "Compaction", "Drop", "DropSearch", "Epoch", "PeakSearch", "Problem", "Prompt", "_CacheEntry"),
 }
+MEMOIZED = {
+    *("_categorize", "_count_json_prefix", "_estimate_content", "_find_first_summary", "_find_references"),
+    *("_group_sizes_by_tool", "_list_tool_entries", "_load_counter", "_load_price_table", "_measure_largest_result"),
+    *("build_clear_change", "count_marker_bytes", "count_requests_before", "count_rows", "find_clearable_results"),
+    *("find_open_calls", "find_prunable_results", "find_removed_blocks", "find_uncleared_results", "index_context"),
+}
+"""Functions that compute a result once for the same arguments; a timeline or a sweep calls them thousands of times."""
 
 
 def find_modules() -> Iterator[ModuleType]:
@@ -86,6 +93,11 @@ def test_values_do_not_change(cls: Any) -> None:
     assert params.frozen != (cls.__name__ in MUTABLE)
     assert params.eq != (cls.__name__ in SAME_ONLY)
     assert ("__slots__" in vars(cls)) == (cls.__name__ in SLOTTED)
+
+
+def test_what_is_asked_often_is_computed_once() -> None:
+    functions = [each for module in find_modules() for each in vars(module).values() if hasattr(each, "__wrapped__")]
+    assert {each.__name__ for each in functions} == MEMOIZED
 
 
 def test_limits_are_as_decided() -> None:

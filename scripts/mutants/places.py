@@ -23,6 +23,8 @@ SKIPPED = re.compile(r"_(Eq_Is|Is_Eq|NotEq_IsNot|IsNot_NotEq)$|^Variable")
 
 The last two need names of variables.
 """
+NODES = {"ReplaceBinaryOperator": "operator", "ReplaceComparisonOperator": "comparison"}
+"""Types of the nodes that the many operators of one kind look at."""
 PUNCTUATION = {*"()[]{},:.=;@", "->", ":="}
 
 
@@ -57,6 +59,8 @@ def find_mutants(root: Path, folders: tuple[str, ...] = FOLDERS) -> dict[tuple[s
             if node.type in ("name", "string", "newline", "endmarker") or getattr(node, "value", "") in PUNCTUATION:
                 continue
             for name, operator in operators.items():
+                if NODES.get(name.partition("_")[0], node.type) != node.type:
+                    continue
                 for index, place in enumerate(operator.mutation_positions(node)):
                     if not any(start <= place[0] < end for start, end in annotations):
                         places[path, place].append(Mutant(path, place[0][0], number, name, index))

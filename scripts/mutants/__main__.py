@@ -16,7 +16,8 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ LEFT_OUT = (
 NOT_COPIED = (".git", ".venv*", ".bench", ".agents", "*_cache", ".hypothesis", "__pycache__", "dist", "screenshots")
 VALUE_TESTS = "tests/test_values.py"
 """Tests of all modules: they notice mutants that no function runs."""
-TEST_SECONDS = 30
+TEST_SECONDS = 12
 """The tests of a mutant take at most this long without it."""
 
 
@@ -151,12 +152,7 @@ def _build_task(number: int, mutant: Mutant, lines: coverage.CoverageData, times
         tests = {test for names in contexts.values() for test in names}
         tests |= {test for test in times if test.startswith(VALUE_TESTS)}
     in_function = span is not None and "" not in tests
-    chosen, seconds = [], 0.0
-    for test in sorted(tests & times.keys(), key=lambda test: (times[test], test)):
-        seconds += times[test] + 0.01
-        if seconds > TEST_SECONDS:
-            break
-        chosen.append(test)
+    chosen = _choose_tests(tests & times.keys(), times)
     return {
         "number": number,
         "mutant": str(mutant),
@@ -166,6 +162,19 @@ def _build_task(number: int, mutant: Mutant, lines: coverage.CoverageData, times
         "tests": chosen,
         "in_function": in_function,
     }
+
+
+def _choose_tests(tests: set[str], times: dict[str, float]) -> list[str]:
+    """Return tests that take :data:`TEST_SECONDS`, some of each file, the fastest first."""
+    by_file = defaultdict(list)
+    for test in sorted(tests, key=lambda test: (times[test], test)):
+        by_file[test.partition("::")[0]].append(test)
+    chosen, seconds = [], 0.0
+    for test in chain.from_iterable(zip_longest(*by_file.values())):
+        if test is not None and seconds < TEST_SECONDS:
+            seconds += times[test] + 0.01
+            chosen.append(test)
+    return sorted(chosen, key=lambda test: (times[test], test))
 
 
 def _find_statement(text: str, line: int) -> tuple[int, int]:

@@ -7,6 +7,7 @@ the tests, with the code of the function replaced; another one is written to its
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import resource
@@ -27,6 +28,7 @@ from hypothesis import Phase, settings
 TASK: dict[str, Any] = json.loads(Path(os.environ["MUTANTS_TASK"]).read_text("utf-8"))
 CPU_SECONDS, MEMORY, WALL_SECONDS = 5, 6 << 30, 300
 """Limits of a test on a mutant, beside five times what it takes: one that loops is noticed."""
+NOT_STARTED = "(not started)"
 
 _seconds: dict[str, float] = {}
 _failures: set[str] = set()
@@ -83,7 +85,9 @@ def _judge(session: pytest.Session, items: dict[str, pytest.Item], mutant: dict[
     """Return the test that notices the mutant, or None."""
     if mutant["in_function"]:
         tests = [items[node] for node in mutant["tests"] if node in items]
-        return _run_in_fork(session, tests, lambda: _replace_code(mutant["path"], mutant["text"]))
+        killer = _run_in_fork(session, tests, lambda: _replace_code(mutant["path"], mutant["text"]))
+        if killer != NOT_STARTED:
+            return killer
     return _run_in_process(mutant)
 
 
@@ -120,7 +124,7 @@ def _run_in_fork(session: pytest.Session, items: list[pytest.Item], prepare: Cal
         started = pipe.read().splitlines()
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
-    return None if status == 0 else started[-1] if started else "(import)"
+    return None if status == 0 else started[-1] if started else NOT_STARTED
 
 
 def _wait(child: int) -> int:
@@ -160,6 +164,7 @@ def _run_in_process(mutant: dict[str, Any]) -> str | None:
 
 def _replace_code(path: str, text: str) -> None:
     """Give every function of the module the code that it has in *text*."""
+    importlib.import_module(str(Path(path).relative_to(Path.cwd()).with_suffix("")).replace("/", "."))
     mutations = {(code.co_qualname, code.co_firstlineno): code for code in _walk(compile(text, path, "exec"))}
     count = 0
     for function in gc.get_objects():

@@ -39,8 +39,10 @@ LEFT_OUT = (
 )
 """Tests of other layers and of processes, which take minutes."""
 NOT_COPIED = (".git", ".venv*", ".bench", ".agents", "*_cache", ".hypothesis", "__pycache__", "dist", "screenshots")
-VALUE_TESTS = "tests/test_values.py"
+VALUE_TESTS = ("tests/test_values.py", "tests/test_parameter_table.py")
 """Tests of all modules: they notice mutants that no function runs."""
+PROCESS_FILES = 4
+"""Files of tests for a mutant that needs a process of its own, which has to collect them."""
 TEST_SECONDS = 12
 """The tests of a mutant take at most this long without it."""
 
@@ -71,7 +73,8 @@ def main() -> int:
     survivors = [task for task in tasks if task not in declared and killers[task["number"]] is None]
     for task in survivors:
         before, after = task["change"]
-        print(f"survived, {len(task['tests'])} tests: {task['mutant']}\n  - {before}\n  + {after}")
+        count = len({*task["tests"], *task["process_tests"]})
+        print(f"survived, {count} tests: {task['mutant']}\n  - {before}\n  + {after}")
     judged = len(tasks) - len(declared)
     share = (judged - len(survivors)) / judged
     by_folder = Counter(str(Path(task["file"]).parent) for task in survivors)
@@ -150,17 +153,17 @@ def _build_task(number: int, mutant: Mutant, lines: coverage.CoverageData, times
         tests = {test for line in range(first, last + 1) for test in contexts.get(line, ())}
     else:
         tests = {test for names in contexts.values() for test in names}
-        tests |= {test for test in times if test.startswith(VALUE_TESTS)}
-    in_function = span is not None and "" not in tests
-    chosen = _choose_tests(tests & times.keys(), times)
+    values = [test for test in times if test.startswith(VALUE_TESTS)]
+    files = Counter(test.partition("::")[0] for test in tests).most_common(PROCESS_FILES)
+    few = {test for test in tests if any(test.startswith(f"{name}::") for name, _ in files)}
     return {
         "number": number,
         "mutant": str(mutant),
         "file": mutant.path,
         "change": describe(text, mutation),
         "text": mutation,
-        "tests": chosen,
-        "in_function": in_function,
+        "tests": _choose_tests(tests & times.keys(), times) if span else [],
+        "process_tests": [] if span and "" not in tests else [*values, *_choose_tests(few & times.keys(), times)],
     }
 
 
@@ -193,7 +196,7 @@ def run(copies: list[Path], tasks: list[dict[str, Any]], times: dict[str, float]
     processes, results = [], [copy.parent / "results.jsonl" for copy in copies]
     for number, (copy, result) in enumerate(zip(copies, results, strict=True)):
         mutants = [{**task, "path": str(copy / task["file"])} for task in tasks[number :: len(copies)]]
-        nodes = {test for task in mutants if task["in_function"] for test in task["tests"]}
+        nodes = {test for task in mutants for test in task["tests"]}
         files = sorted({node.partition("::")[0] for node in nodes})
         task = {"mode": "run", "mutants": mutants, "results": str(result), "times": times}
         processes.append(_start(copy, task, files))

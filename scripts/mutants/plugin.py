@@ -82,13 +82,15 @@ else:
 
 
 def _judge(session: pytest.Session, items: dict[str, pytest.Item], mutant: dict[str, Any]) -> str | None:
-    """Return the test that notices the mutant, or None."""
-    if mutant["in_function"]:
-        tests = [items[node] for node in mutant["tests"] if node in items]
-        killer = _run_in_fork(session, tests, lambda: _replace_code(mutant["path"], mutant["text"]))
-        if killer != NOT_STARTED:
-            return killer
-    return _run_in_process(mutant)
+    """Return the test that notices the mutant, or None.
+
+    A mutant that is run by imports, too, is not imported anew in a fork: if that notices nothing, a process does it.
+    """
+    tests = [items[node] for node in mutant["tests"] if node in items]
+    killer = _run_in_fork(session, tests, lambda: _replace_code(mutant["path"], mutant["text"])) if tests else None
+    if killer == NOT_STARTED or (killer is None and mutant["process_tests"]):
+        return _run_in_process(mutant)
+    return killer
 
 
 _broken: dict[str, bool] = {}
@@ -143,7 +145,7 @@ def _run_in_process(mutant: dict[str, Any]) -> str | None:
     path = Path(mutant["path"])
     text = path.read_text("utf-8")
     arguments = path.with_name("arguments.txt")
-    arguments.write_text("\n".join(mutant["tests"]), "utf-8")
+    arguments.write_text("\n".join(mutant["process_tests"] or mutant["tests"]), "utf-8")
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"@{arguments}"]
     try:
         path.write_text(mutant["text"], "utf-8")

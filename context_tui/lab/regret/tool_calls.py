@@ -33,6 +33,12 @@ _GIT_READ_COMMANDS = frozenset("show log blame grep ls-files ls-tree cat-file".s
 """Commands of git that show committed content, unlike ``status`` and ``diff``, which show changes."""
 _FILE_PRINTERS = frozenset("cat head tail nl less more bat".split())
 _PATTERN_COMMANDS = frozenset("grep egrep fgrep rg sed jq".split())
+_VALUE_OPTIONS = {
+    **dict.fromkeys(("head", "tail"), ("-n", "-c")),
+    **dict.fromkeys(("grep", "egrep", "fgrep", "rg"), ("-e", "-f", "-A", "-B", "-C", "-m", "-g", "-t")),
+    "sed": ("-e", "-f"),
+}
+"""Options that the next word belongs to, by command."""
 _SEPARATORS = frozenset(("&&", "||", ";", "|", "&", "\n"))
 _REDIRECTIONS = re.compile(r"[0-9]?>+\s*/dev/null|[0-9]?>&[0-9]|&>\s*/dev/null")
 _REDIRECTION_TARGET = re.compile(r"(?:^|[\s\"')])>{1,2}[ \t]*([\w./~][\w./~-]*)")
@@ -212,9 +218,8 @@ def _find_command_files(words: list[str]) -> list[str]:
         if is_option_value:
             is_option_value = False
         elif word.startswith("-") and len(word) > 1:
-            has_script |= word in ("-e", "-f", "--regexp", "--expression")
-            takes_value = word in ("-e", "-f", "-n", "-c", "-A", "-B", "-C", "-m", "-g", "-t")
-            is_option_value = takes_value and words[0] != "sed" and (word != "-n" or words[0] not in _PATTERN_COMMANDS)
+            has_script |= word in ("-e", "-f") or word.startswith(("--regexp", "--expression"))
+            is_option_value = word in _VALUE_OPTIONS.get(words[0], ())
         else:
             operands.append(word)
     has_pattern = words[0] in _PATTERN_COMMANDS and not has_script
@@ -280,7 +285,7 @@ def _find_cmdlet_files(words: list[str]) -> list[str]:
     paths, operands, option, has_pattern = [], [], "", words[0].lower() in _PATTERN_CMDLETS
     for word in words[1:]:
         if option:
-            paths += word.split(",") if option in ("-path", "-literalpath") else []
+            paths += filter(None, word.split(",")) if option in ("-path", "-literalpath") else []
             has_pattern = has_pattern and option != "-pattern"
             option = ""
         elif word.startswith("-") and len(word) > 1:

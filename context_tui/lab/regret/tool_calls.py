@@ -282,7 +282,7 @@ def find_powershell_reads(script: str) -> list[str] | None:
 
 def _find_cmdlet_files(words: list[str]) -> list[str]:
     """Return the files passed to a cmdlet by ``-Path``, or as positional words other than a pattern."""
-    paths, operands, option, has_pattern = [], [], "", words[0].lower() in _PATTERN_CMDLETS
+    paths, operands, option, has_pattern = list[str](), list[str](), "", words[0].lower() in _PATTERN_CMDLETS
     for word in words[1:]:
         if option:
             paths += filter(None, word.split(",")) if option in ("-path", "-literalpath") else []

@@ -7,11 +7,9 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import sub
-from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -36,7 +34,7 @@ from context_tui.tui.rendering.layout import wrap_text
 from context_tui.tui.terminal.cells import choose_form, shorten_path
 from context_tui.tui.timeline import filters
 from context_tui.tui.timeline.filters import NO_FILTER, build_part_filter
-from context_tui.tui.widgets.bindings import build_binding
+from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.gauge import CATEGORY_STYLES
 from context_tui.tui.widgets.styled_text import (
     BOLD,
@@ -50,7 +48,6 @@ from context_tui.tui.widgets.styled_text import (
     set_background,
 )
 
-CHOOSE_TOOLTIP = "Show only these rows, or go to the message; again: show all rows"
 MAX_LARGEST_BLOCKS, MAX_LISTED_FILES = 12, 20
 SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
 """Short names of categories that differ from those in the bar, which has less room."""
@@ -335,16 +332,7 @@ class BreakdownView(ScrollView, can_focus=True):
 
     BINDING_GROUP_TITLE = "Where the context went"
     DEFAULT_CSS = "BreakdownView { overflow-x: hidden; text-wrap: nowrap; text-overflow: clip; }"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False, id="parts-up", tooltip="Row above"),
-        Binding("down,j", "move(1)", "Down", show=False, id="parts-down", tooltip="Row below"),
-        Binding("pageup", "move(-10)", "Page up", show=False, id="parts-page-up", tooltip="Ten rows up"),
-        Binding("pagedown", "move(10)", "Page down", show=False, id="parts-page-down", tooltip="Ten rows down"),
-        Binding("home,g", "move(-100000)", "First", show=False, id="parts-first", tooltip="First row"),
-        Binding("end,G", "move(100000)", "Last", show=False, id="parts-last", tooltip="Last row"),
-        build_binding("enter", "choose", "show", "parts-choose", CHOOSE_TOOLTIP, "enter"),
-        Binding("s", "order", "sort", show=False, id="parts-order", tooltip="Sort by size, or by place in the file"),
-    ]
+    BINDINGS = read_bindings("breakdown")
     cursor = reactive(0, repaint=False)
 
     @dataclass

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
-
-from textual.binding import Binding, BindingType
 
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
@@ -15,6 +12,7 @@ from context_tui.tokens.measures import TYPICAL_IMAGE_TOKENS, TokenTable, build_
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
+from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.text_screen import TextScreen
 
@@ -78,9 +76,7 @@ def _build_factor_parts(factors: Factors) -> Iterator[TextPart]:
 class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
     """Calibrations of a session, computed in a thread unless a token table is given."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss", "close", key_display="esc", id="calibration-close", tooltip="Back"),
-    ]
+    BINDINGS = read_bindings("calibration")
 
     def __init__(self, session: Session, token_table: TokenTable | None = None) -> None:
         name = make_visible(session.info.path.rpartition("/")[2] or "this session")

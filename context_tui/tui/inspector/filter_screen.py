@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -22,6 +21,7 @@ from context_tui.tui.rendering.formatting import format_line
 from context_tui.tui.terminal.cells import shorten, shorten_path
 from context_tui.tui.timeline.filters import NO_FILTER, ROW_KINDS, SIZE_STEPS, RowFilter, get_kind_label
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS
+from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.styled_text import MUTED, Run, pad_runs
 
 INITIAL_COUNT_S, COUNT_SLICE_S, COUNT_PAUSE_S = 0.02, 0.008, 0.01
@@ -80,11 +80,7 @@ def draw_filter_line(line: FilterLine, is_active: bool, count: int | None) -> li
 class FilterScreen(ModalScreen[FilterChoice | None]):
     """List of conditions; returns (kind, value) of the chosen one, ("", "") for no filter, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,f,q", "dismiss", "close", key_display="esc", id="filter-close", tooltip="Back"),
-        Binding("j", "list('cursor_down')", "down", show=False, id="filter-down", tooltip="Next condition"),
-        Binding("k", "list('cursor_up')", "up", show=False, id="filter-up", tooltip="Previous condition"),
-    ]
+    BINDINGS = read_bindings("filter")
 
     def __init__(self, lines: list[FilterLine], counts: FilterCounts, current_filter: RowFilter) -> None:
         super().__init__()

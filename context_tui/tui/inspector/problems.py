@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
-
-from textual.binding import Binding, BindingType
 
 from context_tui.session.facts import Problem
 from context_tui.session.session import Session
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.rendering.layout import TextPart
+from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.text_screen import TextScreen
 
@@ -24,11 +22,7 @@ MISSING = "(the text of this record cannot be shown)"
 class ProblemsScreen(TextScreen[None]):
     """List of the problems of a session."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss", "close", key_display="esc", id="problems-close", tooltip="Back"),
-        Binding("n", "jump(1)", "next", id="problems-next", tooltip="Next problem"),
-        Binding("p,N", "jump(-1)", "previous", id="problems-previous", tooltip="Previous problem"),
-    ]
+    BINDINGS = read_bindings("problems")
 
     def __init__(self, session: Session) -> None:
         count, records = len(session.facts.problems), len(session.facts.record_kind)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import ClassVar
 
 import msgspec
-from textual.binding import Binding, BindingType
 
 from context_tui.errors import Error
 from context_tui.formats.opening import describe_request_source
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.rendering.layout import TextPart
+from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.text_screen import TextScreen
 
 
 class RequestScreen(TextScreen[None]):
     """JSON of one request."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,J", "dismiss", "close", key_display="esc", id="request-close", tooltip="Back"),
-    ]
+    BINDINGS = read_bindings("request")
 
 
 def build_screen(controller: Controller) -> RequestScreen:

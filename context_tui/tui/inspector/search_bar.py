@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Input, Static
 
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.reader.detail import Detail
+from context_tui.tui.widgets.bindings import read_bindings
 
 if TYPE_CHECKING:
     from context_tui.tui.controller import Controller
@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 class SearchBar(Horizontal):
     """Bar with the text to search and the number of matches; it is hidden until it is opened."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "Close", show=False, id="search-close", tooltip="Stop the search and close"),
-        Binding("down", "step(1)", "Next", show=False, id="search-next", tooltip="Go to the next match"),
-        Binding("up", "step(-1)", "Previous", show=False, id="search-previous", tooltip="Go to the previous match"),
-    ]
+    BINDINGS = read_bindings("search")
 
     def __init__(
         self, controller: Controller, jobs: InspectorWorkers, step: Callable[[int], object], *, id: str | None = None

@@ -10,7 +10,6 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.geometry import Size
 from textual.message import Message
@@ -27,14 +26,13 @@ from context_tui.tui.timeline.filters import find_line
 from context_tui.tui.timeline.marks import NO_MARK, RowMark, RowMarker
 from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location, TimelineRows
 from context_tui.tui.timeline.turns import TurnSummaries
-from context_tui.tui.widgets.bindings import build_binding
+from context_tui.tui.widgets.bindings import read_bindings
 
 _STYLE_NAMES = (
     *("text", "quiet", "turn", "head", "about", "outside", "bar", "cursor", "shadow", "match", "rule"),
     *("user", "asst", "result", "error", "inject", "summary", "system"),
     *("cleared", "truncated", "summarised", "dropped", "protected", "gone", "before", "after"),
 )
-ENTER_TOOLTIP = "From a call to its result or sub-agent, and back; on the head of a turn, fold or open it"
 FOLD_SIGN_WIDTH = 5
 """Cells at the left of a turn's head in which a click folds or opens the turn."""
 UNSETTLED_ROWS = 64
@@ -46,16 +44,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in _STYLE_NAMES}
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "row", key_display="↑↓", id="up", tooltip="Select the row above"),
-        Binding("down,j", "move(1)", "Message down", show=False, id="down", tooltip="Select the row below"),
-        Binding("pageup", "page(-1)", "Page up", show=False, id="page-up", tooltip="One page up"),
-        Binding("pagedown", "page(1)", "Page down", show=False, id="page-down", tooltip="One page down"),
-        Binding("home,g", "go(0)", "First row", show=False, id="first", tooltip="Go to the first row"),
-        Binding("end,G", "go(-1)", "Last row", show=False, id="last", tooltip="Go to the last row"),
-        build_binding("enter", "enter", "Call / result", "enter", ENTER_TOOLTIP),
-        Binding("space", "open", "Open", show=False, id="open", tooltip="Read the selected row in full"),
-    ]
+    BINDINGS = read_bindings("timeline")
 
     # Overridden, so that a change updates the scroll bar without a new layout of the whole screen.
     virtual_size = Reactive(Size(0, 0), repaint=False)

@@ -178,11 +178,10 @@ def check_parts(session: Session, step: int) -> None:
         if past and facts.size_basis is None and not facts.holds_requests:
             recorded = [facts.requests[row].context for row in same_model if has_valid_size(facts, row)]
             assert account.fixed <= min(filter(None, recorded), default=account.fixed)
-    if facts.requests and Kind.TOOL_USE in facts.kind and facts.requests[0].context:
+    if facts.requests and facts.requests[0].context and not facts.holds_requests:
         first = session.context_at(facts.request_message[0])
         in_file = sum(table.prompt_at(first)) + table.prefix_sums_in(first)[-1]
-        images = sum(facts.kind[row] == Kind.IMAGE for message in first.order for row in facts.blocks_of(message))
-        assert images or in_file <= facts.requests[0].context + len(first.order) + 2, "each block is rounded"
+        assert in_file <= facts.requests[0].context or first.replacements
 
 
 def test_parts_are_no_larger_than_the_request_in_samples() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import inf
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.facts import Facts, epoch_at, find_last_rewrite, prompt_at
@@ -24,6 +24,8 @@ MAX_INTERVALS = 300
 """Maximum number of fitted intervals; the newest are used."""
 MAX_FIT_ERROR = 0.25
 """Maximum median error of a fit, as a share of the median growth."""
+MAX_ERROR_RATIO = 1.2
+"""Maximum ratio of the errors of a fit with and without the limit that the first request sets to texts."""
 
 _TEXT, _THINKING, _SIGNATURE, _CALL, _RESULT, _EACH = range(6)
 _PRIOR = (1.15, 0.3, 0.8, 1.25, 1.25, 60.0)
@@ -109,13 +111,6 @@ class ContentTokens:
 
 PRIOR = Factors(*_PRIOR, image=None, intervals=0, error=0.0)
 """Typical factors, for sessions with too little data."""
-
-
-def limit_factors(factors: Factors, limit: float) -> Factors:
-    """Return the factors, each at most *limit*."""
-    large = (name for name in ("text", "thinking", "signature", "call", "result") if getattr(factors, name) > limit)
-    changes: dict[str, Any] = dict.fromkeys(large, limit)
-    return replace(factors, **changes) if changes else factors
 
 
 def count_blocks_before(facts: Facts, message: int) -> int:
@@ -232,9 +227,15 @@ def _compute_factors(facts: Facts, end: int) -> Factors | None:
         return None
     rows = [[*map(float, interval.content.tokens), 1.0] for interval in clean]
     growths = [float(interval.growth) for interval in clean]
-    limit = find_largest_factor(facts, facts.request_model[end - 1])
-    values, residuals = _regress(rows, growths, _scale_prior(rows, growths), [limit] * _EACH + [inf])
+    prior = _scale_prior(rows, growths)
+    values, residuals = _regress(rows, growths, prior)
     error = median(map(abs, residuals))
+    max_text = find_max_text_factor(facts, facts.request_model[end - 1])
+    if values[_TEXT] > max_text:
+        limited_values, limited_residuals = _regress(rows, growths, prior, max_text)
+        limited_error = median(map(abs, limited_residuals))
+        if limited_error <= MAX_ERROR_RATIO * error:  # otherwise, texts are results with more tokens per byte
+            values, residuals, error = limited_values, limited_residuals, limited_error
     if error > MAX_FIT_ERROR * max(median(map(abs, growths)), 100):
         return None
     unrecorded = max(fmean(max(-MAX_UNRECORDED, min(tokens, MAX_UNRECORDED)) for tokens in residuals), 0.0)
@@ -248,15 +249,9 @@ def _compute_factors(facts: Facts, end: int) -> Factors | None:
     return replace(factors, image=max(median(image_sizes), 0.0) if image_sizes else None)
 
 
-def find_largest_factor(facts: Facts, model: int) -> float:
-    """Return the factor by which the content of the first request, if it is the model's, has its recorded size.
-
-    Instructions have fewer tokens per byte than results, so they limit the factor of texts only where texts are no
-    results: infinite without tool calls.
-    """
+def find_max_text_factor(facts: Facts, model: int) -> float:
+    """Return the factor of texts by which the first request, if it is the model's, is no larger than recorded."""
     if facts.request_model[0] != model or facts.holds_requests or not facts.requests[0].context:
-        return inf
-    if Kind.TOOL_USE not in facts.kind:
         return inf
     content = estimate_content(facts, range(facts.request_message[0]))
     prompt = prompt_at(facts, facts.request_message[0])
@@ -276,9 +271,9 @@ def _scale_prior(rows: Sequence[Sequence[float]], growths: Sequence[float]) -> l
 
 
 def _regress(
-    rows: Sequence[Sequence[float]], growths: Sequence[float], prior: Sequence[float], limits: Sequence[float]
+    rows: Sequence[Sequence[float]], growths: Sequence[float], prior: Sequence[float], max_text: float = inf
 ) -> tuple[list[float], list[float]]:
-    """Fit factors from 0 to *limits* by iteratively reweighted least squares; return them and the residuals."""
+    """Fit non-negative factors by iteratively reweighted least squares; return them and the residuals."""
     weights = [1.0] * len(rows)
     values, residuals = list(prior), list(growths)
     for _ in range(5):
@@ -294,7 +289,7 @@ def _regress(
                         line = square[i]
                         for j in size:
                             line[j] += scaled * row[j]
-        values = _solve_within_limits(square, right, values, limits)
+        values = _solve_within_limits(square, right, values, max_text)
         expected = (sum(value * x for value, x in zip(values, row, strict=True)) for row in rows)
         residuals = [growth - tokens for growth, tokens in zip(growths, expected, strict=True)]
         scale = max(40.0, 1.5 * median(map(abs, residuals)))
@@ -303,15 +298,15 @@ def _regress(
 
 
 def _solve_within_limits(
-    square: list[list[float]], right: list[float], start: list[float], limits: Sequence[float]
+    square: list[list[float]], right: list[float], start: list[float], max_text: float
 ) -> list[float]:
-    """Solve least squares by coordinate descent, with values from 0 to *limits*."""
+    """Solve non-negative least squares by coordinate descent, with at most *max_text* as the factor of texts."""
     values = list(start)
     for _ in range(500):
         largest_change = 0.0
         for i, line in enumerate(square):
             remainder = right[i] - sum(line[j] * values[j] for j in range(len(values)) if j != i)
-            new = min(max(0.0, remainder / line[i]), limits[i])
+            new = min(max(0.0, remainder / line[i]), max_text if i == _TEXT else inf)
             largest_change = max(largest_change, abs(new - values[i]))
             values[i] = new
         if largest_change < 1e-6:

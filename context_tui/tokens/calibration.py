@@ -13,10 +13,8 @@ from context_tui.session.token_factors import (
     Factors,
     Interval,
     find_intervals,
-    find_largest_factor,
     fit_factors,
     interval_at,
-    limit_factors,
 )
 from context_tui.session.values import Checkpoint
 from context_tui.tokens.estimators import IMAGE_TOKENS
@@ -89,7 +87,7 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Chec
     elif error.median > MAX_USABLE_ERROR:
         reason = f"half of the sizes it predicts are more than {error.median:.0%} off"
     if factors is None or (reason and len(rows) >= MIN_REQUESTS):
-        factors = limit_factors(PRIOR, find_largest_factor(facts, model))
+        factors = PRIOR
     intervals = [each for each in find_intervals(facts, rows[-1] + 1) if each.output and not each.content.images]
     in_turn, new_turn = (
         _fit_output_overhead([each for each in intervals if bool(each.content.turns) == is_new], factors)

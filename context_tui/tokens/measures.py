@@ -15,11 +15,20 @@ from typing import Any, NamedTuple
 from context_tui.errors import MeasureError
 from context_tui.session.blocks import BYTES_PER_TOKEN, body_to_text, bytes_to_tokens
 from context_tui.session.context import Body, Context
-from context_tui.session.facts import Facts, PromptPart, epoch_at, find_last_rewrite, prompt_at, prompt_row_at
+from context_tui.session.facts import (
+    Facts,
+    PromptPart,
+    epoch_at,
+    find_last_rewrite,
+    order_at,
+    prompt_at,
+    prompt_row_at,
+)
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
 from context_tui.session.values import Checkpoint, Kind
+from context_tui.tokens.accounting import find_fixed_blocks
 from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.context_index import index_context
 
@@ -178,7 +187,9 @@ def build_calibrated_table(
     def estimate_part(part: PromptPart, is_tool: bool) -> int:
         return round(bytes_to_tokens(part.size) * (newest.call if is_tool else newest.text))
 
+    count_part = earlier.count_part if earlier else estimate_part
     fitted = fit_to_growth(facts, blocks, estimate_part, checkpoint) if facts.holds_requests else {}
+    scale = 1.0 if earlier or fitted else _fit_to_first_request(facts, blocks, estimate_part)
 
     note = format_calibration(max(calibrations, key=lambda calibration: calibration.requests, default=None))
     table = TokenTable(
@@ -188,12 +199,28 @@ def build_calibrated_table(
         blocks,
         count_body,
         lambda text: round(bytes_to_tokens(utf8_len(text)) * newest.text),
-        lambda part, is_tool: fitted[part] if part in fitted else estimate_part(part, is_tool),
+        lambda part, is_tool: fitted[part] if part in fitted else int(count_part(part, is_tool) * scale),
         calibrations=tuple(calibrations),
         is_calibrated=bool(fitted or facts.size_basis) or any(calibration.usable for calibration in calibrations),
         uniform=len(set(map(id, by_message))) <= 1,
     )
     return _complete_table(facts, table, checkpoint)
+
+
+def _fit_to_first_request(facts: Facts, blocks: array[int], count_part: Callable[[PromptPart, bool], int]) -> float:
+    """Scale the *blocks* of the first recorded request down to its size; return the scale, also of prompt parts."""
+    if not facts.requests or not facts.requests[0].context:
+        return 1.0
+    at = facts.request_message[0]
+    prompt = prompt_at(facts, at)
+    rows = [row for message in order_at(facts, at)[1] for row in facts.blocks_of(message)]
+    total = sum(count_part(part, False) for part in prompt.system) + sum(map(blocks.__getitem__, rows))
+    total += sum(count_part(part, True) for part in prompt.tools)
+    scale = min(facts.requests[0].context / total, 1.0) if total else 1.0
+    if scale < 1:
+        for row in dict.fromkeys((*rows, *find_fixed_blocks(facts))):  # the latter are inserted again later
+            blocks[row] = int(blocks[row] * scale)
+    return scale
 
 
 def _map_factors(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:

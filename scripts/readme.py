@@ -107,7 +107,7 @@ def keys() -> str:
 
     rows: dict[str, tuple[str, str]] = {}
     for place, bindings in (
-        ("", inspector_keys(LISTED_POLICIES)),
+        ("", inspector_keys()),
         ("timeline: ", Timeline.BINDINGS),
         ("parameters: ", SettingRows.BINDINGS),
     ):

@@ -12,7 +12,6 @@ import context_tui as ct
 from context_tui.cli import main
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.lab.replay.backtest import (
-    OWN_POLICIES,
     BacktestCase,
     BacktestResult,
     ThresholdInterval,
@@ -27,7 +26,7 @@ from context_tui.policies.base import BasePolicy, Policy, build_empty_plan
 from context_tui.policies.base import Params as AnyParams
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.policies.versions import FORMER_POLICIES
+from context_tui.policies.versions import FORMER_POLICIES, OWN_POLICIES
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.values import Kind

@@ -22,15 +22,15 @@ from context_tui.tui.view import View, build_inspector_state, format_settings, r
 from tests.tui.fakes import until
 from tests.tui.inspecting import app, conversation, file_of, inspector, session, settled
 
-CHOSEN = InspectorState("agent-sdk-prune", {"defect-microcompact": ("keep_recent_turns=1",)}, True)
+CHOSEN = InspectorState({"anthropic": "agent-sdk-prune"}, {"defect-microcompact": ("keep_recent_turns=1",)}, True)
 
 
 def test_what_was_kept_is_read_again_and_only_the_owner_may(tmp_path: Path) -> None:
     path = tmp_path / "new" / "state.json"
     write_state(CHOSEN, path)
     assert read_state(path) == CHOSEN and [*path.parent.iterdir()] == [path]
-    write_state(InspectorState("manual"), path)
-    assert read_state(path) == InspectorState("manual")
+    write_state(InspectorState({"codex": "manual"}), path)
+    assert read_state(path) == InspectorState({"codex": "manual"})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"policy": 3}', "\xff", "[" * 100_000, '{"policy": null}'])
@@ -61,17 +61,17 @@ def test_what_is_not_known_or_valid_any_more_is_left_out() -> None:
         "agent-sdk-prune": ("keep_recent_turns=1",),
         "another": ("a=1",),
     }
-    assert restore_settings(InspectorState("another", settings)) == (
+    assert restore_settings(InspectorState({"anthropic": "another"}, settings), session()) == (
         DEFAULT_POLICY,
         {"defect-microcompact": {"keep_recent_turns": 1}},
     )
-    assert restore_settings(EMPTY_STATE) == (DEFAULT_POLICY, {})
+    assert restore_settings(EMPTY_STATE, session()) == (DEFAULT_POLICY, {})
 
 
 def test_marks_of_one_session_are_not_kept() -> None:
     view = View(session()).with_param("defect-microcompact", "keep_recent_turns", 1).toggle_cut(3)
-    assert build_inspector_state(view, breakdown=False) == InspectorState(
-        "manual", {"defect-microcompact": ("keep_recent_turns=1",)}
+    assert build_inspector_state(view, {"codex": "chain"}, breakdown=False) == InspectorState(
+        {"codex": "chain", "anthropic": "manual"}, {"defect-microcompact": ("keep_recent_turns=1",)}
     )
     assert format_settings(view.params).startswith("defect-microcompact.keep_recent_turns=1")
     assert view.cursor == Location(0)
@@ -96,9 +96,7 @@ async def test_the_inspector_begins_as_it_was_left_and_says_so() -> None:
         await pilot.press("1", "right", "b")
         await pilot.press("q")
         await until(pilot, lambda: not running.is_running)
-    assert running.last_state == InspectorState(
-        "defect-microcompact", {"defect-microcompact": ("keep_recent_turns=2",)}
-    )
+    assert running.last_state == InspectorState({}, {"defect-microcompact": ("keep_recent_turns=2",)})
 
 
 async def test_a_policy_that_was_named_counts_once() -> None:
@@ -114,13 +112,13 @@ async def test_a_policy_that_was_named_counts_once() -> None:
 def test_the_next_run_begins_where_the_last_one_ended(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     argv = [sys.executable, "-m", "context_tui", "sample_sessions/coding-session.jsonl"]
-    for title in ("1 defect-microcompact", "4 agent-sdk-prune"):
+    for title in ("1 claude-code-auto", "2 claude-code-micro"):
         with Terminal(argv, columns=160, rows=50, env={"CONTEXT_TUI_STATE": str(state)}) as terminal:
             terminal.wait_for(title, 30)
             terminal.settle()
-            terminal.quit("4q")
+            terminal.quit("2q")
             assert terminal.status == 0
-    assert read_state(state) == InspectorState("agent-sdk-prune")
+    assert read_state(state) == InspectorState({"claude-code": "claude-code-micro"})
 
 
 @pytest.mark.parametrize("policy", [None, "defect-compact"])
@@ -132,7 +130,7 @@ async def test_another_session_is_opened_with_what_is_chosen_by_now(tmp_path: Pa
         await settled(pilot)
         await pilot.press("3", "right")
         chosen = inspector(running).saved_state
-        assert chosen.policy == "koda-microcompact" and chosen.settings
+        assert chosen.policies == {"anthropic": "koda-microcompact"} and chosen.settings
         running._replace_session(other)
         await until(pilot, lambda: len(inspector(running).view.session) == 24)
         assert inspector(running).saved_state == chosen

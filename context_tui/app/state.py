@@ -1,4 +1,4 @@
-"""State of the inspector that is kept between runs: policy, changed settings and layout."""
+"""Inspector state kept between runs: the policy for each agent, changed settings, layout."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from context_tui.text.files import read_settings_file, write_atomically
 
 
 class InspectorState(NamedTuple):
-    """The saved state: the policy, changed settings as ``KEY=VALUE`` by policy, and whether the breakdown was open."""
+    """Saved state: policies by format, ``KEY=VALUE`` settings by policy, and whether the breakdown was open."""
 
-    policy: str = ""
+    policies: Mapping[str, str] = {}
     settings: Mapping[str, tuple[str, ...]] = {}
     breakdown: bool = False
 
@@ -39,15 +39,17 @@ def read_state(path: Path | None) -> InspectorState:
         document = json.loads(read_settings_file(path)) if path else {}
     except (OSError, ValueError, RecursionError):
         return EMPTY_STATE
-    if not isinstance(document, dict) or not isinstance(policy := document.get("policy"), str):
+    if not isinstance(document, dict):
         return EMPTY_STATE
-    raw_settings = document.get("settings")
+    members = (document.get("policies"), document.get("settings"))
+    raw_policies, raw_settings = (member if isinstance(member, dict) else {} for member in members)
+    policies = {agent: policy for agent, policy in raw_policies.items() if isinstance(policy, str)}
     settings = {
         name: tuple(texts)
-        for name, texts in (raw_settings.items() if isinstance(raw_settings, dict) else ())
+        for name, texts in raw_settings.items()
         if isinstance(texts, list) and all(isinstance(text, str) for text in texts)
     }
-    return InspectorState(policy, settings, document.get("breakdown") is True)
+    return InspectorState(policies, settings, document.get("breakdown") is True)
 
 
 def write_state(state: InspectorState, path: Path | None) -> None:

@@ -26,6 +26,7 @@ from context_tui.compaction.recorded_compactions import (
 )
 from context_tui.errors import ExitCode
 from context_tui.formats.opening import choose_session
+from context_tui.lab.fullness import PART_NAMES, compute_fullness
 from context_tui.lab.regret.cases import ReusedBlock, find_reused_blocks
 from context_tui.lab.regret.index import UseIndex, build_use_index
 from context_tui.library.follow import follow_session
@@ -157,6 +158,7 @@ def build_report(
     fit = check_estimate(session, context)
     recorded_compactions = find_recorded_compactions(session)
     uses = build_use_index(session) if compactions and recorded_compactions else None
+    fullness = compute_fullness(session, context, parts, sizes)
     in_context = index_context(context).total + estimate_prompt(facts, context.at)
     if sizes:
         in_context = sizes.prefix_sums_in(context)[-1] + sum(sizes.prompt_at(context))
@@ -199,6 +201,21 @@ def build_report(
             "next_request_source": account.origin,
             "not_in_file_tokens": hidden,
             "estimator": name,
+        },
+        "answer": {
+            "sentences": fullness.sentences,
+            "tokens": account.tokens,
+            "share": round(account.tokens / max(window.tokens, 1), 4),
+            "parts": [
+                {
+                    "name": PART_NAMES[part.category],
+                    "tokens": part.tokens,
+                    "tools": [{"tool": tool, "tokens": tokens} for tool, tokens in part.tools],
+                }
+                for part in fullness.parts
+            ],
+            "calls_left": fullness.calls_left,
+            "effects": [effect._asdict() for effect in fullness.effects],
         },
         "ruler": {"kind": measure, "name": name, "note": (sizes and sizes.note) or None},
         "by_category": parts.by_category,
@@ -380,6 +397,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     about, records, window = report["session"], report["records"], report["window"]
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
     print_line(f"{make_visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
+    print_line(" ".join(report["answer"]["sentences"]))
     if about["note"]:
         print_line(f"note: {about['note']}")
     print_line("   ".join(format_count(report[f"{noun}s"], noun) for noun in ("message", "turn", "request")))
@@ -438,9 +456,6 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     print_table("drops of the recorded context", ("message", "tokens", "explained by", "results (inferred)"), drops)
     problems = [(problem["where"], problem["what"]) for problem in report["problems"][:20]]
     print_table("problems", ("where", "what"), problems)
-    if report["diagnosis"]:
-        print_line()
-        print_line(f"koda's diagnosis of tool results (bytes / 3.5): {report['diagnosis']}")
     if "timeline" in report:
         runtimes = [*find_runtimes()]
         rows = [

@@ -24,7 +24,6 @@ from context_tui.cli.sweep import report_unread, run_sweep
 from context_tui.errors import ExitCode, UnreadableSession
 from context_tui.formats.base import scan
 from context_tui.formats.opening import make_scanner
-from context_tui.lab.replay.backtest import OWN_POLICIES
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
 from context_tui.lab.sweep.grids import propose_grid
 from context_tui.lab.sweep.recommendation import (
@@ -43,6 +42,7 @@ from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameter_space import build_params, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
+from context_tui.policies.versions import OWN_POLICIES
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_count, format_saving

@@ -200,10 +200,6 @@ class ListedPolicies(Mapping[str, Policy]):
     def __contains__(self, name: object) -> bool:
         return name not in PRESETS and name in POLICIES
 
-    def list_names_with(self, name: str) -> list[str]:
-        """List the names of these policies, followed by *name* if it is a policy that is not among them."""
-        return [*self] if name in self or name not in POLICIES else [*self, name]
-
 
 LISTED_POLICIES = ListedPolicies()
 

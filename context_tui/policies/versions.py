@@ -1,4 +1,4 @@
-"""Policies that former versions of an agent had, and the parameters in force when a session was recorded."""
+"""Policies of the agents themselves, by version, and the parameters that a policy had when a session was recorded."""
 
 from __future__ import annotations
 
@@ -12,6 +12,28 @@ from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parameters import format_assignments
 from context_tui.session.facts import Facts
+from context_tui.session.session import Session
+
+_CLAUDE_CODE = {"full": "claude-code-auto", "micro": "claude-code-micro"}
+OWN_POLICIES: Mapping[str, Mapping[str, str]] = {
+    "claude-code": _CLAUDE_CODE,
+    "claude-requests": _CLAUDE_CODE,
+    "claude-tap": _CLAUDE_CODE,
+    "codex": {"full": "codex"},
+    "cline": {"full": "cline"},
+    "cline-sdk": {"full": "cline"},
+    "gemini-cli": {"full": "gemini-compress", "micro": "gemini-masking"},
+    "goose": {"full": "goose"},
+    "koda": {"micro": "koda-microcompact", "full": "koda"},
+    "defect": {"micro": "defect-microcompact", "full": "defect-compact"},
+    "agent-sdk": {"micro": "agent-sdk-prune", "full": "agent-sdk-compact"},
+    "opencode": {"full": "opencode-compact", "micro": "opencode-prune"},
+    "openhands": {"full": "openhands-condenser"},
+    "pi": {"full": "pi"},
+    "swe-agent": {"micro": "swe-agent-last-n"},
+    "aider": {"full": "aider"},
+}
+"""Policies of the agents themselves, by format and kind of compaction; a session opens on the first."""
 
 
 class FormerPolicy(NamedTuple):
@@ -47,6 +69,12 @@ def find_policy_of_version(name: str, version: tuple[int, ...]) -> tuple[str, Ma
 def list_version_params(name: str) -> frozenset[str]:
     """Return the names of a policy's parameters whose values have differed between versions of the agent."""
     return frozenset(chain.from_iterable(former.params for former in FORMER_POLICIES.get(name, ())))
+
+
+def find_own_policies(session: Session) -> dict[str, str]:
+    """Return the policies of the agent that recorded a session, in that version, by kind of compaction."""
+    names, version = OWN_POLICIES.get(session.info.format, {}), session.facts.agent_version
+    return {kind: find_policy_of_version(name, version)[0] for kind, name in names.items()}
 
 
 def find_recorded_params(name: str, facts: Facts) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from context_tui.errors import PlanError
 from context_tui.formats.opening import describe_request_source
+from context_tui.lab.fullness import Fullness, compute_fullness
 from context_tui.policies.base import Policy
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES, find_runtimes
@@ -40,6 +41,7 @@ class ContextSizes:
     token_table: TokenTable | None = None
     prompt: PromptShares | None = None
     lacks_requests: bool = False
+    fullness: Fullness | None = None
 
 
 def compute_context_sizes(
@@ -53,7 +55,8 @@ def compute_context_sizes(
     parts = compute_breakdown(context, account.not_in_file, checkpoint, token_table, fitted_size)
     checkpoint()
     check = None if token_table else check_estimate(session, context)
-    return ContextSizes(parts, check, token_table, measure_prompt(session, context, token_table), lacks_requests)
+    prompt, fullness = measure_prompt(session, context, token_table), compute_fullness(session, context, parts, token_table)
+    return ContextSizes(parts, check, token_table, prompt, lacks_requests, fullness)
 
 
 def format_estimate_error(check: EstimateCheck) -> str:
@@ -62,19 +65,6 @@ def format_estimate_error(check: EstimateCheck) -> str:
         return ""
     side = "below" if check.relative_error < 0 else "above"
     return f"{format_percent(abs(check.relative_error))} {side} the {check.recorded:,} recorded"
-
-
-def format_estimate_check(check: EstimateCheck | None, width: int) -> str:
-    """Format the error of the estimate with as many of its causes as fit in *width* cells."""
-    error = format_estimate_error(check) if check else ""
-    if check is None or not error:
-        return ""
-    causes = check.format_causes()
-    for count in range(len(causes), 0, -1):
-        text = f"Estimate {error}: " + ", ".join([*causes[:count], *(["…"] if count < len(causes) else [])])
-        if len(text) <= width:
-            return text
-    return f"Estimate {error}: {causes[0]}" if causes else ""
 
 
 class RuntimeSizeSeries:
@@ -126,10 +116,12 @@ class RuntimeSizes:
 
 
 def compute_runtime_sizes(session: Session, checkpoint: Checkpoint = lambda: None) -> RuntimeSizes:
-    """Compute the sizes of all runtimes, in time linear in the session; *checkpoint* is called at every message."""
-    length, policies = len(session), find_runtimes()
+    """Compute the sizes that the session's runtime assumed, if it is known; *checkpoint* is called at every message."""
+    length = len(session)
+    policies = {name: policy for name, policy in find_runtimes().items() if name == session.info.format}
     by_runtime = {runtime: RuntimeSizeSeries(length) for runtime in policies}
-    for state in iterate_runtime_states(session, frozenset({"before_call"}), checkpoint):
+    states = iterate_runtime_states(session, frozenset({"before_call"}), checkpoint) if policies else ()
+    for state in states:
         if state.at < length:
             for runtime, series in by_runtime.items():
                 series.append(policies[runtime], state)

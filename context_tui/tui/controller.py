@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from context_tui.compaction.plan import Plan
-from context_tui.policies.registry import DEFAULT_POLICY
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.numbers import format_count, format_percent
@@ -32,7 +31,7 @@ from context_tui.tui.timeline.context_events import (
 from context_tui.tui.timeline.filters import ALL_FOLDED, NO_FILTER, NO_FOLDS, TurnFolds, find_line, is_listed, list_rows
 from context_tui.tui.timeline.marks import RowMarker
 from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location, TimelineRows
-from context_tui.tui.view import View, describe_applied_plan, restore_settings
+from context_tui.tui.view import View, describe_applied_plan, find_initial_policy, restore_settings
 
 if TYPE_CHECKING:
     from context_tui.tui.comparison import Comparison
@@ -72,8 +71,10 @@ class Controller:
         self.options, self.revision = options, 0
         policy, settings = options.policy, options.settings
         if not policy and not settings:
-            policy, settings = restore_settings(options.last_state)
-        self.view = View(session, at, policy or DEFAULT_POLICY, settings)
+            policy, settings = restore_settings(options.last_state, session)
+        self.view = View(session, at, find_initial_policy(session), settings).with_policy(
+            policy or find_initial_policy(session)
+        )
         self.estimated_rows, self.search, self.analysis = TimelineRows(), Search(), AnalysisCache()
         self.reader, self.marker = MessageReader(session), RowMarker(self.view.context, None)
         self.listed_rows: Sequence[int] = range(0)
@@ -386,7 +387,7 @@ class Controller:
         view = self.view
         differs = policy != view.policy or any(params.get(name, {}) != view.params.get(name, {}) for name in params)
         if differs:
-            self.change_view(replace(view, policy=policy, params=params, applied=None))
+            self.change_view(replace(view, params=params).with_policy(policy))
         if at is not None:
             self.plan_before(at)
         if location is not None:

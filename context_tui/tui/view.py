@@ -18,9 +18,9 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy, find_nested_field, is_session_bound, list_nested_policies
 from context_tui.policies.parameter_space import build_params, find_changed_values
 from context_tui.policies.parameters import format_assignments, parse_assignments
-from context_tui.policies.registry import DEFAULT_POLICY, MANUAL_POLICY, POLICIES
+from context_tui.policies.registry import DEFAULT_POLICY, LISTED_POLICIES, MANUAL_POLICY, POLICIES
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
-from context_tui.policies.versions import find_recorded_params
+from context_tui.policies.versions import find_own_policies, find_recorded_params
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
@@ -50,6 +50,7 @@ class View:
     Attributes:
         at: message before which the policy plans; None for the end.
         params: values that differ from the defaults, by policy.
+        named_policies: policies that were named or chosen; they keep their rows in the list.
         undo_stack, redo_stack: views before plans were applied, and views that were undone.
         applied: plan that was applied last; it is shown instead of a plan until a policy is chosen.
     """
@@ -58,6 +59,7 @@ class View:
     at: int | None = None
     policy: str = DEFAULT_POLICY
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    named_policies: tuple[str, ...] = ()
     filter: RowFilter = NO_FILTER
     by_size: bool = False
     folds: TurnFolds = NO_FOLDS
@@ -92,6 +94,12 @@ class View:
     def plan_error(self) -> str:
         """Reason why the chosen policy has no plan; empty if it has one."""
         return "" if self.applied else self.get_plan_error(self.policy)
+
+    @property
+    def listed_policies(self) -> list[str]:
+        """Policies side by side: those of the session's agent, or else the general ones, then those that were named."""
+        names = [*find_own_policies(self.session).values()] or [*LISTED_POLICIES]
+        return [*dict.fromkeys((*names, *self.named_policies, self.policy))]
 
     def get_plan(self, policy: str) -> Plan | None:
         """Return the plan of *policy* with its settings, or None."""
@@ -165,8 +173,8 @@ class View:
     # Commands: each returns a new view.
 
     def with_policy(self, policy: str) -> View:
-        """Return the view with another policy."""
-        return replace(self, policy=policy, applied=None)
+        """Return the view with another policy, which is listed from now on."""
+        return replace(self, policy=policy, named_policies=(*self.named_policies, policy), applied=None)
 
     def with_param(self, policy: str, name: str, value: Any) -> View:
         """Return the view with a changed setting; ``A.b`` names setting ``b`` of the nested policy ``A``."""
@@ -198,7 +206,7 @@ class View:
         params = {name: values for name, values in self.params.items() if not is_session_bound(POLICIES[name])}
         folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
         copy = View(session, policy=self.policy, params=params, folds=folds, cursor=cursor, measure=self.measure)
-        return replace(copy, applied=applied, undo_stack=(*self.undo_stack, self))
+        return replace(copy, named_policies=self.named_policies, applied=applied, undo_stack=(*self.undo_stack, self))
 
     def undo_plan(self) -> View | None:
         """Return the view before the last applied plan, or None."""
@@ -254,8 +262,13 @@ def clear_plan_cache() -> None:
 PolicySettings = Mapping[str, Mapping[str, Any]]
 
 
-def restore_settings(state: InspectorState) -> tuple[str, PolicySettings]:
-    """Return the saved policy and settings, without unknown policies and invalid settings."""
+def find_initial_policy(session: Session) -> str:
+    """Return the policy that a session opens on: the first of its agent, if any is known."""
+    return next(iter(find_own_policies(session).values()), DEFAULT_POLICY)
+
+
+def restore_settings(state: InspectorState, session: Session) -> tuple[str, PolicySettings]:
+    """Return the policy saved for a session's agent and the settings, without unknown policies and invalid settings."""
     settings: dict[str, Mapping[str, Any]] = {}
     for name, texts in state.settings.items():
         if name in POLICIES:
@@ -263,17 +276,26 @@ def restore_settings(state: InspectorState) -> tuple[str, PolicySettings]:
                 settings |= find_changed_values(POLICIES[name], build_params(POLICIES[name], parse_assignments(texts)))
             except PlanError:
                 continue
-    return (state.policy if state.policy in POLICIES else DEFAULT_POLICY), settings
+    policy = state.policies.get(session.info.format, "")
+    return (policy if policy in POLICIES else find_initial_policy(session)), settings
 
 
-def build_inspector_state(view: View, *, breakdown: bool) -> InspectorState:
-    """Build the state to save, without settings that are bound to a session, such as manual marks."""
+def build_inspector_state(view: View, policies: Mapping[str, str], *, breakdown: bool) -> InspectorState:
+    """Build the state to save, without settings that are bound to a session, such as manual marks.
+
+    Args:
+        policies: the policies that were saved before, by format.
+    """
+    agent = view.session.info.format
+    policies = {name: policy for name, policy in policies.items() if name != agent}
+    if view.policy != find_initial_policy(view.session):
+        policies[agent] = view.policy
     settings = {
         name: tuple(format_assignments(values))
         for name, values in view.params.items()
         if values and not is_session_bound(POLICIES[name])
     }
-    return InspectorState(view.policy, settings, breakdown)
+    return InspectorState(policies, settings, breakdown)
 
 
 def format_settings(settings: PolicySettings) -> str:
@@ -329,15 +351,6 @@ def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session, token_t
     tokens_after = measure_context(copy.context_at(), table).tokens
     sizes = f"{format_estimate_sign(request)}{request.tokens_before:,} → ~{tokens_after:,}"
     return ", ".join([f"next request {sizes} tokens", *effects])
-
-
-MAX_POLICY_DIGIT = 9
-"""Number of policies that a digit chooses; others are chosen by arrows, clicks or in the command palette."""
-
-
-def format_policy_digits(count: int) -> str:
-    """Format the digits that choose one of *count* policies."""
-    return f"1–{min(count, MAX_POLICY_DIGIT)}"
 
 
 def format_policy_tooltip(name: str, policy: Policy) -> str:

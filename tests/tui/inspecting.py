@@ -56,7 +56,7 @@ def session(turns: int = 6, steps: int = 3, *, usage: bool = True, compacted: bo
         for message in range(1, len(made), 2):
             size = 9_500 + (message - begun) * 400 if message > begun > 0 else 9_000 + message * 400
             facts.add_request(message, Usage(fresh=10, cache_read=size, output=20))
-    info = SessionInfo("/tmp/refactor-auth.jsonl", "claude-code")
+    info = SessionInfo("/tmp/refactor-auth.jsonl", "anthropic")
     return Session(facts, made.content, info, len(made))
 
 
@@ -82,7 +82,7 @@ def eventful() -> Session:
             facts.add_request(message, Usage(fresh=round(size) - cached, cache_read=cached, output=20))
             size += 60
         size += sum(1.2 * (facts.size[row] // 4) for row in facts.blocks_of(message))
-    return Session(facts, made.content, SessionInfo("/tmp/refactor-auth.jsonl", "claude-code"), len(made))
+    return Session(facts, made.content, SessionInfo("/tmp/refactor-auth.jsonl", "anthropic"), len(made))
 
 
 def file_of(path: Path, messages: list[Message]) -> SessionInfo:

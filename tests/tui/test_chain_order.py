@@ -80,7 +80,7 @@ async def test_all_go_by_the_order_that_was_set(tmp_path: Path, capsys: pytest.C
     )
     assert loaded.plan and loaded.plan.tokens_after == view.plan.tokens_after
     assert loaded.get_settings("chain") == view.get_settings("chain")
-    assert restore_settings(build_inspector_state(view, breakdown=False)) == (
+    assert restore_settings(build_inspector_state(view, {}, breakdown=False), view.session) == (
         "chain",
         {"chain": {"policies": (KODA, MICRO)}},
     ), "next time"

@@ -165,7 +165,7 @@ async def test_the_map_shows_what_the_lines_in_sight_stand_for() -> None:
         assert last == pytest.approx(timeline(screen)._get_visible_lines().stop / 40, abs=0.01)
         await pilot.mouse_down("#minimap", offset=(0, screen.query_one(Minimap).size.height - 1))
         await pilot.mouse_up("#minimap", offset=(0, screen.query_one(Minimap).size.height - 1))
-        assert screen.location.message > 300
+        assert screen.location.message > 290
 
 
 async def test_the_legend_is_of_the_whole_context_and_of_the_signs_in_sight() -> None:

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import on
 
+from context_tui.lab.fullness import ContextPart, Fullness, compute_fullness, split_context
 from context_tui.session.facts import Compaction, Problem
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag, Spans
-from context_tui.session.window import Window
-from context_tui.tokens.accounting import BelievedSize
-from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.text.numbers import format_tokens
+from context_tui.tokens.breakdown import Breakdown, compute_breakdown
 from context_tui.tokens.context_size import measure_context
 from context_tui.tui.inspector.header import HeaderBar
 from context_tui.tui.inspector.request_history import (
@@ -37,12 +37,7 @@ from context_tui.tui.timeline.turns import ContextCounts, count_context, find_tu
 from context_tui.tui.widgets.gauge import (
     CATEGORY_STYLES,
     FREE_PATTERN,
-    REST_PATTERN,
-    WindowLevel,
-    build_context_parts,
     draw_gauge,
-    format_level_variants,
-    format_parts_line,
 )
 from context_tui.tui.widgets.styled_text import count_cells
 from tests.tui.fakes import drawn, until
@@ -57,6 +52,12 @@ BARE = sample(6, 4, usage=False, compact=False)
 BARE.facts.model = "a-local-model"
 
 
+def answer(session: Session = SESSION, at: int | None = None) -> Fullness:
+    """Why the context is full."""
+    context = session.context_at(at)
+    return compute_fullness(session, context, compute_breakdown(context, measure_context(context).not_in_file))
+
+
 class Header(Alone):
     """The header of a session as of a message."""
 
@@ -66,7 +67,7 @@ class Header(Alone):
         at: int | None = None,
         theme: str = "textual-dark",
         ascii: bool = False,
-        height: int = 4,
+        height: int = 5,
     ) -> None:
         self.header = HeaderBar()
         super().__init__(self.header, theme, ascii=ascii)
@@ -78,8 +79,7 @@ class Header(Alone):
         super().on_mount()
         self.header.styles.height = self.height
         context = self.session.context_at(self.at)
-        parts = compute_breakdown(context, measure_context(context).not_in_file).by_category
-        self.header.show(self.session, context, parts)
+        self.header.show(self.session, context, answer(self.session, self.at))
 
     @on(HeaderBar.RequestClicked)
     def jumped(self, event: HeaderBar.RequestClicked) -> None:
@@ -148,103 +148,68 @@ def test_epochs_come_from_the_recorded_compactions() -> None:
 
 
 PARTS = st.dictionaries(st.sampled_from(sorted(CATEGORY_STYLES)), st.integers(0, 100_000))
-SIZES = st.builds(BelievedSize, st.none() | st.integers(0, 300_000), st.integers(0, 300_000))
 
 
-@given(PARTS, st.integers(0, 900_000))
-def test_the_parts_add_up_to_the_size(by_category: dict[str, int], size: int) -> None:
-    assert sum(part.tokens for part in build_context_parts(by_category, size)) == size
+def parts_of(by_category: dict[str, int], size: int) -> list[ContextPart]:
+    """The parts of a context."""
+    return split_context(Breakdown(by_category, [], [], None, []), size)
 
 
 def test_no_two_parts_of_the_bar_have_the_same_pattern_not_even_in_ascii() -> None:
-    patterns = [part.pattern for part in build_context_parts(dict.fromkeys(CATEGORY_STYLES, 1), 1_000)] + [
-        FREE_PATTERN,
-        REST_PATTERN,
-    ]
-    assert len(patterns) == len(set(patterns)) == len({each.translate(ASCII_GLYPHS) for each in patterns}) == 12
+    parts = parts_of(dict.fromkeys(CATEGORY_STYLES, 1), 1_000)
+    patterns = [CATEGORY_STYLES[part.category].pattern for part in parts] + [FREE_PATTERN]
+    assert len(patterns) == len(set(patterns)) == len({each.translate(ASCII_GLYPHS) for each in patterns}) == 10
 
 
-@given(PARTS, SIZES, st.integers(1, 120), st.sampled_from([8_000, 200_000, 10_000_000]))
-def test_the_gauge_has_its_width(by_category: dict[str, int], size: BelievedSize, width: int, window: int) -> None:
-    level = WindowLevel(size, Window(window, "file"))
-    assert count_cells(draw_gauge(level, build_context_parts(by_category, size.tokens), width)) == width
-    assert count_cells(draw_gauge(level, None, width)) == width
+@given(PARTS, st.integers(0, 600_000), st.integers(1, 120), st.sampled_from([8_000, 200_000, 10_000_000]))
+def test_the_gauge_has_its_width(by_category: dict[str, int], size: int, width: int, window: int) -> None:
+    assert count_cells(draw_gauge(size, window, parts_of(by_category, size), width)) == width
+    assert count_cells(draw_gauge(size, window, (), width)) == width
 
 
 def test_the_gauge_is_to_scale_or_says_that_it_is_not() -> None:
-    parts = build_context_parts({"tool_result": 30_000, "user": 10_000}, 40_000)
-    half = "".join(
-        text for text, _ in draw_gauge(WindowLevel(BelievedSize(40_000, 0), Window(80_000, "file")), parts, 40)
-    )
-    assert half.count("█") == 5 and half[:20].endswith("▒") and half[20:] == "···· 40.0k free ····"
-    little = "".join(
-        text for text, _ in draw_gauge(WindowLevel(BelievedSize(40_000, 0), Window(1_000_000, "file")), parts, 80)
-    )
-    assert little.startswith("████ user ████▒") and little.endswith("▒ 960k free, not to scale")
-    narrow = "".join(
-        text for text, _ in draw_gauge(WindowLevel(BelievedSize(40_000, 0), Window(1_000_000, "file")), parts, 40)
-    )
+    parts = parts_of({"tool_result": 30_000, "user": 10_000}, 40_000)
+    half = "".join(text for text, _ in draw_gauge(40_000, 80_000, parts, 40))
+    assert half.count("█") == 5 and half[:20].endswith("█") and half[20:] == "···· 40.0k free ····"
+    little = "".join(text for text, _ in draw_gauge(40_000, 1_000_000, parts, 80))
+    assert little.startswith("▒▒▒") and " results " in little and little.endswith("█ 960k free, not to scale")
+    narrow = "".join(text for text, _ in draw_gauge(40_000, 1_000_000, parts, 40))
     assert narrow.count("▒") + narrow.count("█") == 2 and "scale" not in narrow
 
 
-@given(PARTS, st.integers(0, 900_000), st.integers(20, 200))
-def test_what_there_is_no_room_to_name_is_told_as_the_rest(by_category: dict[str, int], size: int, width: int) -> None:
-    parts = build_context_parts(by_category, size)
-    told = "".join(text for text, _ in format_parts_line(parts, 1_000, width))
-    for part in parts:
-        assert part.label in told or "not in file" in told or "rest " in told
+def answer_at(width: int, at: int | None = None) -> list[str]:
+    """The lines of the answer at a width."""
+    header = Header(at=at)
+    header.header.show(SESSION, SESSION.context_at(at), answer(at=at))
+    lines = ["".join(text for text, _ in line) for line in header.header._build_lines(width, 6)]
+    return [line.replace("\u00a0", " ") for line in lines[1:4]]
 
 
-def test_the_parts_are_named_with_their_tokens() -> None:
-    parts = build_context_parts({"not_in_file": 5_000, "system": 1_000, "tool_result": 36_000, "user": 400}, 45_000)
-    assert sum(part.tokens for part in parts) == 45_000
-    said = ["".join(text for text, _ in format_parts_line(parts, 7_100, width)) for width in (130, 80, 40)]
-    wide = ("system+tools 6.0k", "user 400", "results 36.0k", "not in file 2.6k", "free 7.1k")
-    assert said[0].startswith("estimated parts:") and all(words in said[0] for words in wide)
-    assert said[1] == "est. ║system+tools 6.0k █user 400 ▒results 36.0k ?not in file 2.6k ·free 7.1k"
-    assert said[2] == "est. ▒results 36.0k …rest 9.0k"
-    over = build_context_parts({"system": 1_000, "image": 9_000, "user": 1_000}, 9_000)
-    assert [part.tokens for part in over] == [1_000, 800, 7_200], "what is measured too large is scaled to the size"
+def test_the_answer_names_its_parts_with_their_signs() -> None:
+    wide, narrow = " ".join(answer_at(158)), " ".join(answer_at(78))
+    assert wide.startswith("Full to ") and "▒ tool results" in wide and "║ system and tools" in wide
+    assert narrow.startswith("Full to ") and "▒" in narrow
+    for text in (*answer().forecast,):
+        assert text in wide and text in narrow
+    before = Header()
+    before.header.show(SESSION, SESSION.context_at())
+    lines = ["".join(text for text, _ in line) for line in before.header._build_lines(78, 5)]
+    assert lines[1].startswith("Full to") and "results" not in lines[1], "the level is known before the parts are"
 
 
-def words_of(level: WindowLevel) -> list[str]:
-    """What is said of a level, in fewer and fewer words."""
-    return ["".join(text for text, _ in runs) for runs in format_level_variants(level)]
-
-
-def test_every_number_says_what_it_is() -> None:
-    window = Window(200_000, "file")
-    assert words_of(WindowLevel(BelievedSize(131_204, 320), window, 41)) == [
-        "Now ~131,524 of 200,000 tokens (66 %): 131,204 recorded at #41 + est. 320 since",
-        "Now ~131,524 of 200,000 tokens (66 %): 131,204 recorded + est. 320",
-        "Now ~131,524 of 200,000 tokens (66 %)",
-        "Now ~131,524 of 200,000 (66 %)",
-    ]
-    assert words_of(WindowLevel(BelievedSize(131_204, 0), window, 41))[0] == (
-        "Now 131,204 of 200,000 tokens (66 %), recorded at #41"
-    )
-    unknown = words_of(WindowLevel(BelievedSize(None, 118_900), window))
-    assert unknown[0] == "Now ~118,900 of 200,000 tokens (59 %), all estimated: no size recorded here"
-    assert all("est" in words for words in unknown)
-
-
-def test_more_than_the_window_is_said() -> None:
-    assert all("over" in words for words in words_of(WindowLevel(BelievedSize(150_000, 0), Window(128_000, "given"))))
-
-
-@pytest.mark.parametrize("height", [1, 2, 3, 4])
+@pytest.mark.parametrize("height", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 160])
 @pytest.mark.parametrize("at", [None, 0, 301])
 async def test_the_lines_fit_and_go_by_what_matters_least(width: int, height: int, at: int | None) -> None:
     app = Header(at=at, height=height)
     async with app.run_test(size=(width, 6)):
         lines = app.header.render().plain.split("\n")
-        assert len(lines) == max(height, 2) and all(count_cells([(each, "")]) <= width - 2 for each in lines)
+        assert len(lines) <= max(height, 2) and all(count_cells([(each, "")]) <= width - 2 for each in lines)
         if width >= 40:
             assert ("at the end" if at is None else f"before #{at}") in lines[0]
-            assert ("Recorded" in lines[1]) == (height == 4)
-            assert lines[2 if height == 4 else 1].startswith("Now ~")
-            assert height < 3 or lines[-1].startswith("est")
+            assert lines[1].startswith("Full to")
+            assert "Recorded" not in "".join(lines[:-1])
+            assert height < 3 or "free" in lines[-1 - ("Recorded" in lines[-1])] or height == 3
 
 
 def test_counts_say_what_is_in_the_context_of_what_the_file_holds() -> None:
@@ -296,7 +261,7 @@ async def test_while_it_is_read_nothing_is_said_that_is_not_known() -> None:
     async with app.run_test(size=(120, 6)) as pilot:
         app.header.show(empty, empty.context_at(None), progress=0.0)
         said = app.header.render().plain
-        assert "0 messages" not in said and "0 % read" in said and "Now" not in said
+        assert "0 messages" not in said and "0 % read" in said and "Full" not in said
         app.header.show_progress(0.36, 13_271)
         await pilot.pause()
         assert "13,271 messages so far" in app.header.render().plain
@@ -309,7 +274,7 @@ async def test_what_is_known_of_a_session_stays_while_it_is_read_on() -> None:
     async with app.run_test(size=(120, 6)):
         app.header.show_progress(0.5, 13_271)
         said = app.header.render().plain
-        assert "50 % read" in said and "so far" not in said and "Now ~" in said
+        assert "50 % read" in said and "so far" not in said and "Full to" in said
 
 
 async def test_the_inspector_counts_what_has_been_read(slow: Slow) -> None:
@@ -341,7 +306,7 @@ async def test_where_nothing_is_recorded_the_size_is_that_of_the_next_request() 
     app = Header(at=at)
     async with app.run_test(size=(160, 4)):
         assert size.recorded is None and (size.not_in_file or 0) > 5_000
-        assert f"Now ~{size.tokens:,} of 1,000,000 tokens (1 %), all estimated" in app.header.render().plain
+        assert f"Full to 1\u00a0% (~{format_tokens(size.tokens)} of 1.00M, estimated)" in app.header.render().plain
 
 
 async def test_a_guessed_window_is_said() -> None:
@@ -365,10 +330,10 @@ async def test_problems_are_counted() -> None:
 
 async def test_a_click_on_the_line_goes_there() -> None:
     app = Header()
-    async with app.run_test(size=(120, 4)) as pilot:
-        await pilot.click(app.header, offset=(3, 1))
-        await pilot.click(app.header, offset=(25, 1))
-        await pilot.click(app.header, offset=(45, 1))
+    async with app.run_test(size=(120, 5)) as pilot:
+        await pilot.click(app.header, offset=(3, 4))
+        await pilot.click(app.header, offset=(25, 4))
+        await pilot.click(app.header, offset=(45, 4))
         await pilot.click(app.header, offset=(45, 2))
         assert len(app.jumps) == 2 and app.jumps[0] < app.jumps[1]
 
@@ -384,19 +349,19 @@ async def test_names_from_the_file_are_only_text() -> None:
 @pytest.mark.parametrize("width", [60, 100, 160])
 async def test_ascii_is_ascii(width: int) -> None:
     app = Header(at=301, ascii=True)
-    async with app.run_test(size=(width, 4)):
+    async with app.run_test(size=(width, 5)):
         assert drawn(app).isascii()
         assert ":::" in drawn(app)
 
 
 def test_snapshot_wide(snap_compare: Any) -> None:
-    """File and counts, recorded line with its signs named, gauge, parts; numbers say what they are."""
-    assert snap_compare(Header(), terminal_size=(160, 4))
+    """File and counts, the answer, the gauge, the recorded line with its signs named."""
+    assert snap_compare(Header(), terminal_size=(160, 5))
 
 
 def test_snapshot_point_80(snap_compare: Any) -> None:
     """As of a message: a mark on the line, what comes after it muted; light theme."""
-    assert snap_compare(Header(at=301, theme="textual-light"), terminal_size=(80, 4))
+    assert snap_compare(Header(at=301, theme="textual-light"), terminal_size=(80, 5))
 
 
 def test_snapshot_60(snap_compare: Any) -> None:
@@ -406,9 +371,9 @@ def test_snapshot_60(snap_compare: Any) -> None:
 
 def test_snapshot_ascii(snap_compare: Any) -> None:
     """Each part of the gauge has a sign of its own."""
-    assert snap_compare(Header(at=301, ascii=True), terminal_size=(120, 4))
+    assert snap_compare(Header(at=301, ascii=True), terminal_size=(120, 5))
 
 
 def test_snapshot_nothing_recorded(snap_compare: Any) -> None:
     """Without usage: estimates, an assumed window, and words for it."""
-    assert snap_compare(Header(BARE), terminal_size=(120, 4))
+    assert snap_compare(Header(BARE), terminal_size=(120, 5))

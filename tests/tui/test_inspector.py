@@ -9,12 +9,12 @@ from threading import Event
 
 import pytest
 from textual.binding import Binding
+from textual.command import CommandList
 from textual.fuzzy import Matcher
 from textual.widgets import ContentSwitcher, Footer, Input, Static
 from textual.widgets._footer import FooterKey
 
 from context_tui.compaction.next_request import compute_next_request
-from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tokens.measures import build_calibrated_table
@@ -54,7 +54,7 @@ async def test_it_opens_at_the_end_with_a_plan() -> None:
         assert screen.location == Location(len(screen.view.session) - 1)
         text = drawn(running)
         assert "clears 6 of 36 results" in text and "refactor-auth.jsonl" in text and "48 messages" in text
-        assert "1–7 choose a policy" in notice(screen) and "> what it changes" in notice(screen)
+        assert "Z turns with their tokens" in notice(screen) and "> what it changes" in notice(screen)
 
 
 async def test_what_a_format_cannot_tell_is_said_before_anything_else() -> None:
@@ -63,9 +63,8 @@ async def test_what_a_format_cannot_tell_is_said_before_anything_else() -> None:
     running = app(made)
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
-        assert notice(inspector(running)).startswith("Best effort: no files ") and "\x1b" not in notice(
-            inspector(running)
-        )
+        hint, said = notice(inspector(running)).splitlines()
+        assert "? all keys" in hint and said.startswith("Best effort: no files ") and "\x1b" not in said
 
 
 async def test_what_was_asked_for_is_shown() -> None:
@@ -456,7 +455,8 @@ async def test_what_was_believed_is_counted_once_while_the_cursor_moves(monkeypa
         return compute_runtime_sizes(session, checkpoint)
 
     monkeypatch.setattr("context_tui.tui.inspector.workers.compute_runtime_sizes", slowly)
-    running = app()
+    recording = session()
+    running = app(replace(recording, info=replace(recording.info, format="defect")))
     async with running.run_test(size=WIDE) as pilot:
         await until(pilot, lambda: begun)
         screen = inspector(running)
@@ -511,9 +511,9 @@ async def test_help_and_the_palette_know_every_key() -> None:
         await settled(pilot)
         screen = inspector(running)
         offered = {command.title for command in running.get_system_commands(screen)}
-        for key in build_bindings(LISTED_POLICIES):
+        for key in build_bindings():
             assert isinstance(key, Binding)
-            assert f"{key.description[0].upper()}{key.description[1:]}: {key.tooltip}" in offered
+            assert key.system or f"{key.description[0].upper()}{key.description[1:]}: {key.tooltip}" in offered
         await pilot.press("question_mark")
         assert isinstance(running.screen, HelpScreen)
 
@@ -537,7 +537,7 @@ def test_every_binding_has_an_id_a_description_and_a_tooltip() -> None:
     for owner in (Timeline, Detail, SearchBar, FilterScreen):
         for binding in owner.BINDINGS:
             assert binding.id and binding.description and binding.tooltip, binding  # type: ignore[union-attr]
-    bindings = build_bindings(LISTED_POLICIES)
+    bindings = build_bindings()
     assert len({binding.id for binding in bindings}) == len(bindings)
     for binding in bindings:
         assert binding.id and binding.description and binding.tooltip, binding
@@ -655,7 +655,7 @@ async def test_what_is_said_fits_when_the_terminal_gets_smaller() -> None:
         assert "a applies it" in notice(inspector(running))
         await pilot.resize_terminal(60, 26)
         await settled(pilot)
-        assert len(notice(inspector(running))) <= 58 and "? all keys" in drawn(running)
+        assert len(notice(inspector(running))) <= 58 and "? keys" in drawn(running)
         await pilot.press("full_stop")
         await settled(pilot)
         await pilot.resize_terminal(40, 10)
@@ -679,10 +679,11 @@ async def test_the_policies_are_gone_through_by_the_mouse() -> None:
     running = app(policy="manual")
     async with running.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        key = next(each for each in running.screen.query(FooterKey) if each.description == "policy")
-        for name in ("chain", "defect-microcompact"):
-            await pilot.click(key)
-            await until(pilot, lambda name=name: inspector(running).view.policy == name)  # type: ignore[misc]
+        await pilot.click(next(each for each in running.screen.query(FooterKey) if each.description == "policy"))
+        await until(pilot, lambda: bool(running.screen.query(CommandList)))
+        await until(pilot, lambda: "1 defect-microcompact" in drawn(running))
+        await pilot.click(CommandList, offset=(10, 1))
+        await until(pilot, lambda: inspector(running).view.policy == "defect-microcompact")
 
 
 async def test_what_was_applied_in_the_reader_is_told_at_once() -> None:

@@ -25,7 +25,7 @@ from context_tui.tui.timeline.rows import Location
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app, conversation, file_of, opened, session, settled
 
-INFO = SessionInfo("/tmp/slow.jsonl", "claude-code")
+INFO = SessionInfo("/tmp/slow.jsonl", "anthropic")
 
 
 class Slow:

@@ -152,7 +152,7 @@ def measured_session(folder: Path) -> Session:
     made.model = "claude-haiku-4-5"
     made.reply(text("done"))
     found = made.recording.open(folder)
-    return replace(found, info=SessionInfo("/tmp/refactor-auth.jsonl", "claude-code"))
+    return replace(found, info=SessionInfo("/tmp/refactor-auth.jsonl", "anthropic"))
 
 
 def test_filters(snap_compare: Snap) -> None:

@@ -193,7 +193,7 @@ def test_a_chain_on_screen_is_what_runs_here_and_its_command_says_so(capsys: pyt
     plan, micro = view.plan, view.get_plan("defect-microcompact")
     assert plan and micro and [step.policy for step in plan.steps] == ["defect-microcompact"]
     assert plan.edits == micro.edits and not plan.needs_summary
-    rows = {row.policy: row for row in build_score_rows(view.get_plan, view.get_plan_error)}
+    rows = {row.policy: row for row in build_score_rows(LISTED_POLICIES, view.get_plan, view.get_plan_error)}
     assert rows["chain"].request == rows["defect-microcompact"].request
     assert rows["chain"].effect == "only defect-microcompact: clears 23 of 105 results"
     assert format_plan_command(view).endswith("-P chain --firing-only")
@@ -201,7 +201,9 @@ def test_a_chain_on_screen_is_what_runs_here_and_its_command_says_so(capsys: pyt
     assert report["tokens"]["after"] == plan.tokens_after and Trigger(**report["trigger"]) == plan.trigger
     early = view.with_point(20)
     assert early.plan and len(early.plan.steps) == 2 and "--firing-only" not in format_plan_command(early)
-    (row,) = [row for row in build_score_rows(early.get_plan, early.get_plan_error) if row.policy == "chain"]
+    (row,) = [
+        row for row in build_score_rows(LISTED_POLICIES, early.get_plan, early.get_plan_error) if row.policy == "chain"
+    ]
     assert row.runs is False and row.limit == "at 39.3k"
 
 
@@ -235,7 +237,7 @@ def test_settings_that_allow_no_plan_say_why() -> None:
     assert format_notice(view, []) == view.plan_error
     other = view.with_policy("chain")
     assert other.plan_error == "" and other.get_plan_error("manual") == view.plan_error
-    (row,) = [row for row in build_score_rows(other.get_plan, other.get_plan_error) if row.plan_error]
+    (row,) = [row for row in build_score_rows(LISTED_POLICIES, other.get_plan, other.get_plan_error) if row.plan_error]
     assert (row.policy, row.plan_error) == ("manual", view.plan_error)
 
 
@@ -319,7 +321,7 @@ def test_a_notice_loses_its_reason_before_its_keys(room: int, expected: str) -> 
 
 def test_every_hint_and_notice_fits_where_there_is_least_room() -> None:
     for demo in (True, False):
-        assert all(len(format_key_hint("1–9", demo=demo, width=width)) <= width for width in (58, 64, 78, 90, 118))
+        assert all(len(format_key_hint(demo=demo, width=width)) <= width for width in (58, 64, 78, 90, 118))
     made = session()
     start, at = View(made), View(made).with_point(24)
     assert start.plan is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -349,7 +350,8 @@ async def test_nothing_but_ascii_is_drawn_where_that_is_asked_for() -> None:
 @pytest.mark.parametrize(("width", "told"), [(160, "claude-code-auto fires at 0 of 1"), (120, "back-test 0 of 1")])
 async def test_the_agents_own_policy_is_held_against_what_it_did(width: int, told: str) -> None:
     """At the top, and at the call behind the compaction, with why."""
-    running = alone()
+    recording = sample()
+    running = alone(replace(recording, info=replace(recording.info, format="claude-code")))
     async with running.run_test(size=(width, 32)) as pilot:
         screen = await along(pilot, worth=True)
         assert told in drawn(running).splitlines()[0]

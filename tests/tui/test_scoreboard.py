@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.command import CommandList
 
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
+from context_tui.policies.versions import find_own_policies
+from context_tui.session.session import SessionInfo
+from context_tui.tui.inspector.dialogs import list_policy_commands
 from context_tui.tui.inspector.keys import build_bindings
 from context_tui.tui.inspector.scoreboard import (
     Scoreboard,
@@ -23,11 +28,11 @@ from context_tui.tui.inspector.scoreboard import (
     format_score_heading,
     format_score_line,
 )
-from context_tui.tui.view import format_policy_digits
+from context_tui.tui.view import View, find_initial_policy
 from context_tui.tui.widgets.styled_text import count_cells
 from tests.sizes import build_request
-from tests.tui.fakes import drawn
-from tests.tui.inspecting import app, inspector, settled
+from tests.tui.fakes import drawn, until
+from tests.tui.inspecting import app, eventful, inspector, settled
 from tests.tui.tuning import Alone, sample
 
 SESSION = sample()
@@ -46,12 +51,12 @@ class Scores(Alone):
     def on_mount(self) -> None:
         """Show it, ready for keys."""
         super().on_mount()
-        self.board.show(build_score_rows(PLANS.get), self.current)
+        self.board.show(build_score_rows(LISTED_POLICIES, PLANS.get), self.current)
         self.board.focus()
 
 
 def test_a_line_for_every_policy_from_its_plan() -> None:
-    rows = {row.policy: row for row in build_score_rows(PLANS.get)}
+    rows = {row.policy: row for row in build_score_rows(LISTED_POLICIES, PLANS.get)}
     assert list(rows) == list(LISTED_POLICIES)
     micro = rows["defect-microcompact"]
     made = PLANS["defect-microcompact"]
@@ -62,7 +67,7 @@ def test_a_line_for_every_policy_from_its_plan() -> None:
 
 
 def test_what_does_not_run_says_its_limit() -> None:
-    words = {row.policy: row.run_label for row in build_score_rows(PLANS.get)}
+    words = {row.policy: row.run_label for row in build_score_rows(LISTED_POLICIES, PLANS.get)}
     assert words["defect-microcompact"] == "no (at 120k)" and words["agent-sdk-prune"] == "no (at 112k)"
     assert words["koda-microcompact"] == "yes" and words["manual"] == "by hand"
     idle = plan(SESSION, "koda-microcompact", at=len(SESSION) - 8, idle_seconds=5, force=True)
@@ -152,8 +157,10 @@ def test_bars_have_a_head_and_words_are_left_out_whole() -> None:
     ],
 )
 def test_a_policy_says_whose_rule_it_is_and_what_that_does(name: str, width: int, title: str) -> None:
-    assert format_policy_title(name, width) == title
-    assert all(len(format_policy_title(each, cells)) <= cells for each in LISTED_POLICIES for cells in range(20, 130))
+    assert format_policy_title(name, [*LISTED_POLICIES].index(name) + 1, width) == title
+    assert all(
+        len(format_policy_title(each, 1, cells)) <= cells for each in LISTED_POLICIES for cells in range(20, 130)
+    )
 
 
 ROWS = st.builds(
@@ -201,7 +208,8 @@ async def test_digits_choose_the_first_nine_of_any_number() -> None:
         app.board.show([ScoreRow(f"policy-{number}-of-a-very-long-name") for number in range(1, 13)], "")
         await pilot.press("9", "0")
         assert app.chosen == ["policy-9-of-a-very-long-name"]
-        lines = app.board.render().plain.splitlines()
+        *lines, last = app.board.render().plain.splitlines()
+        assert "P: all" in last
         assert lines[9].startswith("▸9 policy-9-of") and lines[10].startswith("   policy-10-of")
         assert len({line.index("changes") for line in lines[1:]}) == 1, "long names are cut"
 
@@ -246,20 +254,21 @@ def twelve(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return list(LISTED_POLICIES)
 
 
-def test_a_chosen_preset_has_a_row_of_its_own_and_no_other_is_planned() -> None:
+def test_a_chosen_preset_keeps_a_row_and_no_other_is_planned() -> None:
     asked: list[str] = []
 
     def plan_of(policy: str) -> Plan | None:
         asked.append(policy)
         return plan(SESSION, policy, force=True)
 
-    rows = build_score_rows(plan_of, current="codex")
+    view = View(SESSION).with_policy("codex")
+    rows = build_score_rows(view.listed_policies, plan_of)
     assert [row.policy for row in rows] == asked == [*LISTED_POLICIES, "codex"] and rows[-1].effect.startswith(
         "if forced"
     )
-    assert [row.policy for row in build_score_rows(plan_of, current="chain")] == [*LISTED_POLICIES]
-    assert format_policy_title("codex", 90).startswith(f"{len(LISTED_POLICIES) + 1} codex   Codex: ")
-    limits = {row.policy: row.limit for row in build_score_rows(plan_of, current="openhands-condenser")}
+    assert view.with_policy("chain").listed_policies == [*LISTED_POLICIES, "codex"]
+    assert format_policy_title("codex", 8, 90).startswith("8 codex   Codex: ")
+    limits = {row.policy: row.limit for row in build_score_rows(["openhands-condenser"], plan_of)}
     assert limits["openhands-condenser"] == "at 80 messages"
 
 
@@ -268,14 +277,46 @@ async def test_a_preset_is_chosen_in_the_palette() -> None:
     async with running.run_test(size=(140, 50)) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        [choose] = [each for each in running.get_system_commands(screen) if each.title.startswith("Policy: codex")]
+        [choose] = [each for each in running.get_system_commands(screen) if " codex: " in each.title]
         choose.callback()
         await settled(pilot)
         board = screen.query_one(Scoreboard)
         assert screen.view.policy == "codex" and [row.policy for row in board.rows] == [*LISTED_POLICIES, "codex"]
-        await pilot.press("P")
+        await pilot.press("1")
         await settled(pilot)
-        assert screen.view.policy == next(iter(LISTED_POLICIES)) and len(board.rows) == len(LISTED_POLICIES)
+        assert screen.view.policy == next(iter(LISTED_POLICIES)) and len(board.rows) == len(LISTED_POLICIES) + 1
+        await pilot.press("P", *"letta")
+        await until(pilot, lambda: bool(running.screen.query(CommandList)))
+        await pilot.pause(0.3)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: screen.view.policy == "letta")
+
+
+async def test_a_session_opens_on_the_policies_of_its_own_agent() -> None:
+    recording = replace(eventful(), info=SessionInfo("/tmp/refactor-auth.jsonl", "claude-code"))
+    running = app(recording, policy="aider")
+    async with running.run_test(size=(140, 50)) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        own = ["claude-code-auto", "claude-code-micro"]
+        board = screen.query_one(Scoreboard)
+        assert [row.policy for row in board.rows] == [*own, "aider"] and screen.view.policy == "aider"
+        await pilot.press("2")
+        await settled(pilot)
+        assert screen.view.policy == own[1] and [row.policy for row in board.rows] == [*own, "aider"]
+        await pilot.press("9")
+        assert screen.view.policy == own[1] and f"P: all {len(POLICIES)} policies" in drawn(running)
+        assert [name for name, _, _ in list_policy_commands(screen)][:4] == [
+            "1 claude-code-auto",
+            "2 claude-code-micro",
+            "3 aider",
+            "4 defect-microcompact",
+        ]
+        assert len({*list_policy_commands(screen)}) == len(POLICIES)
+    assert View(recording).listed_policies == [*own, "defect-microcompact"]
+    assert find_initial_policy(recording) == own[0]
+    recording.facts.agent_version = (2, 1, 17)
+    assert find_own_policies(recording) == {"full": "claude-code-auto", "micro": "claude-code-micro-by-size"}
 
 
 def test_only_nine_policies_have_a_digit(twelve: list[str]) -> None:
@@ -285,8 +326,8 @@ def test_only_nine_policies_have_a_digit(twelve: list[str]) -> None:
         "".join(text for text, _ in format_score_line(n, row, False, columns, 80)) for n, row in enumerate(rows, 1)
     ]
     assert [line[:3] for line in lines] == [*(f" {digit} " for digit in range(1, 10)), *["   "] * 3]
-    bound = [binding.key for binding in build_bindings(LISTED_POLICIES) if (binding.id or "").startswith("policy-")]
-    assert bound == list("123456789") and format_policy_digits(12) == "1–9" and format_policy_digits(7) == "1–7"
+    bound = [binding.key for binding in build_bindings() if (binding.id or "").startswith("policy-")]
+    assert bound == list("123456789")
 
 
 async def test_policies_beyond_the_ninth_are_reached_by_arrows_and_the_palette(twelve: list[str]) -> None:
@@ -294,7 +335,7 @@ async def test_policies_beyond_the_ninth_are_reached_by_arrows_and_the_palette(t
     async with running.run_test(size=(140, 50)) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        assert "1–9 choose a policy" in drawn(running) and "another-12" in drawn(running)
+        assert "P policy" in drawn(running).replace("\xa0", " ") and "another-12" in drawn(running)
         await pilot.press("9")
         assert screen.view.policy == "another-9"
         await settled(pilot)
@@ -302,7 +343,7 @@ async def test_policies_beyond_the_ninth_are_reached_by_arrows_and_the_palette(t
         await pilot.press("down", "down", "down")
         assert screen.view.policy == "another-12"
         titles = [each.title for each in running.get_system_commands(screen) if each.title.startswith("Policy: ")]
-        assert [each.split(":")[1].strip() for each in titles][-len(PRESETS) - 3 :] == [*twelve[9:], *PRESETS]
+        assert {each.split(":")[1].split()[-1] for each in titles} >= {*twelve, *PRESETS}
 
 
 async def test_the_chosen_policy_is_in_sight_where_not_all_are(twelve: list[str]) -> None:

@@ -14,7 +14,6 @@ from textual.widgets import Button, Input
 
 import context_tui as ct
 from context_tui.errors import PlanError
-from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.session import Session
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.export.screen import ExportScreen
@@ -170,7 +169,7 @@ def test_a_full_screen_view_is_made_of_the_controller_or_says_why_not(broken: Se
     for each in FULL_SCREENS:
         if each.name not in ("compactions", "request"):
             assert isinstance(build_full_screen(each.name, Controller(broken, InspectorOptions())), Screen)
-        assert each.name in {binding.id for binding in build_bindings(LISTED_POLICIES)}
+        assert each.name in {binding.id for binding in build_bindings()}
 
 
 async def test_help_lists_every_key_once_and_fits() -> None:
@@ -260,6 +259,6 @@ async def test_the_footer_has_the_keys_that_fit_and_none_by_half() -> None:
             await until(pilot, lambda width=width: running.screen.query_one(KeyFooter)._fitted_width == width)  # type: ignore[misc]
             await pilot.pause()
             line = drawn(running).splitlines()[-1].rstrip()
-            assert line.startswith("↑↓ row ? help tab pane 1–7 policy ←→ value a apply")
-            last = {60: "l replay", 70: "b where", 80: "e export"}
+            assert line.startswith("↑↓ row ? help Z turns P policy ←→ value a apply")
+            last = {60: "l replay", 70: "b where", 80: "/ find"}
             assert line.endswith(last.get(width, "q quit"))

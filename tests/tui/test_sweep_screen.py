@@ -454,7 +454,7 @@ def steps(*keys: str) -> Callable[[Pilot[Any]], Awaitable[None]]:
 
 def coding(**asked: Any) -> Shell[SweepScreen]:
     """The sample session in which something was needed later."""
-    return alone(ct.open_session(SAMPLES / "coding-session.jsonl"), window=65_536, **asked)
+    return alone(ct.open_session(SAMPLES / "coding-session.jsonl"), window=65_536, policy=MICRO.name, **asked)
 
 
 def test_snapshot_80(snap_compare: Snap) -> None:

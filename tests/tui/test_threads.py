@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,7 @@ from textual.screen import Screen
 
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.trigger_points import find_firing_runs
+from context_tui.session.session import SessionInfo
 from context_tui.tui.analysis import AnalysisCache, compute_context_sizes, compute_runtime_sizes, find_first_effect
 from context_tui.tui.inspector.workers import INPUT_QUIET_S, LONG_PAUSE_S, SHORT_PAUSE_S, InspectorWorkers
 from context_tui.tui.search import SearchReport, search_session
@@ -144,7 +146,7 @@ def test_checkpoints_come_with_every_message_also_of_a_policy_whose_runtime_neve
         lambda: search_session(VIEW.session, "auth", 1, POSTED.append, stop),
         lambda: find_firing_runs(VIEW.session, POLICIES[VIEW.policy], VIEW.policy_params, stop),
         lambda: find_first_effect(VIEW, FIRED, stop),
-        lambda: compute_runtime_sizes(VIEW.session, stop),
+        lambda: compute_runtime_sizes(replace(VIEW.session, info=SessionInfo("", "defect")), stop),
         lambda: compute_context_sizes(VIEW, stop),
     ],
     ids=["search", "fires", "first change", "runtime sizes", "context sizes"],

@@ -46,7 +46,7 @@ def sample(turns: int = 14, steps: int = 5, seed: int = 7, *, usage: bool = True
         _record(facts, middle if compact else len(messages))
     for message in range(len(messages)):
         facts.time[message] = 1_760_000_000_000 + message * 40_000
-    info = SessionInfo("/home/me/sessions/refactor-auth.jsonl", "claude-code")
+    info = SessionInfo("/home/me/sessions/refactor-auth.jsonl", "anthropic")
     return Session(facts, MemoryContent(messages), info, len(messages))
 
 

@@ -18,7 +18,7 @@ from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state, format_comparison
 from context_tui.policies.trigger_points import iterate_runtime_states
-from context_tui.policies.versions import find_policy_of_version
+from context_tui.policies.versions import OWN_POLICIES, find_policy_of_version
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, epoch_at, find_last_rewrite
 from context_tui.session.values import Checkpoint
@@ -194,22 +194,6 @@ def find_explaining_threshold(results: Sequence[BacktestResult]) -> ThresholdInt
     explained = [(low, high) for low, high in spans if low < best <= high]
     lows, highs = zip(*explained, strict=True)
     return ThresholdInterval(max(lows), min(highs), len(explained), len(cases))
-
-
-OWN_POLICIES = {
-    "claude-code": {"full": "claude-code-auto", "micro": "claude-code-micro"},
-    "claude-requests": {"full": "claude-code-auto", "micro": "claude-code-micro"},
-    "codex": {"full": "codex"},
-    "cline": {"full": "cline"},
-    "cline-sdk": {"full": "cline"},
-    "gemini-cli": {"full": "gemini-compress", "micro": "gemini-masking"},
-    "goose": {"full": "goose"},
-    "koda": {"full": "koda"},
-    "opencode": {"full": "opencode-compact", "micro": "opencode-prune"},
-    "openhands": {"full": "openhands-condenser"},
-    "pi": {"full": "pi"},
-}
-"""Policies of the agents themselves, by format and kind of compaction."""
 
 
 class PolicyBacktest(NamedTuple):

@@ -117,8 +117,6 @@ def build_breakdown_rows(
             rows.append(BreakdownRow(FITTED_NOTE))
     if parts.by_category.get("not_in_file") and sizes.lacks_requests:
         rows.append(BreakdownRow(REQUESTS_NOTE))
-    if parts.diagnosis:
-        rows.append(BreakdownRow(f"koda's diagnosis (bytes / 3.5): {parts.diagnosis}"))
     rows += _build_cause_rows(sizes.estimate_check) if sizes.estimate_check else []
     rows += build_section(_build_tool_rows(facts, parts), "results by tool", "calls", "no tool calls")
     rows += build_section(_build_file_rows(facts, parts), "results by file", "reads", "no file was read")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from textual.app import SystemCommand
@@ -13,11 +12,11 @@ from context_tui.app.config import ConfigError, SavedSettings, save_settings
 from context_tui.errors import Error
 from context_tui.library.overview import find_subagent_sessions
 from context_tui.policies.parameters import format_assignments
-from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
+from context_tui.policies.registry import POLICIES
 from context_tui.tui.inspector.filter_counts import FilterCounts, find_possible_verdicts
 from context_tui.tui.inspector.filter_screen import FilterChoice, FilterScreen, build_filter_lines
 from context_tui.tui.timeline.rows import Location
-from context_tui.tui.view import MAX_POLICY_DIGIT, format_policy_tooltip
+from context_tui.tui.view import format_policy_tooltip
 from context_tui.tui.widgets.dialogs import (
     ChoicePrompt,
     build_message_prompt,
@@ -35,12 +34,19 @@ if TYPE_CHECKING:
 
 
 def list_commands(inspector: InspectorScreen) -> Iterator[SystemCommand]:
-    """Yield the commands of the palette that have no key: the sweep, and the policies without a digit."""
+    """Yield the commands of the palette that have no key: the sweep, and each policy."""
     sweep = "Sweep: Replay the policy at many settings and find the best ones"
     yield SystemCommand(sweep, "No key", partial(inspector.action_full_screen, "sweep"))
-    for name in (*islice(LISTED_POLICIES, MAX_POLICY_DIGIT, None), *PRESETS):
+    for name, choose, about in list_policy_commands(inspector):
+        yield SystemCommand(f"Policy: {name}: {about}", "No key", choose)
+
+
+def list_policy_commands(inspector: InspectorScreen) -> Iterator[tuple[str, Callable[[], None], str]]:
+    """Yield all policies with their numbers, the command that chooses each, and its effect; the listed ones first."""
+    names = dict.fromkeys((*inspector.view.listed_policies, *POLICIES))
+    for number, name in enumerate(names, 1):
         choose = partial(inspector.action_policy, name)
-        yield SystemCommand(f"Policy: {name}: {format_policy_tooltip(name, POLICIES[name])}", "No key", choose)
+        yield f"{number} {name}", choose, format_policy_tooltip(name, POLICIES[name])
 
 
 async def go_to_message(inspector: InspectorScreen) -> None:

@@ -1,8 +1,8 @@
-"""Header of the inspector: the session, its requests, the gauge of the context window, and parts of the context."""
+"""Header of the inspector: the session, why its context is full and what can go, the gauge, and its requests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -12,14 +12,14 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
+from context_tui.lab.fullness import Fullness, format_level
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_count, format_percent
 from context_tui.text.sanitize import make_visible
-from context_tui.tokens.accounting import find_last_request
-from context_tui.tokens.context_size import measure_context
-from context_tui.tokens.measures import TokenMeasure, TokenTable
+from context_tui.tokens.context_size import ContextAccount, SizeSource, measure_context
+from context_tui.tokens.measures import TokenTable
 from context_tui.tui.inspector.request_history import (
     RequestHistory,
     build_request_history,
@@ -27,14 +27,9 @@ from context_tui.tui.inspector.request_history import (
     format_history_line,
 )
 from context_tui.tui.timeline.turns import ContextCounts, count_context, find_turn_starts, format_context_counts
-from context_tui.tui.widgets.gauge import (
-    ContextPart,
-    WindowLevel,
-    build_context_parts,
-    format_gauge_line,
-    format_parts_line,
-)
+from context_tui.tui.widgets.gauge import CATEGORY_STYLES, draw_gauge
 from context_tui.tui.widgets.styled_text import (
+    BAD,
     BOLD,
     GOOD,
     MUTED,
@@ -42,14 +37,24 @@ from context_tui.tui.widgets.styled_text import (
     WARN,
     Run,
     build_lines,
+    clip_lines,
     clip_runs,
     count_cells,
     format_safe_line,
     justify_runs,
+    wrap_parts,
 )
 
-MIN_GAUGE_WIDTH = 24
-"""Cells of a bar for which the texts beside it are shortened."""
+MIN_HISTORY_WIDTH = 24
+"""Cells of the line of recorded sizes for which the texts beside it are shortened."""
+ANSWER_LINES, WIDE_ANSWER_LINES, WIDE_FROM = 3, 2, 108
+"""Most lines of the answer: in a narrow header, and in one of at least ``WIDE_FROM`` cells."""
+ANSWER_VARIANTS = (
+    *((10, 3, False), (10, 2, False), (5, 2, False), (5, 2, True), (4, 2, True), (3, 2, True), (4, 1, True)),
+    *((3, 1, True), (3, 0, True), (2, 0, True), (1, 0, True)),
+)
+"""Numbers of parts and of tools that the answer names, and whether by short names, the longest variant first."""
+Line = list[Run]
 
 
 def format_window_source(window: Window, width: int) -> str:
@@ -67,32 +72,39 @@ def format_window_alternatives(window: Window) -> str:
     return f"the window may be {sizes}: w sets it" if sizes and not format_window_source(window, 100) else ""
 
 
-def _format_measure(token_table: TokenTable | None, width: int = 200) -> str:
-    """Format a token measure with its accuracy, shorter if *width* is small; empty for the policies' own."""
-    if token_table is None:
-        return ""
-    accuracy = token_table.note.partition(":")[0]
-    if token_table.measure is TokenMeasure.CALIBRATED:
-        return f"{token_table.label} {accuracy}"
-    return token_table.label if width < 100 else f"by {token_table.name} ({accuracy})"
+def format_answer_variants(
+    tokens: int, window: int, origin: SizeSource, fullness: Fullness | None
+) -> Iterator[list[Line]]:
+    """Yield why the context is full and what can go, as words in runs, the longest variant first.
+
+    Without *fullness*, which is computed later, only the level is known.
+    """
+    level = _split_words(f"{format_level(tokens, window, origin)}.", f"bold {BAD}" if tokens > window else BOLD)
+    if fullness is None:
+        yield level
+        return
+    forecast = _split_words(" ".join(fullness.forecast), BOLD)
+    for part_count, tool_count, is_short in ANSWER_VARIANTS:
+        words, parts = list(level), fullness.list_parts(part_count)
+        for part in parts:
+            style = CATEGORY_STYLES.get(part.category)
+            text = part.format(tool_count, style.short if style and is_short else "")
+            first, *rest = _split_words(f"{text}{'.' if part is parts[-1] else ','}", "")
+            words += [[(f"{style.pattern} ", style.style), *first] if style else first, *rest]
+        yield words + forecast
 
 
-def _format_parts_labels(token_table: TokenTable | None) -> tuple[str, ...]:
-    if token_table is None:
-        return "estimated parts:", "est."
-    if token_table.measure is TokenMeasure.CALIBRATED:
-        return "calibrated parts:" if token_table.is_calibrated else "estimated parts:", token_table.label
-    full = f"parts by {token_table.description}:", f"parts {_format_measure(token_table)}:"
-    return (*full, f"parts by {token_table.name}:", token_table.label)
+def _split_words(text: str, style: str) -> list[Line]:
+    return [[(word, style)] for word in text.replace(" %", "\u00a0%").split(" ") if word]
 
 
 class HeaderBar(Widget):
-    """Session with its counts, recorded context of each request, gauge of the window, and parts of the context.
+    """Session with its counts; why the context is full and what can go; the gauge; recorded sizes of the requests.
 
-    With three lines, the recorded context is omitted; with two, also the parts.
+    On a low header, the recorded sizes are omitted first, then the gauge.
     """
 
-    DEFAULT_CSS = "HeaderBar { height: 4; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
+    DEFAULT_CSS = "HeaderBar { height: 5; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
 
     @dataclass
     class RequestClicked(Message):
@@ -109,17 +121,17 @@ class HeaderBar(Widget):
         self._point = 0
         self._progress, self._following = 1.0, False
         self._read_messages: int | None = None
-        self._level: WindowLevel | None = None
-        self._parts: list[ContextPart] | None = None
-        self._token_table: TokenTable | None = None
+        self._account: ContextAccount | None = None
+        self._window = Window(0, "assumed")
+        self._fullness: Fullness | None = None
         self._line_cache: tuple[Size, Content] | None = None
-        self._columns = range(0)
+        self._columns, self._history_row = range(0), -1
 
     def show(
         self,
         session: Session,
         context: Context,
-        parts: Mapping[str, int] | None = None,
+        fullness: Fullness | None = None,
         *,
         progress: float = 1.0,
         token_table: TokenTable | None = None,
@@ -128,20 +140,17 @@ class HeaderBar(Widget):
         """Show a session at the point of *context*.
 
         Args:
-            parts: ``Breakdown.by_category``; None until computed.
+            fullness: answer for the context; None until computed.
         """
         if session is not self.session:
             # These scan the whole session.
             self.session = session
             self._request_history, self._starts = build_request_history(session), find_turn_starts(session)
-        size, row = measure_context(context, token_table).parts, find_last_request(context)
+        self._account, self._window = measure_context(context, token_table), session.window_at(context.at)
         self._point, self._progress, self._following = context.at, progress, following
         self._read_messages = 0 if progress < 1 and not len(session) else None
         self._counts = count_context(context, self._starts)
-        message = session.facts.request_message[row] if row >= 0 else -1
-        self._level = WindowLevel(size, session.window_at(context.at), message)
-        self._parts = None if parts is None else build_context_parts(parts, size.tokens)
-        self._token_table = token_table
+        self._fullness = fullness
         self._redraw()
 
     def show_progress(self, progress: float, messages: int) -> None:
@@ -164,7 +173,6 @@ class HeaderBar(Widget):
 
     def _format_title_line(self, session: Session, window: Window, width: int) -> list[Run]:
         """Format the session's name and counts, and at the right edge the point or the progress of reading."""
-        measure_label, requests = _format_measure(self._token_table, width), len(self._request_history.tokens)
         info, facts = session.info, session.facts
         name = make_visible(PurePath(info.path).name) or info.title or "session"
         session_name = format_safe_line(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
@@ -174,7 +182,7 @@ class HeaderBar(Widget):
         end_run: Run = ("● following", GOOD) if self._following else ("at the end", "")
         end: Run = end_run if self._progress >= 1 else (f"{format_percent(self._progress)} read", f"bold {WARN}")
         point: Run = end if self._point >= len(session) else (f"before #{self._point:,}", f"bold {WARN}")
-        texts = filter(None, (session_name, problems, source, measure_label, point[0]))
+        texts = filter(None, (session_name, problems, source, point[0]))
         occupied = sum(count_cells([(text, "")]) + 2 for text in texts)
         if self._read_messages is None:
             context_text = format_context_counts(self._counts, len(session), len(self._starts), width - occupied - 1)
@@ -187,8 +195,6 @@ class HeaderBar(Widget):
             (5, (format_safe_line(facts.model or "", 32), PRIMARY)),
             (7, (" " + context_text, "")),
             (8, (problems, WARN)),
-            (6, (measure_label, PRIMARY)),
-            (2, (format_count(requests, "request") if requests else "", MUTED)),
             (4, (branches, MUTED)),
             (8, (source, WARN)),
             (1, (format_window_alternatives(window), MUTED)),
@@ -196,26 +202,32 @@ class HeaderBar(Widget):
         return justify_runs([part for part in ranks if part[1][0].strip()], [point], width)
 
     def _build_lines(self, width: int, height: int) -> list[list[Run]]:
-        session, level, parts = self.session, self._level, self._parts
-        if session is None or level is None or not width:
+        session, account, window = self.session, self._account, self._window
+        if session is None or account is None or not width:
             return []
-        lines = [self._format_title_line(session, level.window, width)]
+        lines = [self._format_title_line(session, window, width)]
         self._columns = range(0)
         if self._read_messages is not None:
             return lines
-        min_width = max(MIN_GAUGE_WIDTH, width // 3)
-        if height > 3:
-            window = level.window.tokens
-            line, self._columns = format_history_line(self._request_history, width, window, self._point, min_width)
+        room, answer = height - 2 if height > 3 else height - 1, list[Line]()  # the gauge has a line
+        for variant in format_answer_variants(account.tokens, window.tokens, account.origin, self._fullness):
+            answer = wrap_parts(variant, width, gap=1)
+            if len(answer) <= min(room, ANSWER_LINES if width < WIDE_FROM else WIDE_ANSWER_LINES):
+                break
+        lines += clip_lines(answer, max(room, 1), width)
+        if len(lines) < height:
+            parts = self._fullness.parts if self._fullness else ()
+            lines.append(draw_gauge(account.tokens, window.tokens, parts, width))
+        if len(lines) < height:
+            self._history_row, min_width = len(lines), max(MIN_HISTORY_WIDTH, width // 3)
+            history = self._request_history
+            line, self._columns = format_history_line(history, width, window.tokens, self._point, min_width)
             lines.append(line)
-        lines.append(format_gauge_line(level, parts, width, min_width))
-        if height > 2 and parts:
-            lines.append(format_parts_line(parts, level.free, width, _format_parts_labels(self._token_table)))
         return lines
 
     def on_click(self, event: events.Click) -> None:
         cell = event.x - self.gutter.left
-        if event.y - self.gutter.top == 1 and cell in self._columns:
+        if event.y - self.gutter.top == self._history_row and cell in self._columns:
             width, cell = len(self._columns), cell - self._columns.start
             message = find_message_at_cell(self._request_history, width, self._point, cell)
             if message is not None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import islice
 from typing import Any
 
 from textual.binding import Binding
 from textual.screen import Screen
 
-from context_tui.policies.base import Policy
-from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.tui.controller import Controller
 from context_tui.tui.inspector.timeline import Timeline
-from context_tui.tui.view import MAX_POLICY_DIGIT, format_policy_digits, format_policy_tooltip
 from context_tui.tui.widgets.bindings import build_binding as bind
+from context_tui.tui.widgets.bindings import build_policy_bindings
 from context_tui.tui.widgets.setting_rows import SettingRows
 
 
@@ -67,8 +64,8 @@ HELP_NOTES = (
     "Turns: ▾ an open turn, ▸ a folded one; its line shows what the plan does to its results and messages, and its "
     "share of the next request.",
     "Line of recorded sizes: │ a new context begins, ▾ the recorded context shrank, ◆ the planned point.",
-    "Parts of the context: system+tools is the system prompt and the tools, in the file or not; not in file is what "
-    "was recorded beyond all parts; smaller differences are spread over the messages.",
+    "Full to: the next request as a share of the context window. Its parts add up to it; system and tools are in the "
+    "file or not. Calls until it compacts: at the median growth of the last 20 calls, by the agent's own policy.",
     "Sizes are estimates unless marked as recorded. R changes the token measure: calibrated by recorded sizes (cal.), "
     "bytes / 4 (est.), or counted by a tokenizer (o200k).",
     "Drag over a message to select text, ctrl+c copies it; with shift held, the terminal selects.",
@@ -77,45 +74,35 @@ HELP_NOTES = (
 _JUMP_POINTS_LABEL = "peak, first fire, compaction, clear or drop"
 
 
-def build_bindings(policies: Mapping[str, Policy]) -> list[Binding]:
-    """Build all bindings; digits choose the first nine of *policies*."""
-    digits = format_policy_digits(len(policies))
-    next_policy = bind("P", "next_policy", "policy", "next-policy", "Plan with the next policy", digits)
-    return [*_FIRST_BINDINGS, next_policy, *_build_policy_bindings(policies), *_OTHER_BINDINGS]
+def build_bindings() -> list[Binding]:
+    """Build all bindings, in the order of the footer."""
+    return [*_FIRST_BINDINGS, *build_policy_bindings("Plan with"), *_OTHER_BINDINGS]
 
 
 def format_unknown_keys(names: Iterable[str]) -> str:
     """Format a warning about unknown names of keys in the configuration file; empty if all are known."""
-    bindings = (*build_bindings(LISTED_POLICIES), *Timeline.BINDINGS, *SettingRows.BINDINGS)
+    bindings = (*build_bindings(), *Timeline.BINDINGS, *SettingRows.BINDINGS)
     known_ids = {each.id for each in bindings if isinstance(each, Binding)}
     unknown = ", ".join(name for name in names if name not in known_ids)
     return f"[keys] in the configuration file: unknown {unknown}; docs/keys.md lists the names" if unknown else ""
 
 
-def _build_policy_bindings(policies: Mapping[str, Policy]) -> list[Binding]:
-    return [
-        bind(
-            str(number), f"policy('{name}')", f"Policy: {name}", f"policy-{number}", format_policy_tooltip(name, policy)
-        )
-        for number, (name, policy) in enumerate(islice(policies.items(), MAX_POLICY_DIGIT), 1)
-    ]
-
-
 _FIRST_BINDINGS = [
     # First, so that a narrow footer shows it.
     bind("?,f1", "help", "help", "help", "List all keys", "?"),
-    bind("tab", "pane(1)", "pane", "pane-next", "Go to the next pane", "tab"),
     bind("shift+tab", "pane(-1)", "Previous pane", "pane-previous", "Go to the previous pane"),
     bind("[", "run('move_to_turn', -1)", "Turn", "turn-previous", "Go to the start of this or the previous turn"),
     bind("]", "run('move_to_turn', 1)", "Next turn", "turn-next", "Go to the start of the next turn"),
-    bind("z", "run('toggle_fold')", "Fold turn", "fold", "Fold the turn of the selected row to its head, or open it"),
     bind(
         "Z",
         "run('toggle_all_folds')",
-        "Fold all turns",
+        "turns",
         "fold-all",
-        "Fold all turns to a table of contents, or open them",
+        "Fold all turns to a table of contents with their tokens, or open them",
+        "Z",
     ),
+    bind("z", "run('toggle_fold')", "Fold turn", "fold", "Fold the turn of the selected row to its head, or open it"),
+    bind("P", "policies", "policy", "policies", "Choose one of all policies from a list", "P"),
 ]
 _OTHER_BINDINGS = [
     bind("left", "change_value(-1)", "value", "value-less", "Lower the selected parameter by a step", "←→"),
@@ -161,6 +148,7 @@ _OTHER_BINDINGS = [
     bind("b", "breakdown", "where", "breakdown", "Show where the tokens are: by category, tool, block and file", "b"),
     bind("e", "export", "export", "export", "Export to a new file", "e"),
     bind("/", "search", "find", "search", "Search the whole session", "/"),
+    bind("tab", "pane(1)", "pane", "pane-next", "Go to the next pane", "tab"),
     bind("n", "match(1)", "Next match", "match-next", "Go to the next match"),
     bind("N", "match(-1)", "Previous match", "match-previous", "Go to the previous match"),
     bind("v", "raw", "As written", "raw", "Show the message as written, or with its markdown and code rendered"),

@@ -11,8 +11,6 @@ from context_tui.session.values import RecordKind
 from context_tui.text.numbers import format_count, format_percent
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.estimate_check import EstimateCheck
-from context_tui.tui.analysis import format_estimate_check
 from context_tui.tui.jump_points import JumpPoint
 from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.view import View
@@ -21,25 +19,23 @@ MAX_WRAP_LOSS = 12
 """Cells that a wrapped line is assumed to leave blank at its end."""
 
 
-def format_key_hint(digits: str, *, demo: bool, settings: str = "", width: int = 200) -> str:
-    """Format a hint with the first keys to press in *width* cells, or with restored *settings* in two lines.
-
-    *digits* are the keys that choose a policy.
-    """
-    forms = [f"{digits} choose a policy, ←→ its value, > what it changes, a applies it, ? all keys"]
+def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
+    """Format a hint with the first keys to press in *width* cells, or with restored *settings*."""
+    forms = [
+        "Z turns with their tokens, b details, P policy, ←→ its value, > what it changes, a applies it, ? all keys"
+    ]
     if settings:
         forms = [
-            f"Settings as you left them: {settings}   backspace resets the selected one, ? lists all keys",
-            "Settings as you left them   backspace resets, ? all keys",
+            f"Settings as you left them: {settings}   backspace resets one, Z turns with tokens, ? all keys",
+            "Settings as you left them   backspace resets, Z turns with tokens, ? all keys",
         ]
-        width = 2 * width - MAX_WRAP_LOSS
     elif demo:
         forms = [
-            f"Sample session: {digits} choose a policy, ←→ its value, > what it changes, l replay, ? all keys",
-            f"Sample session: {digits} policy, ←→ value, > changes, l replay, ? keys",
+            f"Sample session: {forms[0]}",
+            "Sample session: Z turns with tokens, P policy, ←→ value, l replay, ? keys",
         ]
-    shortest = f"{digits} policy, ←→ value, > changes, a apply, ? all keys"
-    return choose_form((*forms, shortest), width)
+    shortest = "Z turns with tokens, b details, P policy, ←→ value, a apply, ? all keys"
+    return choose_form((*forms, shortest, "Z turns with tokens, P policy, a apply, ? keys"), width)
 
 
 def fit_notice(text: str, width: int) -> str:
@@ -83,7 +79,6 @@ def format_branches(session: Session, width: int) -> str:
 def format_notice(
     view: View,
     points: Sequence[JumpPoint],
-    check: EstimateCheck | None = None,
     width: int = 200,
     progress: float = 1.0,
     lines: int = 1,
@@ -91,15 +86,12 @@ def format_notice(
     """Format the most important notice about a view, in *lines* lines of *width* cells.
 
     Args:
-        check: estimate check of the view's context; None until computed.
         progress: share of the file that has been read; less than 1 if reading was stopped.
     """
-    return fit_notice(_choose_notice(view, points, check, width, progress), lines * width - (lines - 1) * MAX_WRAP_LOSS)
+    return fit_notice(_choose_notice(view, points, width, progress), lines * width - (lines - 1) * MAX_WRAP_LOSS)
 
 
-def _choose_notice(
-    view: View, points: Sequence[JumpPoint], check: EstimateCheck | None, width: int, progress: float
-) -> str:
+def _choose_notice(view: View, points: Sequence[JumpPoint], width: int, progress: float) -> str:
     session, context = view.session, view.context
     if not len(session):
         return "No messages in this session"
@@ -121,8 +113,6 @@ def _choose_notice(
         return f"{format_problems(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
     if note := session.info.note:
         return make_visible(note if note.startswith(session.info.format) else f"{note[:1].upper()}{note[1:]}")
-    if notice := format_estimate_check(check, width):
-        return notice
     if branches := format_branches(session, width):
         return branches
     if view.plan and not view.plan.has_changes and (hint := POLICIES[view.policy].hint(context)):

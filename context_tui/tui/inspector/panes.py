@@ -10,7 +10,6 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.timer import Timer
 
-from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.text.numbers import format_count
 from context_tui.tui.controller import Controller
 from context_tui.tui.inspector import notices
@@ -36,7 +35,7 @@ from context_tui.tui.timeline.context_events import format_event_details
 from context_tui.tui.timeline.marks import NO_MARK
 from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location
 from context_tui.tui.timeline.turns import TurnSummaries
-from context_tui.tui.view import View, format_policy_digits, format_settings
+from context_tui.tui.view import View, format_settings
 
 if TYPE_CHECKING:
     from context_tui.tui.options import InspectorOptions
@@ -119,7 +118,8 @@ class InspectorPanes:
     def draw_title(self) -> None:
         """Draw the name of the policy, in the width available."""
         view, width = self._controller.view, self._screen.size.width - 4
-        title = f"applied: {view.policy}" if view.applied else format_policy_title(view.policy, width)
+        number = view.listed_policies.index(view.policy) + 1
+        title = f"applied: {view.policy}" if view.applied else format_policy_title(view.policy, number, width)
         if title != self._title:
             self._title = title
             self._screen.query_one("#tuning").border_title = Content(title)
@@ -130,7 +130,7 @@ class InspectorPanes:
         plan = view.plan
         self.draw_detail()
         token_table = controller.token_table
-        scores = build_score_rows(view.get_plan, view.get_plan_error, token_table, view.policy)
+        scores = build_score_rows(view.listed_policies, view.get_plan, view.get_plan_error, token_table)
         current = "" if view.applied else view.policy
         self._screen.query_one(Scoreboard).show(scores, current, token_table.name if token_table else "")
         first = min(view.context.order, default=0)
@@ -180,7 +180,7 @@ class InspectorPanes:
             screen.query_one(HeaderBar).show(
                 view.session,
                 view.context,
-                sizes.breakdown.by_category if sizes else None,
+                sizes.fullness if sizes else None,
                 progress=progress,
                 token_table=controller.token_table,
                 following=controller.is_following,
@@ -188,14 +188,12 @@ class InspectorPanes:
         if sizes is not None:
             screen.query_one(BreakdownView).show(view.context, sizes, view.filter, controller.reader)
         width, is_low = screen.size.width - 2, screen.has_class("-low")
-        check = sizes.estimate_check if sizes else None
-        text = notices.format_notice(view, controller.jump_points, check, width, progress, 1 if is_low else 2)
         hint = ""
-        if controller.is_fresh and not text and not is_low:
+        if controller.is_fresh and not is_low:
             settings = "" if self._options.policy or self._options.settings else format_settings(view.params)
-            digits = format_policy_digits(len(LISTED_POLICIES))
-            hint = notices.format_key_hint(digits, demo=self._options.demo, settings=settings, width=width)
-        self.set_status(text or hint, hint=bool(hint))
+            hint = notices.format_key_hint(demo=self._options.demo, settings=settings, width=width)
+        text = notices.format_notice(view, controller.jump_points, width, progress, 1 if is_low or hint else 2)
+        self.set_status(text, hint)
 
     def draw_detail(self) -> None:
         """Draw the selected row in full."""
@@ -254,6 +252,6 @@ class InspectorPanes:
             self._jobs.compute_runtime_sizes(session, self.draw_detail)
         return ""
 
-    def set_status(self, text: str, *, hint: bool = False) -> None:
-        """Show a text in the line above the timeline."""
-        self._screen.query_one(StatusLine).show(text, hint=hint)
+    def set_status(self, text: str, hint: str = "") -> None:
+        """Show a text in the line above the timeline, below a hint of keys."""
+        self._screen.query_one(StatusLine).show(text, hint)

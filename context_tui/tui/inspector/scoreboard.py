@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from context_tui.compaction.next_request import NextRequest
 from context_tui.compaction.plan import Plan
-from context_tui.policies.registry import LISTED_POLICIES, POLICIES
+from context_tui.policies.registry import POLICIES
 from context_tui.text.numbers import format_tokens
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.inspector.outcome import (
@@ -28,7 +28,7 @@ from context_tui.tui.inspector.outcome import (
 from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.rendering.formatting import format_estimate_sign
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
-from context_tui.tui.view import MAX_POLICY_DIGIT
+from context_tui.tui.widgets.bindings import MAX_POLICY_DIGIT
 from context_tui.tui.widgets.styled_text import (
     BAD,
     BOLD,
@@ -86,14 +86,14 @@ def build_score_row(plan: Plan, token_table: TokenTable | None = None) -> ScoreR
 
 
 def build_score_rows(
+    policies: Iterable[str],
     get_plan: Callable[[str], Plan | None],
     get_plan_error: Callable[[str], str] = lambda policy: "no plan",
     token_table: TokenTable | None = None,
-    current: str = "",
 ) -> list[ScoreRow]:
-    """Build a line for every listed policy and the *current* one; *get_plan* returns the plan of a policy."""
+    """Build a line for each of *policies*; *get_plan* returns the plan of a policy."""
     rows = []
-    for policy in LISTED_POLICIES.list_names_with(current):
+    for policy in policies:
         plan = get_plan(policy)
         rows.append(build_score_row(plan, token_table) if plan else ScoreRow(policy, plan_error=get_plan_error(policy)))
     return rows
@@ -193,9 +193,9 @@ def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: Col
     return pad_runs(runs, width)
 
 
-def format_policy_title(name: str, width: int) -> str:
-    """Format the title of a policy in *width* cells: its digit, name, origin and effect."""
-    policy, number = POLICIES[name], LISTED_POLICIES.list_names_with(name).index(name) + 1
+def format_policy_title(name: str, number: int, width: int) -> str:
+    """Format the title of policy *number* in *width* cells: its digit, name, origin and effect."""
+    policy = POLICIES[name]
     digit = f"{number} " if number <= MAX_POLICY_DIGIT else ""
     origin, _, effect = policy.about.partition(": ")
     forms = [f"{digit}{name}   {policy.about}", f"{digit}{name}   {origin}"]
@@ -230,7 +230,7 @@ class Scoreboard(Widget, can_focus=True):
             self.refresh(layout=layout)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self.rows) + 1
+        return len(self.rows) + 2
 
     @property
     def _visible_row_count(self) -> int:
@@ -251,6 +251,8 @@ class Scoreboard(Widget, can_focus=True):
             current = row.policy == self.current
             runs = format_score_line(number + 1, row, current, columns, width)
             lines.append(set_background(runs) if current else runs)
+        if len(lines) < self.content_size.height:
+            lines.append([(f"   P: all {len(POLICIES)} policies", MUTED)])
         return build_lines(lines)
 
     def action_choose(self, rows: int) -> None:

@@ -18,7 +18,6 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from context_tui.app.state import InspectorState
-from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.sanitize import make_visible, sanitize
 from context_tui.tui.controller import CommandRefused, Controller
@@ -72,7 +71,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def __init__(self, target: Session | SessionInfo, options: InspectorOptions, drafts: Drafts | None = None) -> None:
         super().__init__()
-        self._bindings = BindingsMap.merge([BindingsMap(build_bindings(LISTED_POLICIES)), self._bindings])
+        self._bindings = BindingsMap.merge([BindingsMap(build_bindings()), self._bindings])
         self.controller, self.options = Controller(target, options), options
         self.drafts = Drafts() if drafts is None else drafts
         self.jobs = InspectorWorkers(self, self.controller.analysis)
@@ -91,7 +90,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         """State saved for the next run; available while the screen is still being opened."""
         side = self.query(ContentSwitcher)
         breakdown = side.first().current == "breakdown" if side else self.options.last_state.breakdown
-        return build_inspector_state(self.view, breakdown=breakdown)
+        return build_inspector_state(self.view, self.options.last_state.policies, breakdown=breakdown)
 
     def compose(self) -> ComposeResult:
         yield HeaderBar(id="header")
@@ -334,9 +333,15 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     def action_policy(self, name: str) -> None:
         self.run_command(self.controller.choose_policy, name)
 
-    def action_next_policy(self) -> None:
-        names = LISTED_POLICIES.list_names_with(self.view.policy)
-        self.run_command(self.controller.choose_policy, names[(names.index(self.view.policy) + 1) % len(names)])
+    def action_policy_number(self, number: int) -> None:
+        names = self.view.listed_policies
+        if number <= len(names):
+            self.action_policy(names[number - 1])
+
+    def action_policies(self) -> None:
+        """Let the user choose one of all policies, those of the list first."""
+        commands = [*dialogs.list_policy_commands(self)]
+        self.app.search_commands(commands, placeholder="Plan with which policy?")
 
     def commands(self) -> Iterable[SystemCommand]:
         """Return the commands that have no key, for the command palette."""

@@ -26,6 +26,7 @@ from context_tui.tui.inspector.timeline_strips import (
 from context_tui.tui.rendering.formatting import format_token_column
 from context_tui.tui.terminal.cells import HORIZONTAL_BLOCKS, choose_form
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS, VERDICT_LABELS
+from context_tui.tui.widgets.styled_text import MUTED
 
 DEFAULT_UNIT = format_token_column(None)
 SIGN_LABELS = {
@@ -175,19 +176,20 @@ def fit_legend(
 
 
 class StatusLine(Static):
-    """Line of text, hidden while empty and never parsed as markup."""
+    """A hint and a text, each on a line; hidden while empty and never parsed as markup."""
 
     DEFAULT_CSS = "StatusLine { display: none; &.-said { display: block; } }"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False)
-        self.text = ""
+        self.text = self.hint = ""
 
-    def show(self, text: str, *, hint: bool = False) -> None:
-        """Show a text; a *hint* is drawn muted."""
-        if text != self.text:  # a line that comes or goes moves everything below it
-            one_line = self.text and text and max(len(self.text), len(text)) < self.size.width
-            self.update(Content(sanitize_line(text)), layout=not one_line)
-            self.text = text
-            self.set_class(bool(text), "-said")
-        self.set_class(hint, "-hint")
+    def show(self, text: str, hint: str = "") -> None:
+        """Show a text below a *hint*, which is drawn muted."""
+        if (text, hint) != (self.text, self.hint):  # a line that comes or goes moves everything below it
+            is_resized = bool(self.hint) != bool(hint) or not (self.text and text)
+            one_line = not is_resized and max(len(self.text), len(text)) < self.size.width
+            lines = [Content.styled(hint, MUTED), Content(sanitize_line(text))]
+            self.update(Content("\n").join(line for line in lines if line), layout=not one_line)
+            self.text, self.hint = text, hint
+            self.set_class(bool(text or hint), "-said")

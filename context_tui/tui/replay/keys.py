@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from itertools import islice
-
 from textual.binding import BindingType
 
-from context_tui.policies.base import Policy
-from context_tui.tui.view import MAX_POLICY_DIGIT, format_policy_digits, format_policy_tooltip
-from context_tui.tui.widgets.bindings import build_binding, read_bindings
+from context_tui.tui.widgets.bindings import MAX_POLICY_DIGIT, build_policy_bindings, read_bindings
 
 HELP_NOTES = (
     "A replay shows what would have been dropped, and whether the recorded session needed it later. It does not show "
@@ -29,26 +23,11 @@ HELP_NOTES = (
 )
 
 
-_build_binding = partial(build_binding, prefix="replay-")
 
 
-def build_bindings(policies: Mapping[str, Policy]) -> list[BindingType]:
-    """Build all bindings, in the order of the footer; the digits choose the first nine of *policies*."""
-    return [*_FOOTER_BINDINGS, *_build_policy_bindings(policies), *_OTHER_BINDINGS]
-
-
-def _build_policy_bindings(policies: Mapping[str, Policy]) -> list[BindingType]:
-    return [
-        _build_binding(
-            str(number),
-            f"policy('{name}')",
-            "policy" if number == 1 else f"Policy: {name}",
-            f"policy-{number}",
-            format_policy_tooltip(name, policy).replace("Plan with", "Replay", 1),
-            format_policy_digits(len(policies)) if number == 1 else None,
-        )
-        for number, (name, policy) in enumerate(islice(policies.items(), MAX_POLICY_DIGIT), 1)
-    ]
+def build_bindings() -> list[BindingType]:
+    """Build all bindings, in the order of the footer."""
+    return [*_FOOTER_BINDINGS, *build_policy_bindings("Replay", "replay-", f"1–{MAX_POLICY_DIGIT}"), *_OTHER_BINDINGS]
 
 
 _FOOTER_BINDINGS = read_bindings("replay-footer")

@@ -19,7 +19,7 @@ from textual.widgets import Static
 from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
 from context_tui.policies.parameter_space import get_value, list_parameters_in_context
-from context_tui.policies.registry import LISTED_POLICIES, POLICIES
+from context_tui.policies.registry import POLICIES
 from context_tui.text.numbers import format_percent
 from context_tui.tui.command_line import format_replay_command
 from context_tui.tui.comparison import (
@@ -105,7 +105,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def __init__(self, controller: Controller, comparison: Comparison) -> None:
         super().__init__()
-        self._bindings = BindingsMap.merge([BindingsMap(build_bindings(LISTED_POLICIES)), self._bindings])
+        self._bindings = BindingsMap.merge([BindingsMap(build_bindings()), self._bindings])
         self.controller, self.comparison = controller, comparison
         self.zoom = 0
         self._running_task: ReplayTask | None = None
@@ -426,8 +426,11 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             self.comparison.select_lane(number)
             self.draw()
 
-    def action_policy(self, name: str) -> None:
-        self.comparison.choose_policy(name)
+    def action_policy_number(self, number: int) -> None:
+        names = self.controller.view.listed_policies
+        if number > len(names):
+            return
+        self.comparison.choose_policy(names[number - 1])
         self.draw()
 
     def action_add(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -10,6 +12,9 @@ from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
 from context_tui.text.files import read_toml
+
+MAX_POLICY_DIGIT = 9
+"""Number of policies that a digit chooses; others are chosen by arrows, by clicks or from the list of all policies."""
 
 
 def build_binding(
@@ -62,3 +67,18 @@ class KeyFooter(Footer):
         """Compose the keys for the new width."""
         if event.size.width != self._fitted_width:
             self.call_after_refresh(self.recompose)
+
+
+def build_policy_bindings(verb: str, prefix: str = "", display: str | None = None) -> list[Binding]:
+    """Build the digits that choose one of the first nine listed policies; only the first is in the help.
+
+    Args:
+        display: the digits as the footer shows them.
+    """
+    tooltip = f"{verb} the first policy of the list; 2 to {MAX_POLICY_DIGIT}: the others"
+    bindings = [
+        build_binding(str(number), f"policy_number({number})", "policy", f"policy-{number}", tooltip, prefix=prefix)
+        for number in range(1, MAX_POLICY_DIGIT + 1)
+    ]
+    first = replace(bindings[0], show=bool(display), key_display=display)
+    return [first, *(replace(binding, system=True) for binding in bindings[1:])]

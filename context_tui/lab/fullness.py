@@ -1,0 +1,197 @@
+"""Why a context is full, and what can go: its size and parts, when it is compacted, and what that leaves, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from statistics import median
+from typing import NamedTuple
+
+from context_tui.compaction.next_request import compute_next_request
+from context_tui.errors import PlanError
+from context_tui.policies.registry import DEFAULT_POLICY, POLICIES
+from context_tui.policies.runtime_state import build_runtime_state
+from context_tui.policies.versions import build_recorded_params, find_own_policies
+from context_tui.session.context import Context
+from context_tui.session.session import Session
+from context_tui.session.window import Window
+from context_tui.text.numbers import format_count, format_percent, format_tokens
+from context_tui.text.sanitize import make_visible
+from context_tui.tokens.breakdown import Breakdown, fit_categories, scale_tokens
+from context_tui.tokens.context_size import SizeSource, measure_context
+from context_tui.tokens.measures import TokenTable
+
+PART_NAMES = {
+    "tool_result": "tool results",
+    "tool_use": "tool calls",
+    "system": "system and tools",
+    "user": "user text",
+    "assistant": "assistant text",
+    "thinking": "thinking",
+    "injected": "injected text",
+    "summary": "summaries",
+    "image": "images",
+    "rest": "other",
+}
+"""Names of the parts of a context; ``rest`` is that of small ones together."""
+MIN_PART_SHARE, MIN_TOOL_SHARE, MAX_TOOLS, MAX_TOOL_NAME = 0.01, 0.05, 3, 24
+"""Smallest share of a part and of a tool in it that are named, number of named tools, and characters of their names."""
+MIN_SAVED_SHARE = 0.02
+"""Smallest share of a context that an effect saves; smaller ones are no answer."""
+RECENT_STEPS, MIN_STEPS, MAX_CALLS_LEFT = 20, 3, 500
+"""Steps between requests whose median is the growth, the fewest for a forecast, and the most distant forecast."""
+
+
+class ContextPart(NamedTuple):
+    """Part of a context by category, a key of ``PART_NAMES``; of results, the tokens of each tool, largest first."""
+
+    category: str
+    tokens: int
+    tools: tuple[tuple[str, int], ...] = ()
+
+    def format(self, tool_count: int = MAX_TOOLS, name: str = "") -> str:
+        """Format the part with its largest tools: ``tool results 39.2k (Bash 21.1k, Read 9.8k)``; *name* renames it."""
+        large = [tool for tool in self.tools[:tool_count] if tool[1] >= MIN_TOOL_SHARE * self.tokens]
+        names = ((make_visible(tool)[:MAX_TOOL_NAME] or "call missing", tokens) for tool, tokens in large)
+        tools = ", ".join(f"{tool} {format_tokens(tokens)}" for tool, tokens in names)
+        text = f"{name or PART_NAMES[self.category]} {format_tokens(self.tokens)}"
+        return f"{text} ({tools})" if tools else text
+
+
+class PolicyEffect(NamedTuple):
+    """Effect that a policy of the agent would have now: results that it clears or messages that it removes."""
+
+    policy: str
+    kind: str
+    results: int
+    messages: int
+    tokens_after: int
+    share_after: float
+    needs_summary: bool
+
+    def format(self) -> str:
+        """Format the effect as a sentence: ``Clearing 10 old results leaves 61 %.``"""
+        share = format_percent(self.share_after)
+        if not self.messages:
+            return f"Clearing {format_count(self.results, 'old result')} leaves {share}."
+        verb, rest = ("Summarising", " + summary") if self.needs_summary else ("Dropping", "")
+        return f"{verb} {format_count(self.messages, 'message')} leaves {share}{rest}."
+
+
+@dataclass(frozen=True)
+class Fullness:
+    """Answer to why a context is full and what can go.
+
+    Attributes:
+        tokens: size of the next request, and ``origin`` its origin.
+        parts: all parts, largest first; they add up to ``tokens``.
+        calls_left: calls until the agent compacts at the recent growth: 0 at the next one, None without evidence.
+        effects: what the policies of the agent would do now.
+    """
+
+    tokens: int
+    window: Window
+    origin: SizeSource
+    parts: tuple[ContextPart, ...]
+    calls_left: int | None
+    effects: tuple[PolicyEffect, ...]
+
+    def list_parts(self, count: int = len(PART_NAMES)) -> list[ContextPart]:
+        """Return the *count* largest parts, and the smaller and tiny ones as one."""
+        large = [part for part in self.parts[:count] if part.tokens >= MIN_PART_SHARE * self.tokens]
+        small = self.parts[len(large) :]
+        return [*large, *(small if len(small) < 2 else [ContextPart("rest", sum(part.tokens for part in small))])]
+
+    @property
+    def sentences(self) -> list[str]:
+        """The answer, as sentences."""
+        parts = ", ".join(part.format() for part in self.list_parts())
+        return [
+            f"{format_level(self.tokens, self.window.tokens, self.origin)}.",
+            *([f"{parts[0].upper()}{parts[1:]}."] if parts else []),
+            *self.forecast,
+        ]
+
+    @property
+    def forecast(self) -> list[str]:
+        """Sentences about the next compaction and about what the policies would leave."""
+        calls = self.calls_left
+        due = "at the next call" if calls == 0 else f"in about {format_count(calls or 0, 'call')}"
+        return [*([f"Compacts {due}."] if calls is not None else []), *(effect.format() for effect in self.effects)]
+
+
+def format_level(tokens: int, window: int, origin: SizeSource) -> str:
+    """Format the level of a window: ``Full to 89 % (~58.6k of 65.5k)``."""
+    size = f"{'' if origin is SizeSource.RECORDED else '~'}{format_tokens(tokens)} of {format_tokens(window)}"
+    source = ", estimated" if origin is SizeSource.ESTIMATED else ""
+    return f"Full to {format_percent(tokens / max(window, 1))} ({size}{source}{', over' if tokens > window else ''})"
+
+
+def compute_fullness(
+    session: Session, context: Context, breakdown: Breakdown, token_table: TokenTable | None = None
+) -> Fullness:
+    """Compute the answer for a context, given its *breakdown* by a token measure."""
+    account, window = measure_context(context, token_table), session.window_at(context.at)
+    calls_left, effects = None, list[PolicyEffect]()
+    for kind, name in (find_own_policies(session) or {"micro": DEFAULT_POLICY}).items():
+        policy = POLICIES[name]
+        try:
+            state = build_runtime_state(context, window, len(session), forced=True, firing_only=True)
+            plan = policy.plan(context, build_recorded_params(policy, {}, session.facts), state)
+        except PlanError:
+            continue
+        trigger = plan.trigger
+        if kind == "full" and window.source != "assumed" and trigger.unit == "tokens":
+            left = None if trigger.value is None or trigger.threshold is None else trigger.threshold - trigger.value
+            calls_left = 0 if trigger.fires else _count_calls(context, left)
+        if plan.has_changes:
+            request, dropped = compute_next_request(plan, token_table=token_table), plan.messages_dropped
+            share = request.tokens_after / max(window.tokens, 1)
+            if (account.tokens - request.tokens_after) >= MIN_SAVED_SHARE * account.tokens:
+                sizes = request.tokens_after, share, request.summary_pending
+                effects.append(PolicyEffect(name, kind, 0 if dropped else len(plan.changes), dropped, *sizes))
+    parts = split_context(breakdown, account.tokens)
+    return Fullness(account.tokens, window, account.origin, tuple(parts), calls_left, tuple(effects))
+
+
+def _count_calls(context: Context, tokens: int | None) -> int | None:
+    """Count the calls until a context has grown by *tokens*; None if that is unknown, distant or never."""
+    growth = measure_growth(context)
+    calls = None if tokens is None or growth is None else max(ceil(tokens / growth), 1)
+    return calls if calls is not None and calls <= MAX_CALLS_LEFT else None
+
+
+def measure_growth(context: Context) -> float | None:
+    """Return the median recent growth of a context per call; None with too few recorded sizes, or if they fall."""
+    steps = list(_iterate_steps(context))
+    growth = median(steps) if len(steps) >= MIN_STEPS else 0
+    return growth if growth > 0 else None
+
+
+def _iterate_steps(context: Context) -> Iterator[int]:
+    """Yield the growth of the recorded size between the last requests of a context, the latest first."""
+    facts, steps = context.facts, 0
+    rows = range(len(facts.requests) - 1, 0, -1)
+    for row in rows:
+        if facts.request_message[row] >= context.at:
+            continue
+        if steps == RECENT_STEPS or facts.request_message[row - 1] < context.epoch_start:
+            return
+        steps += 1
+        yield facts.requests[row].context - facts.requests[row - 1].context
+
+
+def split_context(breakdown: Breakdown, size: int) -> list[ContextPart]:
+    """Split a context of *size* tokens into its nonempty parts, largest first; they add up to *size*."""
+    fitted = fit_categories(breakdown.by_category, size)
+    tokens = {name: fitted.get(name, 0) for name in PART_NAMES}
+    tokens["system"] += fitted.get("tools", 0) + fitted.get("not_in_file", 0)
+    shares = {share.tool: share.result_tokens for share in breakdown.by_tool}
+    tools = scale_tokens(shares, tokens["tool_result"])
+    parts = [
+        ContextPart(name, count, tuple(tools.items()) if name == "tool_result" else ())
+        for name, count in tokens.items()
+        if count
+    ]
+    return sorted(parts, key=lambda part: -part.tokens)

@@ -1,0 +1,107 @@
+"""Why a context is full, and what can go, in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import context_tui as ct
+from context_tui.cli.inspect import build_report
+from context_tui.lab.fullness import ContextPart, Fullness, compute_fullness, measure_growth, split_context
+from context_tui.session.facts import Usage
+from context_tui.session.session import Session, SessionInfo
+from context_tui.session.window import Window
+from context_tui.tokens.breakdown import CATEGORIES, Breakdown, ToolShare, compute_breakdown
+from context_tui.tokens.context_size import SizeSource, measure_context
+from context_tui.tokens.measures import build_calibrated_table
+from tests.tui.tuning import sample
+
+SAMPLES = Path("sample_sessions")
+
+
+def answer(session: Session, at: int | None = None) -> Fullness:
+    """The answer by calibrated sizes."""
+    context, table = session.context_at(at), build_calibrated_table(session.facts)
+    parts = compute_breakdown(context, measure_context(context, table).not_in_file, table=table)
+    return compute_fullness(session, context, parts, table)
+
+
+def test_the_answer_in_words() -> None:
+    session = ct.open_session(SAMPLES / "coding-session.jsonl")
+    assert " ".join(answer(session).sentences) == (
+        "Full to 89 % (~58.6k of 65.5k). Tool results 39.2k (Read 24.9k, Bash 9.2k, Grep 4.1k), tool calls 10.8k, "
+        "system and tools 6.0k, assistant text 1.8k, other 894. Compacts at the next call. "
+        "Summarising 168 messages leaves 9 % + summary. Clearing 100 old results leaves 36 %."
+    )
+    report = build_report(session)
+    assert report["answer"]["sentences"] == answer(session).sentences
+    assert sum(part["tokens"] for part in report["answer"]["parts"]) == report["answer"]["tokens"]
+    assert report["answer"]["tokens"] == report["window"]["next_request_tokens"]
+    assert json.loads(json.dumps(report["answer"]))["effects"][1]["policy"] == "claude-code-micro"
+
+
+@given(st.dictionaries(st.sampled_from(CATEGORIES), st.integers(0, 100_000)), st.integers(0, 900_000))
+def test_the_parts_add_up_to_the_size(by_category: dict[str, int], size: int) -> None:
+    parts = split_context(Breakdown(by_category, [], [], None, []), size)
+    assert sum(part.tokens for part in parts) == (size if any(by_category.values()) else 0)
+    assert parts == sorted(parts, key=lambda part: -part.tokens)
+
+
+def test_tools_share_the_results() -> None:
+    tools = [ToolShare("Read", 3, 300), ToolShare("", 1, 75), ToolShare("\x1b[31m" + "x" * 90, 1, 25)]
+    part, _ = split_context(Breakdown({"tool_result": 400, "user": 4}, tools, [], None, []), 404)
+    assert part.format() == "tool results 400 (Read 300, call missing 75, ␛[31mxxxxxxxxxxxxxxxxxxx 25)"
+    assert part.format(1) == "tool results 400 (Read 300)" and part.format(0, "results") == "results 400"
+
+
+def test_small_parts_are_told_as_one() -> None:
+    parts = tuple(
+        ContextPart(name, tokens) for name, tokens in (("user", 900), ("image", 95), ("summary", 4), ("thinking", 1))
+    )
+    fullness = Fullness(1_000, Window(2_000, "file"), SizeSource.RECORDED, parts, None, ())
+    assert fullness.sentences == ["Full to 50 % (1.0k of 2.0k).", "User text 900, images 95, other 5."]
+    assert [part.tokens for part in fullness.list_parts(1)] == [900, 100]
+
+
+def growing(steps: list[int], window: int = 200_000, window_source: str = "file") -> Session:
+    """A session of Claude Code whose recorded size grows by *steps*."""
+    made = sample(len(steps) + 1, 1, usage=False, compact=False)
+    facts, size = made.facts, 100_000
+    facts.model = "claude-sonnet-4-5" if window_source == "file" else "a-local-model"
+    replies = [message for message, role in enumerate(facts.role) if role == 1][: len(steps) + 1]
+    for reply, step in zip(replies, [0, *steps], strict=True):
+        size += step
+        facts.add_request(reply, Usage(fresh=size, output=10))
+    return Session(facts, made.content, SessionInfo("s.jsonl", "claude-code"), replies[-1] + 1)
+
+
+def test_when_it_compacts_is_told_by_the_median_growth() -> None:
+    session = growing([2_000, 1_000, 50_000, 2_000])
+    assert measure_growth(session.context_at()) == 2_000
+    told = answer(session)
+    assert told.calls_left == 6 and "Compacts in about 6 calls." in told.sentences  # from 155,000 to 167,000
+    assert answer(growing([20_000, 30_000, 30_000])).sentences[2] == "Compacts at the next call."
+
+
+@pytest.mark.parametrize(
+    "session",
+    [
+        growing([1_000, 1_000]),
+        growing([1_000, -2_000, -3_000, -1_000]),
+        growing([1, 1, 1, 1]),
+        growing([2_000, 2_000, 2_000, 2_000], window_source="assumed"),
+    ],
+    ids=["few sizes", "falling", "never", "no window"],
+)
+def test_nothing_is_claimed_without_evidence(session: Session) -> None:
+    assert answer(session).calls_left is None and "Compacts" not in " ".join(answer(session).sentences)
+
+
+def test_a_session_of_no_known_agent_is_answered_by_a_general_policy() -> None:
+    told = answer(sample(40, 8, compact=False))
+    assert [effect.policy for effect in told.effects] == ["defect-microcompact"] and told.calls_left is None
+    assert told.effects[0].format().startswith("Clearing ")

@@ -55,7 +55,10 @@ def compute_context_sizes(
     parts = compute_breakdown(context, account.not_in_file, checkpoint, token_table, fitted_size)
     checkpoint()
     check = None if token_table else check_estimate(session, context)
-    prompt, fullness = measure_prompt(session, context, token_table), compute_fullness(session, context, parts, token_table)
+    prompt, fullness = (
+        measure_prompt(session, context, token_table),
+        compute_fullness(session, context, parts, token_table),
+    )
     return ContextSizes(parts, check, token_table, prompt, lacks_requests, fullness)
 
 

@@ -23,8 +23,6 @@ HELP_NOTES = (
 )
 
 
-
-
 def build_bindings() -> list[BindingType]:
     """Build all bindings, in the order of the footer."""
     return [*_FOOTER_BINDINGS, *build_policy_bindings("Replay", "replay-", f"1–{MAX_POLICY_DIGIT}"), *_OTHER_BINDINGS]

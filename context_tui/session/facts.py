@@ -172,6 +172,16 @@ class DropSearch:
     proven: set[int] = field(default_factory=set)  # messages of drops that later records explain
     factors: dict[int, Any] = field(default_factory=dict)  # by request: the fitted factors
     intervals: dict[int, Any] = field(default_factory=dict)  # by request: the interval before it
+    rows_by_model: dict[int, list[int]] = field(default_factory=dict)  # requests with the model of the previous one
+    indexed_requests: int = 0  # number of requests in `rows_by_model`
+
+    def index_requests(self, facts: Facts) -> None:
+        """Add the new requests to ``rows_by_model``."""
+        models = facts.request_model
+        for row in range(max(self.indexed_requests, 1), len(models)):
+            if models[row] == models[row - 1]:
+                self.rows_by_model.setdefault(models[row], []).append(row)
+        self.indexed_requests = len(models)
 
     def is_current(self, facts: Facts) -> bool:
         """Return whether the data on which the results depend is unchanged."""

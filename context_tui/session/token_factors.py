@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import inf
 from statistics import fmean, median
 from typing import NamedTuple
@@ -160,18 +160,15 @@ class Interval:
 
 
 def find_intervals(facts: Facts, end: int) -> list[Interval]:
-    """Return the newest intervals before request *end* in which its model was used and content was only appended."""
-    models = facts.request_model
-    model = models[end - 1] if end else -1
-    intervals: list[Interval] = []
-    for row in range(end - 1, 0, -1):
-        if models[row] == models[row - 1] == model:
-            interval = interval_at(facts, row)
-            if interval is not None:
-                intervals.append(interval)
-                if len(intervals) == MAX_INTERVALS:
-                    break
-    return intervals
+    """Return the newest intervals before request *end* in which its model was used and content was only appended.
+
+    The drops up to this request must have been searched.
+    """
+    model = facts.request_model[end - 1] if end else -1
+    rows = facts.drop_search.rows_by_model.get(model, [])
+    before_end = (rows[index] for index in reversed(range(bisect_left(rows, end))))
+    intervals = (interval for row in before_end if (interval := interval_at(facts, row)) is not None)
+    return list(islice(intervals, MAX_INTERVALS))
 
 
 def interval_at(facts: Facts, row: int) -> Interval | None:

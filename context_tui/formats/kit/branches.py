@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import Protocol
 
 from context_tui.errors import UnreadableSession
@@ -64,6 +65,7 @@ class BranchFacts:
         self._removed_messages: set[int] = set()
         self._removed_events: set[tuple[str, int]] = set()
         self._selection: Selection | None = None  # None: all facts
+        self._branch_of: dict[int, int] = {}  # index of the abandoned branch, by message
         self._branch_requests: list[int] = []  # counted requests on each abandoned branch
         self._counted_requests = 0
 
@@ -90,12 +92,14 @@ class BranchFacts:
 
     def _is_at_summary(self, branch: set[int]) -> bool:
         """Return whether a branch of a request log is a summary request, or messages that such a request lacked."""
-        facts, last = self._all_facts, max(branch)
+        facts = self._all_facts
         if not facts.holds_requests:
             return False
+        last = max(branch)
         row = bisect_right(facts.request_message, last)
         next_reply = facts.request_message[row] if row < len(facts.request_message) else len(facts)
-        return any(last < each.message <= next_reply + 1 for each in facts.compactions)
+        first = bisect_right(facts.compactions, last, key=attrgetter("message"))
+        return first < len(facts.compactions) and facts.compactions[first].message <= next_reply + 1
 
     def find_first_changed(self, message: int | None) -> int | None:
         """Convert *message*, the first changed message in the file, to its number in the facts that were selected last.
@@ -113,13 +117,14 @@ class BranchFacts:
         self._revision, self._abandoned = self._tree.revision, self._tree.find_abandoned_branches()
         self._removed_events = _find_removed_events(self._tree.event_positions, set().union(*self._abandoned))
         self._removed_messages = set(self._tree.replaced or ()).union(*self._abandoned)
+        self._branch_of = {message: index for index, branch in enumerate(self._abandoned) for message in branch}
         return old_state != (self._abandoned, self._removed_messages, self._removed_events)
 
     def _count_requests(self) -> None:
         request_messages = self._all_facts.request_message
         for row in range(self._counted_requests, len(request_messages)):
-            for number, branch in enumerate(self._abandoned):
-                self._branch_requests[number] += request_messages[row] in branch
+            if (index := self._branch_of.get(request_messages[row])) is not None:
+                self._branch_requests[index] += 1
         self._counted_requests = len(request_messages)
 
     def _select_branch(self) -> Facts:

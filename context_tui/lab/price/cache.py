@@ -108,7 +108,9 @@ class PromptCache:
         self._blocks += request.new_blocks
         if request.unchanged_prefix < self._size:
             self._truncate_entries(request.unchanged_prefix, anywhere=request.anywhere)
-        entry = None if request.miss_reason else self._find_entry(request.key, now)
+        self._remove_dead_entries(now)
+        readable = [] if request.miss_reason else [entry for entry in self._entries if entry.key == request.key]
+        entry = max(readable, key=lambda entry: entry.end, default=None)
         cacheable = max(request.size - request.tail, 0)
         read = min(max(entry.end if entry else 0, request.floor), cacheable)
         if entry:
@@ -132,8 +134,8 @@ class PromptCache:
         else:
             self._entries = [entry for entry in self._entries if entry.end <= unchanged_prefix]
 
-    def _find_entry(self, key: Hashable, now: int) -> _CacheEntry | None:
-        """Return the longest readable entry, and remove those that can never be read again."""
+    def _remove_dead_entries(self, now: int) -> None:
+        """Remove the entries that can never be read again."""
         newest = self._entries[-1] if self._entries else None
         self._entries = [
             entry
@@ -141,4 +143,3 @@ class PromptCache:
             if now - entry.last_used <= entry.ttl_ms + CLOCK_TOLERANCE_MS
             and (entry is newest or self._blocks - entry.block <= LOOKBACK)
         ][-LOOKBACK:]
-        return max((entry for entry in self._entries if entry.key == key), key=lambda entry: entry.end, default=None)

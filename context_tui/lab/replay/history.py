@@ -244,9 +244,7 @@ class History:
             self._mark_changed(0)
             self._recount()
         self._recorded_from, self._recorded_before = event.start, frozenset(order)
-        self.excess = subtract_amounts(
-            recording.compute_amount(self.order, self.replaced), recording.compute_amount(order, self._cleared)
-        )
+        self.excess = subtract_amounts(self.amount, recording.compute_amount(order, self._cleared))
 
     def compute_event_shifts(self, event: RecordedEvent, plans: Sequence[Plan]) -> list[Amount]:
         """Return how *event* would shift :attr:`excess` if each plan and those after it had not been applied.

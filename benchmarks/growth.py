@@ -1,7 +1,8 @@
-"""What grows how: the time for sessions of awkward shapes of sizes n and 10 n.
+"""What grows how: the time for one session of an awkward shape of size 10 n, against ten sessions of size n.
 
     python -m benchmarks.growth             every shape, a few minutes
     python -m benchmarks.growth koda pairs  those with one of these words in their name
+    python -m benchmarks.growth memory      the memory of a whole journey through files, against their sizes
 
 Ten times the input may take at most thirteen times as long: linear, or a little more. Exits with 1 where it does not.
 """
@@ -15,7 +16,6 @@ import io
 import signal
 import tempfile
 import time
-import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +35,9 @@ from context_tui.compaction.tool_pairing import (
 from context_tui.export.files import export, list_writable_formats
 from context_tui.formats.opening import detect_format, make_scanner, open_session, sessions_in
 from context_tui.lab.replay.walk import replay
+from context_tui.lab.study import Lab
 from context_tui.library.discovery import build_entries, find_recorded_sessions, find_title
-from context_tui.policies.registry import LISTED_POLICIES
+from context_tui.policies.registry import LISTED_POLICIES, find_policy
 from context_tui.policies.trigger_points import find_firing_runs
 from context_tui.session.markers import KODA_SUMMARY
 from context_tui.session.session import Session
@@ -44,7 +45,7 @@ from context_tui.tokens.breakdown import FileRead, count_wasted
 
 FACTOR, BUDGET = 10, 13
 PATIENCE_S = 60
-"""Seconds after which one measurement is given up."""
+"""Seconds of processor time after which one measurement is given up."""
 
 Work = Callable[[], object]
 Fresh = Callable[[], Work]
@@ -58,7 +59,6 @@ class Shape:
     name: str
     size: int
     make: Callable[[int, Path], Fresh]
-    memory: bool = False
 
 
 class TooLong(BaseException):
@@ -72,76 +72,52 @@ def patience() -> Iterator[None]:
     def give_up(number: int, frame: FrameType | None) -> None:
         raise TooLong
 
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+    before = signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE_S)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
-def seconds(fresh: Fresh, least: int) -> float:
-    """The least processor time of a few runs: what is left is the work, not the neighbours."""
-    best, spent, runs = float("inf"), 0.0, 0
-    while runs < least or (spent < 0.3 and runs < 30):
-        work = fresh()
-        gc.collect()
-        gc.disable()  # its passes come in steps of many objects, which a ratio would take for growth
-        start = time.process_time()
-        result = work()
-        duration = time.process_time() - start
-        del result
-        gc.enable()
-        best, spent, runs = min(best, duration), spent + duration, runs + 1
-    return best
-
-
-def megabytes(fresh: Fresh) -> float:
-    """The most memory that Python had during one run, above what it had before."""
-    work = fresh()
+def seconds(all_fresh: Sequence[Fresh]) -> float:
+    """The processor time of some pieces of work, whose results are kept until the last one is done."""
+    works = [fresh() for fresh in all_fresh]
     gc.collect()
-    tracemalloc.start()
-    try:
-        result = work()
-        del result
-        return tracemalloc.get_traced_memory()[1] / 1e6
-    finally:
-        tracemalloc.stop()
+    gc.disable()  # its passes come in steps of many objects, which a ratio would take for growth
+    start = time.process_time()
+    results = [work() for work in works]
+    duration = time.process_time() - start
+    del results
+    gc.enable()
+    return duration
 
 
 def measure(shape: Shape) -> tuple[float, float]:
-    """What the shape takes at its size and at ten times that: seconds, or megabytes."""
-    rows = []
-    for size, least in ((shape.size, 5), (shape.size * FACTOR, 2)):
-        with tempfile.TemporaryDirectory(prefix="context-tui-growth-") as name:
-            fresh = shape.make(size, Path(name))
-            with patience():
-                rows.append(megabytes(fresh) if shape.memory else seconds(fresh, least))
-    return rows[0], rows[1]
+    """The seconds that a session of the shape's size takes, and one of ten times that.
 
-
-def linear(lasting: float) -> float:
-    """By how much plain linear work grows from what takes so many seconds to ten times that much of it.
-
-    Ten times the objects do not fit where a tenth of them did, in caches and in memory that is at hand, so that even
-    this takes more than ten times as long.
+    The former is a tenth of what ten such sessions take: as many objects, which fit into the same caches. The two are
+    measured in turns, and each counts by its best run.
     """
-
-    def work_on(n: int) -> Fresh:
-        def fresh() -> Callable[[], object]:
-            blocks = [{"type": "tool_use", "id": "x", "name": "Read", "input": {"n": number}} for number in range(n)]
-            return lambda: {number: {**block, "id": f"{number}"} for number, block in enumerate(blocks)}
-
-        return fresh
-
-    n = max(round(1_000 * lasting / seconds(work_on(1_000), 5)), 100)
-    return seconds(work_on(n * FACTOR), 3) / seconds(work_on(n), 5)
+    with tempfile.TemporaryDirectory(prefix="context-tui-growth-") as name:
+        folders = [Path(name, str(number)) for number in range(FACTOR + 1)]
+        for folder in folders:
+            folder.mkdir()
+        ten_small = [shape.make(shape.size, folder) for folder in folders[1:]]
+        large = [shape.make(shape.size * FACTOR, folders[0])]
+        small_s = large_s = float("inf")
+        spent, runs = 0.0, 0
+        while runs < 2 or (spent < 0.5 and runs < 10):
+            with patience():
+                small_s, large_s = min(small_s, seconds(ten_small)), min(large_s, seconds(large))
+            spent, runs = spent + small_s + large_s, runs + 1
+    return small_s / FACTOR, large_s
 
 
 def row(shape: Shape) -> tuple[str, bool]:
     """A line of the table, and whether its budget holds."""
-    label = f"{shape.name + (', memory' if shape.memory else ''):<58}{shape.size:>7,}{shape.size * FACTOR:>9,}"
+    label = f"{shape.name:<58}{shape.size:>7,}{shape.size * FACTOR:>9,}"
     try:
         small, large = measure(shape)
         if large > BUDGET * small:  # a neighbour can make a ratio worse, but hardly twice
@@ -150,13 +126,9 @@ def row(shape: Shape) -> tuple[str, bool]:
         return f"{label}   given up after {PATIENCE_S} s", False
     except Exception as error:  # one that fails says so, and the others still run
         return f"{label}   failed: {type(error).__name__}: {error}"[:160], False
-    unit, scale, ratio = ("MB", 1, large / small) if shape.memory else ("ms", 1000, large / small)
-    good, suffix = ratio <= BUDGET, ""
-    if not good and not shape.memory and ratio < 2 * BUDGET:
-        plain_work = linear(small)
-        good, suffix = ratio * FACTOR / max(plain_work, FACTOR) <= BUDGET, f"  (plain linear work {plain_work:.1f})"
-    verdict = "ok" if good else "over"
-    return f"{label}{small * scale:>10,.1f}{large * scale:>11,.1f} {unit}{ratio:>8.1f}  {verdict}{suffix}", good
+    ratio = large / small
+    good = ratio <= BUDGET
+    return f"{label}{small * 1000:>10,.1f}{large * 1000:>11,.1f} ms{ratio:>8.1f}  {'ok' if good else 'over'}", good
 
 
 # -- what is done with a session
@@ -227,6 +199,17 @@ EVERY_CALL: dict[str, dict[str, Any]] = {
 def replaying(name: str) -> Callable[[Session], object]:
     """A policy that fires all along a session."""
     return lambda session: replay(session, name, **EVERY_CALL[name])
+
+
+def studying(name: str) -> Callable[[Session], object]:
+    """A replay with its price and its regret."""
+    policy = find_policy(name)
+
+    def work(session: Session) -> object:
+        study = Lab(session).run_study(policy, policy.Params(**EVERY_CALL[name]))
+        return study, study.group_cases_by_firing()
+
+    return work
 
 
 def exported(path: Path, format_name: str, policy: str = "") -> Fresh:
@@ -358,6 +341,36 @@ def two_models(n: int, at: Path) -> Path:
     chain.typed()
     for number in range(n):
         chain.step(number, model=("claude-sonnet-4-5", "claude-haiku-4-5")[number % 2])
+    return chain.write(at / "s.jsonl")
+
+
+def never_cached(n: int, at: Path) -> Path:
+    """Prompts that are always sent in full, although a cache could have held them."""
+    chain = Chain()
+    chain.typed()
+    chain.cache_key = "input_tokens"
+    for number in range(n):
+        chain.step(number)
+    return chain.write(at / "s.jsonl")
+
+
+def one_id(n: int, at: Path) -> Path:
+    """Every call has the same id."""
+    chain = Chain()
+    chain.typed()
+    for _ in range(n):
+        chain.reply(call("same"))
+        chain.results("same", size=200)
+    return chain.write(at / "s.jsonl")
+
+
+def junk_blocks(n: int, at: Path) -> Path:
+    """A message of n blocks that are none."""
+    chain = Chain()
+    chain.typed()
+    chain.reply()
+    chain.add("user", message={"role": "user", "content": [{}] * n})
+    chain.reply()
     return chain.write(at / "s.jsonl")
 
 
@@ -747,11 +760,16 @@ def shapes() -> Iterator[Shape]:
     yield Shape("list what is on this machine, with titles", 400, discovered)
     for name, size, making in SESSIONS:
         yield Shape(f"inspect: {name}", size, on(inspect, making))
-    yield Shape("inspect: preserved segments", 400, on(inspect, segments), memory=True)
-    yield Shape("inspect: koda summaries", 100, on(inspect, koda_summaries), memory=True)
     for name, size, making in SESSIONS:
         if name in TRIGGERED:
             yield Shape(f"where triggers fire: {name}", size, on(steps, making, every_trigger))
+    for name, size, making in SESSIONS:
+        if name in STUDIED:
+            small = min(size, 1_000)
+            yield Shape(f"price and regret: {name}", small, on(steps, making, studying("openhands-masking")))
+    for name, size, making in (("one id for every call", 5_000, one_id), ("junk blocks", 32_000, junk_blocks)):
+        yield Shape(f"plan and apply: {name}", size, on(steps, making, trying("defect-microcompact")))
+        yield Shape(f"export to claude-code: {name}", size // 5, on(exported, making, "claude-code"))
     yield Shape("read in steps: many records on one line", 1_600, on(opened, one_line))
     yield Shape("read in steps: koda rows", 1_600, on(opened, koda_plain))
     yield Shape("read in steps: turns of a few steps", 1_600, on(opened, plain))
@@ -764,11 +782,11 @@ def shapes() -> Iterator[Shape]:
             yield Shape(f"pairs: {function.__name__}, {name}", 800, paired(function, pairs))
     for policy in (*LISTED_POLICIES, *OF_PARTS):
         if policy != "manual":
-            yield Shape(f"plan and apply: {policy}", 400, on(steps, plain, trying(policy)))
-            yield Shape(f"plan and apply: {policy}, one message", 400, on(steps, blocks_of_one, trying(policy)))
+            yield Shape(f"plan and apply: {policy}", 200, on(steps, plain, trying(policy)))
+            yield Shape(f"plan and apply: {policy}, one message", 200, on(steps, blocks_of_one, trying(policy)))
     yield Shape("plan and apply: manual, n marks", 400, marked)
     for policy in EVERY_CALL:
-        yield Shape(f"replay: {policy}", 400, on(steps, plain, replaying(policy)))
+        yield Shape(f"replay: {policy}", 200, on(steps, plain, replaying(policy)))
     for format_name in list_writable_formats():
         yield Shape(f"export to {format_name}: turns of a few steps", 200, on(exported, plain, format_name))
         yield Shape(
@@ -784,36 +802,43 @@ def shapes() -> Iterator[Shape]:
 
 
 SESSIONS: tuple[tuple[str, int, Making], ...] = (
-    ("turns of a few steps", 400, plain),
-    ("full compactions", 400, full),
-    ("microcompactions", 400, micro),
-    ("preserved segments", 400, segments),
-    ("preserved messages", 400, kept_messages),
-    ("/clear", 400, clears),
-    ("a model for each request", 400, models),
-    ("two models in turns", 400, two_models),
-    ("a tool for each call", 400, tools),
-    ("reads apart", 400, lambda n, at: reads(n, at, True)),
-    ("reads that overlap", 400, lambda n, at: reads(n, at, False)),
+    ("turns of a few steps", 200, plain),
+    ("full compactions", 200, full),
+    ("microcompactions", 200, micro),
+    ("preserved segments", 200, segments),
+    ("preserved messages", 200, kept_messages),
+    ("/clear", 200, clears),
+    ("a model for each request", 200, models),
+    ("two models in turns", 200, two_models),
+    ("never cached", 200, never_cached),
+    ("one id for every call", 5_000, one_id),
+    ("junk blocks", 32_000, junk_blocks),
+    ("a tool for each call", 200, tools),
+    ("reads apart", 200, lambda n, at: reads(n, at, True)),
+    ("reads that overlap", 200, lambda n, at: reads(n, at, False)),
     ("drops", 200, drops),
     ("large drops", 200, large_drops),
-    ("nothing but drops", 400, every_drops),
-    ("a line for each block", 400, lines_of_one),
-    ("blocks in one message", 1_600, blocks_of_one),
-    ("microcompactions in one message", 400, cleared_in_one),
-    ("rewinds", 400, rewinds),
-    ("one long branch that was left", 400, long_branch),
-    ("many ways below one reply", 400, fan),
+    ("nothing but drops", 200, every_drops),
+    ("a line for each block", 200, lines_of_one),
+    ("blocks in one message", 800, blocks_of_one),
+    ("microcompactions in one message", 200, cleared_in_one),
+    ("rewinds", 200, rewinds),
+    ("one long branch that was left", 200, long_branch),
+    ("many ways below one reply", 200, fan),
     ("parents in a cycle", 800, cycle),
-    ("copies", 400, copies),
-    ("rewinds and /clear", 400, clears_and_branches),
+    ("copies", 200, copies),
+    ("rewinds and /clear", 200, clears_and_branches),
     ("rewinds and preserved segments", 200, segments_and_branches),
-    ("records on one line", 1_600, one_line),
-    ("lines that are no JSON", 1_600, not_json),
-    ("nothing answered", 400, unanswered),
+    ("records on one line", 800, one_line),
+    ("lines that are no JSON", 800, not_json),
+    ("nothing answered", 200, unanswered),
     ("koda summaries", 200, koda_summaries),
-    ("koda rows", 1_600, koda_plain),
-    ("a document", 1_600, document),
+    ("koda rows", 800, koda_plain),
+    ("a document", 800, document),
+)
+STUDIED = (
+    *("full compactions", "a model for each request", "never cached", "one id for every call"),
+    *("rewinds", "turns of a few steps", "microcompactions", "/clear"),
 )
 TRIGGERED = (
     *("full compactions", "microcompactions", "preserved segments", "/clear", "a model for each request"),

@@ -22,6 +22,7 @@ class Chain:
         self.session, self.agent = session, agent
         self.parent: str | None = None
         self.context = 20_000
+        self.cache_key = "cache_read_input_tokens"  # member of the usage that holds the context
 
     def add(self, kind: str, *, parent: str | None = None, **rest: Any) -> str:
         """Add a record below the one before, or below *parent*; returns its uuid."""
@@ -46,7 +47,7 @@ class Chain:
     def reply(self, *blocks: Record, id: str = "", model: str = "claude-sonnet-4-5", fall: int = 0) -> str:
         """A line of a message of the model, with the usage of a context that grows by 500 tokens, or falls."""
         self.context += 500 - fall
-        usage = {"input_tokens": 3, "cache_read_input_tokens": self.context, "output_tokens": 40}
+        usage = {"input_tokens": 3, self.cache_key: self.context, "output_tokens": 40}
         content = list(blocks) or [{"type": "text", "text": "done" * 20}]
         message = {"id": id or f"m{len(self.records)}", "model": model, "role": "assistant", "content": content}
         return self.add("assistant", message=message | {"usage": usage, "stop_reason": "end_turn"})

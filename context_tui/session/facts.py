@@ -14,6 +14,7 @@ from context_tui.session.blocks import BodySize, get_bracket_start, measure_body
 from context_tui.session.columns import make_block_appender, make_message_appender, make_record_appender
 from context_tui.session.jsontext import compact_json, loads, utf8_len
 from context_tui.session.markers import is_summary_start
+from context_tui.session.problems import ProblemList
 from context_tui.session.values import NO_MESSAGES, BlockFlag, Explanation, Kind, MessageFlag, Role, Spans
 from context_tui.text.sanitize import truncate_name
 
@@ -81,15 +82,6 @@ class Prompt:
     message: int = 0
     system: tuple[PromptPart, ...] = ()
     tools: tuple[PromptPart, ...] = ()
-
-
-@dataclass(slots=True, frozen=True)
-class Problem:
-    """A record, or a part of one, that cannot be read or is unknown: where it is, and what is wrong."""
-
-    where: str
-    what: str
-    raw: int = -1  # record number, to display its text
 
 
 @dataclass(slots=True)
@@ -304,7 +296,7 @@ class Facts:
         self.cache_misses: dict[int, str] = {}  # by reply: the provider's reason for a cache miss
         self.models: list[str] = []
         self._model_ids: dict[str, int] = {}
-        self.problems: list[Problem] = []
+        self.problems = ProblemList()
         self.compactions: list[Compaction] = []
         self.rewrites: list[int] = []  # messages before which a microcompaction cleared something
         self.epochs: list[Epoch] = [Epoch(0, "start")]
@@ -674,6 +666,13 @@ def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
     if any(flags[message] & unsent for message in order):
         order = [message for message in order if not flags[message] & unsent]
     return epoch, order
+
+
+def spans_at(facts: Facts, at: int) -> Spans:
+    """Return the messages of the context before message *at* in prompt order, in little memory."""
+    epoch, order = order_at(facts, at)
+    spans = Spans(*epoch.prefix.ranges, range(epoch.start, at))
+    return spans if len(spans) == len(order) else Spans.from_numbers(order)
 
 
 def prompt_row_at(facts: Facts, at: int) -> int:

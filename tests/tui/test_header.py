@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from textual import on
 
 from context_tui.lab.fullness import ContextPart, Fullness, compute_fullness, split_context
-from context_tui.session.facts import Compaction, Problem
+from context_tui.session.facts import Compaction
 from context_tui.session.memory import from_messages
+from context_tui.session.problems import Problem
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag, Spans
 from context_tui.text.numbers import format_tokens
@@ -321,7 +322,7 @@ async def test_a_guessed_window_is_said() -> None:
 
 async def test_problems_are_counted() -> None:
     session = sample(2, 1)
-    session.facts.problems += [Problem("line 1", "no JSON"), Problem("line 2", "no JSON")]
+    session.facts.problems.extend([Problem("line 1", "no JSON"), Problem("line 2", "no JSON")])
     for width in (80, 120):
         app = Header(session)
         async with app.run_test(size=(width, 4)):

@@ -18,7 +18,7 @@ from context_tui.compaction.plan import Trigger
 from context_tui.formats.opening import open_session
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES
 from context_tui.policies.trigger_points import find_firing_runs
-from context_tui.session.facts import Problem
+from context_tui.session.problems import Problem
 from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.analysis import find_first_effect
 from context_tui.tui.command_line import format_plan_command

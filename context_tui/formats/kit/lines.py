@@ -18,8 +18,9 @@ from typing import BinaryIO, Generic, TypeVar
 
 from context_tui.formats.kit import files
 from context_tui.formats.kit.files import FileChanged, make_unreadable_error, open_regular
-from context_tui.session.facts import Facts, Problem
+from context_tui.session.facts import Facts
 from context_tui.session.jsontext import find_value_ranges
+from context_tui.session.problems import Problem
 from context_tui.session.values import RecordKind
 
 STEP_BYTES = 8 << 20

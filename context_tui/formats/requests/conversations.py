@@ -26,8 +26,9 @@ from context_tui.formats.requests.bodies import (
     split_request,
     strip_results,
 )
-from context_tui.session.facts import Problem, PromptPart
+from context_tui.session.facts import PromptPart
 from context_tui.session.markers import is_summary_start, is_tagged
+from context_tui.session.problems import Problem
 
 MIN_PROBED_LENGTH = 120
 """Minimum length of a reply that is recognised as a summary, in characters without spaces."""

@@ -26,8 +26,8 @@ from context_tui.formats.kit.files import list_entries, open_regular, read_file_
 from context_tui.formats.kit.values import parse_id, parse_time_ms
 from context_tui.formats.requests.bodies import ANTHROPIC, Body, Exchange, Signature, sign_element
 from context_tui.formats.requests.scanner import SessionFacts
-from context_tui.session.facts import Problem
 from context_tui.session.jsontext import loads
+from context_tui.session.problems import Problem
 
 FORMAT_NAME = "claude-requests"
 REQUEST_SUFFIX, RESPONSE_SUFFIX = ".request.json", ".response.json"

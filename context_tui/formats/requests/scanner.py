@@ -35,9 +35,9 @@ from context_tui.formats.kit.message_builder import (
 from context_tui.formats.kit.values import format_title
 from context_tui.formats.requests.bodies import Exchange
 from context_tui.formats.requests.conversations import Conversation, RequestLog, Step
-from context_tui.session.facts import Problem
 from context_tui.session.jsontext import compact_text
 from context_tui.session.markers import is_tagged
+from context_tui.session.problems import Problem, ProblemList
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name
@@ -218,7 +218,7 @@ class RequestScanner:
             self._next += 1
             if deadline is not None and time.monotonic() >= deadline:
                 break
-        facts.problems = [*self._problems, *self._list_log_problems()]
+        facts.problems = ProblemList([*self._problems, *self._list_log_problems()])
         changed = self._live.find_first_changed(self._content.builder.pop_first_changed(old_count))
         return Advance(len(facts) - old_count, 0 if is_new else changed, self._next == len(steps))
 

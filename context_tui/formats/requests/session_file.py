@@ -21,8 +21,8 @@ from context_tui.formats.requests.bodies import Body, Exchange, join_elements
 from context_tui.formats.requests.folder import FORMAT_NAME, read_session_file
 from context_tui.formats.requests.line_tail import LineTail
 from context_tui.formats.requests.scanner import SessionFacts
-from context_tui.session.facts import Problem
 from context_tui.session.jsontext import compact_json, loads
+from context_tui.session.problems import Problem
 
 SESSION_ID = "requests"
 """Id of the requests in a session file: ``PATH#requests``."""

@@ -19,7 +19,7 @@ from context_tui.formats.kit.values import parse_id, parse_time_ms
 from context_tui.formats.requests.bodies import Body, Exchange, OtherRequest, join_elements
 from context_tui.formats.requests.line_tail import LineTail
 from context_tui.formats.requests.scanner import SessionFacts
-from context_tui.session.facts import Problem
+from context_tui.session.problems import Problem
 
 FORMAT_NAME = "claude-tap"
 TRACE_MARK, RECORD_MARK, BLOB_MARK = (

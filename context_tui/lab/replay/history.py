@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress, islice
 from typing import Any, overload
@@ -26,12 +27,12 @@ from context_tui.tokens.estimators import bytes4, count_message_tokens
 from context_tui.tokens.running_sizes import PastReasoning
 
 
-class ListPrefix(Sequence[int]):
-    """A read-only view of the items that a list has now; items appended later are not part of it."""
+class ArrayPrefix(Sequence[int]):
+    """A read-only view of the numbers that an array has now; numbers appended later are not part of it."""
 
     __slots__ = ("_length", "_numbers")
 
-    def __init__(self, numbers: list[int]) -> None:
+    def __init__(self, numbers: array[int]) -> None:
         self._numbers, self._length = numbers, len(numbers)
 
     def __len__(self) -> int:
@@ -49,7 +50,7 @@ class ListPrefix(Sequence[int]):
     def __getitem__(self, place: int | slice) -> int | Sequence[int]:
         if isinstance(place, slice):
             first, end, step = place.indices(self._length)
-            return self._numbers[first:end:step] if step > 0 else self._numbers[: self._length][place]
+            return (self._numbers[first:end:step] if step > 0 else self._numbers[: self._length][place]).tolist()
         if not -self._length <= place < self._length:
             raise IndexError(place)
         return self._numbers[place if place >= 0 else self._length + place]
@@ -137,7 +138,7 @@ class History:
 
     def __init__(self, recording: Recording, recorded: CompactionHandling) -> None:
         self.recording, self.recorded = recording, recorded
-        self.order: list[int] = []
+        self.order = array("i")  # replayed contexts hold many orders, and a list takes nine times as much
         self.end_message = 0
         self.replaced = VersionedBodies()
         self.removed_by_policy: dict[int, int] = {}
@@ -169,8 +170,8 @@ class History:
         first, (is_appended, tokens, results, _) = self.end_message, self._appended
         if at <= first:
             return
-        # Extended in place: contexts hold prefixes of this list.
-        self.order += compress(range(first, at), is_appended[first:at])
+        # Extended in place: contexts hold prefixes of this array.
+        self.order.extend(compress(range(first, at), is_appended[first:at]))
         self.estimate += tokens[at] - tokens[first]
         self.results += results[at] - results[first]
         self.end_message = at
@@ -179,7 +180,7 @@ class History:
         """Build the context that the policy sees at this point."""
         self._clear_context_memo()
         facts, content = self.recording.facts, self.recording.content
-        order, replaced = ListPrefix(self.order), self.replaced.take_snapshot()
+        order, replaced = ArrayPrefix(self.order), self.replaced.take_snapshot()
         context = Context(
             facts, self.end_message, order, self._epoch_start, replaced, last_rewrite=self.floor, content=content
         )
@@ -235,9 +236,11 @@ class History:
             present = set(order)
             removed_rows = self._iter_rows(message for message in self.order if message not in present)
             self._mark_removed(self.removed_by_recording, removed_rows, event.at)
-            self.order = [message for message in order if message not in self._dropped]
+            self.order = array("i", (message for message in order if message not in self._dropped))
             owner = recording.facts.block_message
-            self.replaced = VersionedBodies({row: body for row, body in self.replaced.items() if owner[row] in present})
+            if any(owner[row] not in present for row in self.replaced):
+                bodies = {row: body for row, body in self.replaced.items() if owner[row] in present}
+                self.replaced = VersionedBodies(bodies)
             self._amounts = {message: amount for message, amount in self._amounts.items() if message in present}
             self._epoch_start = self.floor = event.start
             self.estimate = self._estimate_tokens()
@@ -339,7 +342,7 @@ class History:
         )
         self._mark_removed(self.removed_by_policy, self._iter_rows(removed), self.end_message)
         self._dropped |= removed
-        self.order = order
+        self.order = array("i", order)
         self._epoch_start = self.end_message
         self._recount()
         self.estimate = self._estimate_tokens()

@@ -31,7 +31,7 @@ from context_tui.lab.replay.result import CompactionHandling, ModelCall
 from context_tui.policies.trigger_points import find_phases
 from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
 from context_tui.session.context import CLEARED_BODIES, REMOVED_BODY, Body
-from context_tui.session.facts import Facts, order_at
+from context_tui.session.facts import Facts, spans_at
 from context_tui.session.session import Content, ContentOverlay, Session
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.window import Window
@@ -312,7 +312,7 @@ def _find_events(session: Session) -> list[RecordedEvent]:
             at = max(epoch.message + 1, epoch.start)
             if at <= length:
                 undoable = epoch.cause == "compaction" and epoch.message > 0
-                events.append(RecordedEvent(at, order_at(facts, at)[1], epoch.start, compaction=undoable))
+                events.append(RecordedEvent(at, spans_at(facts, at), epoch.start, compaction=undoable))
     for compaction in facts.compactions:
         if compaction.is_rewrite and compaction.message <= length:
             cleared = dict.fromkeys(sorted(compaction.cleared_blocks), CLEARED_BODIES["recorded"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from context_tui.session.facts import Problem
+from context_tui.session.problems import Problem
 from context_tui.session.session import Session
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.controller import CommandRefused, Controller

@@ -23,6 +23,7 @@ from types import FrameType
 from typing import Any
 
 import context_tui as ct
+from benchmarks.memory import journeys
 from benchmarks.shapes import Chain, Record, call, database, encode, result, stamp
 from context_tui.cli.inspect import build_report, print_report
 from context_tui.compaction.tool_pairing import (
@@ -783,7 +784,7 @@ def shapes() -> Iterator[Shape]:
     for policy in (*LISTED_POLICIES, *OF_PARTS):
         if policy != "manual":
             yield Shape(f"plan and apply: {policy}", 200, on(steps, plain, trying(policy)))
-            yield Shape(f"plan and apply: {policy}, one message", 200, on(steps, blocks_of_one, trying(policy)))
+            yield Shape(f"plan and apply: {policy}, one message", 400, on(steps, blocks_of_one, trying(policy)))
     yield Shape("plan and apply: manual, n marks", 400, marked)
     for policy in EVERY_CALL:
         yield Shape(f"replay: {policy}", 200, on(steps, plain, replaying(policy)))
@@ -862,6 +863,10 @@ def table(names: Sequence[str] = ()) -> bool:
     for shape in shapes():
         if not names or any(word in shape.name for word in names):
             line, ok = row(shape)
+            print(line, flush=True)
+            good = good and ok
+    if not names or "memory" in names:
+        for line, ok in journeys({name: making for name, _, making in SESSIONS}):
             print(line, flush=True)
             good = good and ok
     return good

@@ -110,7 +110,7 @@ def watched(task: str, path: Path) -> Work:
     child.stdin.flush()
     while child.poll() is None:
         peak = max(peak, anonymous_memory(child.pid))
-        time.sleep(0.02)
+        time.sleep(0.003)
     result = json.loads(child.stdout.read())
     return Work(result["seconds"], peak - before)
 

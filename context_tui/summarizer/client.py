@@ -154,7 +154,7 @@ async def summarize_with_fallback(
 
 
 async def _decode_events(response: httpx.Response, decoder: Decoder) -> AsyncGenerator[ReplyEvent, None]:
-    """Decode the body until the reply ends, even if the connection stays open."""
+    """Decode the body in a thread until the reply ends, even if the connection stays open."""
     size = 0
     page = "text/html" in response.headers.get("content-type", "")
     async for chunk in response.aiter_bytes():
@@ -162,19 +162,19 @@ async def _decode_events(response: httpx.Response, decoder: Decoder) -> AsyncGen
             yield ReplyFailure("web_page")
             return
         size += len(chunk)
-        for event in decoder.feed(chunk):
+        for event in await asyncio.to_thread(decoder.feed, chunk):
             yield event
         if decoder.ended:
             return
         if size > MAX_REPLY_BYTES:
             yield ReplyFailure("malformed", "", f"more than {MAX_REPLY_BYTES} bytes")
             return
-    for event in decoder.finish():
+    for event in await asyncio.to_thread(decoder.finish):
         yield event
 
 
 class _DecompressedStream(httpx.AsyncByteStream):
-    """Decompressed body, in small pieces: a reply of a few bytes can neither fill the memory nor block the loop."""
+    """Body decompressed in a thread, in small pieces, so that a reply of a few bytes cannot fill the memory."""
 
     def __init__(self, stream: httpx.AsyncByteStream) -> None:
         self._stream = stream
@@ -183,10 +183,9 @@ class _DecompressedStream(httpx.AsyncByteStream):
         decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, by the header
         async for data in self._stream:
             try:
-                while piece := decompressor.decompress(data, _PIECE_BYTES):
+                while piece := await asyncio.to_thread(decompressor.decompress, data, _PIECE_BYTES):
                     data = decompressor.unconsumed_tail
                     yield piece
-                    await asyncio.sleep(0)  # lets the time limit act
             except zlib.error as error:
                 raise httpx.DecodingError(str(error)) from None
             if decompressor.eof:

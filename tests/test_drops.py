@@ -61,7 +61,6 @@ def test_the_factors_of_a_tokenizer_are_found(tmp_path: Path) -> None:
     made.user("do it")
     made.steps(40)
     facts = made.recording.open(tmp_path).facts
-    find_drops(facts)
     found = fit_factors(facts, len(facts.requests))
     assert found is not None and found.intervals == 39
     assert found.result == pytest.approx(RATES["tool_result"], abs=0.02)

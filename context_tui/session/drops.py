@@ -73,7 +73,6 @@ def _update_drops(facts: Facts) -> list[Drop]:
     elif search.has_new_evidence(facts):
         _reconsider_drops(facts)
     messages, requests = facts.request_message, facts.requests
-    search.index_requests(facts)
     for row in range(max(search.requests, 1), len(requests)):
         fall = requests[row - 1].context - requests[row].context
         if is_other_conversation(facts, row - 1) and facts.drops and facts.drops[-1].message == messages[row - 1]:

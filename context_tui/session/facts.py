@@ -6,6 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -26,6 +27,9 @@ _TEXT, _THINKING, _TOOL_USE, _TOOL_RESULT = (
     int(kind) for kind in (Kind.TEXT, Kind.THINKING, Kind.TOOL_USE, Kind.TOOL_RESULT)
 )
 _USER, _ASSISTANT = int(Role.USER), int(Role.ASSISTANT)
+
+_INDEX_LOCK = Lock()
+"""Lock for ``DropSearch.index_requests``, because several threads use a session while it is read."""
 
 READ_TOOLS = frozenset({"Read", "read", "read_file", "ReadFile", "view"})
 READ_PATH_KEYS = ("file_path", "path", "filePath", "absolute_path")
@@ -170,10 +174,11 @@ class DropSearch:
     def index_requests(self, facts: Facts) -> None:
         """Add the new requests to ``rows_by_model``."""
         models = facts.request_model
-        for row in range(max(self.indexed_requests, 1), len(models)):
-            if models[row] == models[row - 1]:
-                self.rows_by_model.setdefault(models[row], []).append(row)
-        self.indexed_requests = len(models)
+        with _INDEX_LOCK:
+            for row in range(max(self.indexed_requests, 1), len(models)):
+                if models[row] == models[row - 1]:
+                    self.rows_by_model.setdefault(models[row], []).append(row)
+            self.indexed_requests = len(models)
 
     def is_current(self, facts: Facts) -> bool:
         """Return whether the data on which the results depend is unchanged."""

@@ -165,6 +165,7 @@ def find_intervals(facts: Facts, end: int) -> list[Interval]:
     The drops up to this request must have been searched.
     """
     model = facts.request_model[end - 1] if end else -1
+    facts.drop_search.index_requests(facts)
     rows = facts.drop_search.rows_by_model.get(model, [])
     before_end = (rows[index] for index in reversed(range(bisect_left(rows, end))))
     intervals = (interval for row in before_end if (interval := interval_at(facts, row)) is not None)

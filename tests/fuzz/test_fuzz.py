@@ -15,6 +15,7 @@ from tests.fuzz.running import Failure, failures, run
 from tests.fuzz.seeds import SEEDS
 
 FEW, MANY, AT_ONCE = 320, 25_000, 1_250
+ONCE_BROKEN = (585896793899,)  # a new context brought back messages whose results were cleared meanwhile
 
 
 def _broken(first: int, count: int, folder: Path) -> tuple[list[str], int]:
@@ -36,6 +37,12 @@ def test_many_mutations(first: int, tmp_path: Path) -> None:
     broken, read = _broken(first, AT_ONCE, tmp_path)
     assert not broken, "\n".join(broken)
     assert read > AT_ONCE // 2
+
+
+@pytest.mark.parametrize("seed", ONCE_BROKEN)
+def test_what_was_broken_once(seed: int, tmp_path: Path) -> None:
+    broken, _ = _broken(seed, 1, tmp_path)
+    assert not broken, "\n".join(broken)
 
 
 def test_a_number_is_the_same_file_again(tmp_path: Path) -> None:

@@ -242,6 +242,11 @@ class History:
                 bodies = {row: body for row, body in self.replaced.items() if owner[row] in present}
                 self.replaced = VersionedBodies(bodies)
             self._amounts = {message: amount for message, amount in self._amounts.items() if message in present}
+            # A new context may bring back messages whose results were cleared while they were not in the context.
+            present.intersection_update(self.order)
+            rows = (row for row in self._cleared if owner[row] in present and row not in self.replaced)
+            if missing := {row: self._cleared[row] for row in rows}:
+                self._replace_bodies(missing)
             self._epoch_start = self.floor = event.start
             self.estimate = self._estimate_tokens()
             self._mark_changed(0)

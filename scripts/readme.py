@@ -116,7 +116,7 @@ def keys() -> str:
                 about = binding.tooltip or binding.description
                 about = f"{place}{about[0].lower()}{about[1:]}" if place else about
                 rows.setdefault(key_names(binding), (about, f"`{binding.id}`"))
-    policies = {f"`1` to `{len(LISTED_POLICIES)}`": ("Plan with another policy, in the order of the list below", "")}
+    policies = {"`1` to `9`": ("Plan with the policy of this number in the list", "")}
     return table(("key", "what it does", "name"), ((keys, *cells) for keys, cells in (policies | rows).items()))
 
 

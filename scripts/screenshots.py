@@ -30,6 +30,7 @@ CLEARED = "t 1 2 3 enter down"
 """Keys that select a result which defect's microcompact would clear."""
 
 
+MICRO = "defect-microcompact"
 WAIT = "wait"
 """In place of a key: give what is computed in the background the time for it."""
 
@@ -44,23 +45,24 @@ class Picture:
     size: tuple[int, int] = (120, 40)
     theme: str = "dark"
     demo: bool = False
+    policy: str | None = None
 
 
 PICTURES = {
     "demo": Picture("the demo as it opens", demo=True),
-    "inspector": Picture("a result that would be cleared", keys=CLEARED),
-    "inspector-light": Picture("the same in the light theme", keys=CLEARED, theme="light"),
-    "inspector-80x24": Picture("the same on a small terminal", keys=CLEARED, size=(80, 24)),
-    "parameter": Picture("a setting moved: keep_recent_turns from 3 to 2", keys=f"{CLEARED} left"),
-    "turns": Picture("every turn folded: a table of contents", keys="Z"),
-    "as-of": Picture("as of where the trigger first fired", keys="right_curly_bracket"),
-    "full-compaction": Picture("what a full compaction would do", keys="2"),
-    "apply": Picture("the summary, made offline", keys="2 a"),
+    "inspector": Picture("a result that would be cleared", keys=CLEARED, policy=MICRO),
+    "inspector-light": Picture("the same in the light theme", keys=CLEARED, theme="light", policy=MICRO),
+    "inspector-80x24": Picture("the same on a small terminal", keys=CLEARED, size=(80, 24), policy=MICRO),
+    "parameter": Picture("a setting moved: keep_recent_turns from 3 to 2", keys=f"{CLEARED} left", policy=MICRO),
+    "turns": Picture("every turn folded: a table of contents", keys="Z", policy=MICRO),
+    "as-of": Picture("as of where the trigger first fired", keys="right_curly_bracket", policy=MICRO),
+    "full-compaction": Picture("what a full compaction would do", keys="1"),
+    "apply": Picture("the summary, made offline", keys="1 a"),
     "breakdown": Picture("where it went", keys="b"),
     "languages": Picture("pictures, scripts and control bytes", sample="images-and-languages.jsonl"),
     "compacted": Picture("a recording with an earlier compaction", sample="compacted-session.jsonl", size=(120, 34)),
-    "replay": Picture("the policy along the run, at a firing", keys="l wait left_square_bracket wait"),
-    "sweep": Picture("settings swept: those that nothing beats", keys="l wait s wait asterisk asterisk"),
+    "replay": Picture("the policy along the run, at a firing", keys="l wait left_square_bracket wait", policy=MICRO),
+    "sweep": Picture("settings swept: those that nothing beats", keys="l wait s wait asterisk asterisk", policy=MICRO),
     "calibration": Picture("what each model makes of the file's content", keys="C", size=(120, 30)),
     "problems": Picture("what could not be read", sample="broken-on-purpose.jsonl", keys="p", size=(100, 30)),
     "help": Picture("every key", keys="question_mark", size=(100, 40)),
@@ -91,7 +93,7 @@ def app_of(picture: Picture) -> ContextTuiApp:
     else:
         samples = entries()
         discovery.find_samples, discovery.find_recorded_sessions = lambda: samples, lambda *_: []
-    return ContextTuiApp(sessions, theme=picture.theme, demo=picture.demo)
+    return ContextTuiApp(sessions, theme=picture.theme, demo=picture.demo, policy=picture.policy)
 
 
 async def settled(pilot: Pilot[Any]) -> None:

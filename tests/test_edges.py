@@ -193,6 +193,7 @@ def test_streams_that_are_closed(session: Path, tmp_path: Path, closed: str) -> 
         "sweep": ["sweep", session, "-P", "defect-microcompact", "-p", "keep_recent_turns=1..2", "--jobs", 1],
         "tune": ["tune", session, "--jobs", 1],
         "completion": ["completion", "zsh"],
+        "report": ["report", session, "-o", tmp_path / "report.md"],
         "version": ["--version"],
         "help": ["inspect", "--help"],
     }

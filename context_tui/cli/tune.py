@@ -33,7 +33,7 @@ from context_tui.lab.sweep.recommendation import (
     list_configurable_parameters,
     recommend_setting,
 )
-from context_tui.lab.sweep.results import Sweep
+from context_tui.lab.sweep.results import Sweep, UnreadSession
 from context_tui.lab.sweep.rows import build_row_report
 from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting, merge_grids
@@ -62,21 +62,10 @@ class Tuning(NamedTuple):
 def run(arguments: Sequence[str]) -> int:
     """Recommend settings for the policies of the agents that recorded the sessions, and return the exit code."""
     options = _parse_options(arguments)
-    policies = list_policies(options)
-    sources, unread, _ = find_sources(options.sessions)
-    report_unread(unread)
-    tunings, reasons = list[Tuning](), list[str]()
-    for agent, policy, grid, agent_sources in _group_sources(sources, policies, reasons):
-        tuning = _tune(agent, policy, grid, agent_sources, options)
-        if isinstance(tuning, str):
-            reasons.append(tuning)
-        else:
-            tunings.append(tuning)
-    if not sources:
-        raise UnreadableSession("there is no session to learn from; `context-tui formats` lists the readable formats")
+    tunings, reasons, unread = collect_tunings(list_policies(options), options)
     if options.json:
         reports = [
-            build_recommendation_report(each.recommendation, _format_native(each))
+            build_recommendation_report(each.recommendation, format_native(each))
             | {"agent": each.agent, "rows": [build_row_report(row) for row in each.sweep.sorted_rows]}
             for each in tunings
         ]
@@ -93,6 +82,31 @@ def run(arguments: Sequence[str]) -> int:
             print_line(line)
     is_answered = any(each.recommendation.verdict in ("recommended", "no better") for each in tunings)
     return ExitCode.DONE if is_answered else ExitCode.NO_EVIDENCE
+
+
+def collect_tunings(
+    policies: Sequence[tuple[str, Sequence[str]]], options: argparse.Namespace
+) -> tuple[list[Tuning], list[str], list[UnreadSession]]:
+    """Tune the given policies, or those of the agents, over ``options.sessions``.
+
+    Returns:
+        The tunings, the reasons why others are missing, and the sessions that could not be read.
+
+    Raises:
+        UnreadableSession: there is no session.
+    """
+    sources, unread, _ = find_sources(options.sessions)
+    report_unread(unread)
+    if not sources:
+        raise UnreadableSession("there is no session to learn from; `context-tui formats` lists the readable formats")
+    tunings, reasons = list[Tuning](), list[str]()
+    for agent, policy, grid, agent_sources in _group_sources(sources, policies, reasons):
+        tuning = _tune(agent, policy, grid, agent_sources, options)
+        if isinstance(tuning, str):
+            reasons.append(tuning)
+        else:
+            tunings.append(tuning)
+    return tunings, reasons, unread
 
 
 def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -183,7 +197,8 @@ def _propose_values(policy: Policy, params: Params, names: Container[str], sessi
     return propose_grid(policy, params, parameters).split()
 
 
-def _format_native(tuning: Tuning) -> list[str]:
+def format_native(tuning: Tuning) -> list[str]:
+    """Format the best setting as the agent's own configuration, one line for each of its settings."""
     setting = tuning.recommendation.setting
     return format_setting_lines(build_agent_settings(setting.policy.name, setting.params, tuning.window))
 
@@ -198,7 +213,7 @@ def _print_tuning(tuning: Tuning) -> None:
         print_line(f"  {sentence}")
     if recommendation.verdict in ("recommended", "too little evidence"):
         print_line("  To set it:")
-        for line in _format_native(tuning):
+        for line in format_native(tuning):
             print_line(f"    {line}")
     if recommendation.verdict not in ("never fires", "no price"):
         _print_settings(sweep)

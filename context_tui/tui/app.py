@@ -20,6 +20,7 @@ from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.message import Message
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.theme import Theme
 from textual.widgets import Static
@@ -27,6 +28,7 @@ from textual.widgets import Static
 from context_tui.app.config import Config, ConfigError, save_theme
 from context_tui.app.signals import exit_code_of, handle_termination
 from context_tui.app.state import EMPTY_STATE, read_state, state_path, write_state
+from context_tui.formats.kit.files import find_working_folder
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.files import remove_open_folders
 from context_tui.text.sanitize import make_visible
@@ -51,6 +53,7 @@ from context_tui.tui.threads import join_threads
 if TYPE_CHECKING:
     from context_tui.lab.sweep.results import Sweep
     from context_tui.library.discovery import SessionEntry
+    from context_tui.policies.base import Params
     from context_tui.tui.inspector.screen import InspectorScreen
     from context_tui.tui.sweep.sessions import SessionsScreen
 
@@ -97,6 +100,7 @@ class ContextTuiApp(App[None]):
             "q,escape", "quit_early", "Quit", show=False, system=True, id="quit-early", tooltip="Quit without asking"
         ),
         Binding("ctrl+q", "quit", "Quit", show=False, priority=True, id="quit-now", tooltip="Quit without asking"),
+        Binding("ctrl+e", "report", "Report", show=False, id="report", tooltip="Write a report of the session as HTML"),
     ]
 
     def __init__(
@@ -280,6 +284,41 @@ class ContextTuiApp(App[None]):
         """Exit at once, while no screen is open that could ask for confirmation."""
         if len(self.screen_stack) == 1:
             self.exit()
+
+    def action_report(self) -> None:
+        """Write a report of the open session, with the policies of the replay screen or else those of the agent."""
+        inspector = next(reversed(self._list_inspectors()), None) if self._has_imported_inspector else None
+        if inspector is None or inspector.controller.is_reading:
+            self.notify("A report needs a session that has been read", severity="warning", markup=False)
+            return
+        from context_tui.tui.replay.screen import ReplayScreen
+
+        lanes = self.screen.comparison.lanes if isinstance(self.screen, ReplayScreen) else []
+        self.notify("Writing the report", markup=False, timeout=3)
+        self._write_report(inspector.controller.recorded_session, [(lane.policy, lane.params) for lane in lanes])
+
+    @work(thread=True, exclusive=True, group="report")
+    def _write_report(self, session: Session, requests: Sequence[tuple[str, Params]]) -> None:
+        from context_tui.errors import Error
+        from context_tui.export.report import list_own_policies
+        from context_tui.export.report_page import write_session_report
+        from context_tui.lab.study import Lab
+        from context_tui.policies.registry import POLICIES
+        from context_tui.policies.versions import build_recorded_params
+        from context_tui.summarizer.secrets import mask_text
+
+        lab = Lab(session)
+        pairs = [(POLICIES[name], params) for name, params in requests] or [
+            (policy, build_recorded_params(policy, {}, session.facts)) for policy, _ in list_own_policies(session)
+        ]
+        severity: SeverityLevel = "information"
+        try:
+            studies = [lab.run_study(*pair) for pair in pairs]
+            path = write_session_report(lab, studies, find_working_folder(), lambda text: mask_text(text)[0])
+            message = f"Report written: {path}"
+        except Error as error:
+            message, severity = str(error), "error"
+        self.call_from_thread(self.notify, make_visible(message), severity=severity, markup=False, timeout=10)
 
     def open_first_screen(self) -> None:
         """Open the inspector, the picker if a session must be chosen, or a sweep."""

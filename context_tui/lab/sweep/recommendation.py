@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any, Literal
 
 import numpy
@@ -204,7 +205,7 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
     sentences.append(f"It fires {format_count(totals.firings, 'time')} in {totals.fired_in:,} of {sessions} ({today}).")
     session, share = result.largest
     if session:
-        sentences.append(f"{share:.0%} of the saving is from one session, {session}.")
+        sentences.append(f"{share:.0%} of the saving is from one session, {PurePath(session).name}.")
     worse = [gain for gain in result.gains.values() if gain < 0]
     if worse:
         most = format_cost(-min(worse), unit, with_unit=True)

@@ -1,0 +1,95 @@
+"""`context-tui report`: write a page about sessions for other people, as HTML or Markdown."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from context_tui.cli.options import (
+    add_policies_options,
+    add_policy_file_option,
+    add_replay_options,
+    build_parser,
+    list_policies,
+    open_named_session,
+    parse_arguments,
+    parse_name,
+    parse_output_path,
+    resolve_policy,
+)
+from context_tui.cli.output import print_notice
+from context_tui.cli.tune import collect_tunings, format_native
+from context_tui.errors import Error, ExitCode, PlanError
+from context_tui.export.report import Report, Section, build_limits_section, build_session_sections, list_own_policies
+from context_tui.export.report_page import write_report
+from context_tui.lab.study import Lab, StudySettings
+from context_tui.lab.sweep.recommendation import format_recommendation
+from context_tui.policies.parameter_space import build_params
+from context_tui.policies.versions import build_recorded_params
+from context_tui.session.session import Session
+from context_tui.summarizer.secrets import mask_text
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Write the report of one or more sessions."""
+    parser = build_parser("report", "Write a page about sessions: what fills them, their sizes, and what policies do.")
+    add = parser.add_argument
+    add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, or PATH#ID")
+    output_help = "the file to write: .html for one page with charts, .md for Markdown without charts"
+    add("-o", "--output", type=parse_output_path, required=True, metavar="FILE", help=output_help)
+    policy_help = "a policy to replay (default: those of the agent that recorded the session); may be repeated"
+    add_policies_options(parser, policy_help, "KEY=VALUE", "set a parameter of the preceding -P; may be repeated")
+    add_replay_options(parser)
+    add("--with-text", action="store_true", help="include titles, typed prompts and evidence, with secrets masked")
+    add("--force", action="store_true", help="replace an existing file")
+    add_policy_file_option(parser)
+    options = parse_arguments(parser, arguments)
+    if options.output.suffix not in (".html", ".htm", ".md"):
+        raise PlanError(f"{options.output}: give a name that ends in .html or .md")
+    if options.output.exists() and not options.force:
+        raise Error(f"{options.output} exists; give another name, or --force to replace it")
+    names = list_policies(options)
+    for name, texts in names:
+        policy, values = resolve_policy(name, texts)
+        build_params(policy, values)  # an unknown name is an error before a session is read
+    settings = StudySettings(
+        options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache
+    )
+    sections = list[Section]()
+    for spec in options.sessions:
+        session = open_named_session(spec, options.window)
+        sections += _build_sections(session, names, settings, options.with_text)
+    sections += _build_recommendations(options)
+    title = " and ".join(PurePath(spec).name for spec in options.sessions[:2])
+    more = f" and {len(options.sessions) - 2:,} more" if len(options.sessions) > 2 else ""
+    report = Report(f"The context of {title}{more}", [*sections, build_limits_section()])
+    write_report(report.mask(lambda text: mask_text(text)[0]), options.output)
+    print_notice(f"{options.output} written")
+    return ExitCode.DONE
+
+
+def _build_sections(
+    session: Session, names: Sequence[tuple[str, Sequence[str]]], settings: StudySettings, with_text: bool
+) -> list[Section]:
+    lab = Lab(session)
+    requests = [resolve_policy(name, texts) for name, texts in names] or list_own_policies(session)
+    studies = [
+        lab.run_study(policy, build_recorded_params(policy, values, session.facts), settings)
+        for policy, values in requests
+    ]
+    return build_session_sections(lab, studies, with_text=with_text)
+
+
+def _build_recommendations(options: argparse.Namespace) -> list[Section]:
+    """Build a section for the policy of each agent, as ``tune`` recommends it for these sessions."""
+    changes = {"recorded": "ignore", "by": "money", "jobs": None, "output": None, "scheduler": None}
+    tunings, _, _ = collect_tunings([], argparse.Namespace(**{**vars(options), **changes}))
+    sections = list[Section]()
+    for tuning in tunings:
+        recommendation = tuning.recommendation
+        sentences = format_recommendation(recommendation)
+        if recommendation.verdict == "recommended":
+            sentences += [f"To set it: {line}" for line in format_native(tuning)]
+        sections.append(Section(f"Which setting of {recommendation.setting.policy.name}", sentences))
+    return sections

@@ -1,0 +1,243 @@
+"""Report of a session for other people: what fills the context, how it grew, and what a policy would have done.
+
+A report is a list of sections with sentences, tables and charts, which :mod:`context_tui.export.report_page` writes as
+HTML or Markdown. It holds numbers and names of tools; text of the session is included only on request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from context_tui.lab.fullness import PART_NAMES, Fullness, compute_fullness
+from context_tui.lab.price.report import VERDICT_TEXTS, format_break_even, format_savings
+from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, format_firing, format_never_fired, format_replay_label
+from context_tui.lab.study import Lab, Study
+from context_tui.policies.base import Policy
+from context_tui.policies.registry import DEFAULT_POLICY, POLICIES
+from context_tui.policies.versions import find_own_policies
+from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag
+from context_tui.text.numbers import format_count, format_percent, format_saving
+from context_tui.text.sanitize import sanitize_line
+from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.context_size import measure_context
+from context_tui.tokens.measures import build_calibrated_table
+
+MAX_ROWS = 40
+"""Largest number of rows of a table; further ones are counted."""
+MAX_PROMPT_LENGTH = 300
+"""Largest number of characters of a typed prompt."""
+
+
+class Table(NamedTuple):
+    """Table of a report: headings, rows of texts and numbers, and how many further rows were left out."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    omitted: int = 0
+
+
+class Bar(NamedTuple):
+    """Bar that is divided into named parts, in tokens; *window* is its full length."""
+
+    parts: Sequence[tuple[str, int]]
+    window: int
+
+
+class Marker(NamedTuple):
+    """Event at a call: its number, and a text that describes it."""
+
+    call: int
+    text: str
+
+
+class SizeChart(NamedTuple):
+    """Sizes of the context in tokens at each call, by name of the line, with the window and the events."""
+
+    lines: Sequence[tuple[str, Sequence[int]]]
+    window: int
+    markers: Sequence[Marker]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Section of a report: a heading, sentences, and then its charts and tables."""
+
+    heading: str
+    sentences: Sequence[str] = ()
+    charts: Sequence[Bar | SizeChart] = ()
+    tables: Sequence[Table] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """Report with a title and its sections."""
+
+    title: str
+    sections: list[Section] = field(default_factory=list)
+
+    def mask(self, mask: Callable[[str], str]) -> Report:
+        """Return the report with every text replaced by *mask*, such as one that removes secrets."""
+
+        def mask_cell(value: object) -> object:
+            return mask(value) if isinstance(value, str) else value
+
+        sections = [
+            replace(
+                section,
+                heading=mask(section.heading),
+                sentences=[mask(sentence) for sentence in section.sentences],
+                tables=[
+                    table._replace(rows=[[mask_cell(value) for value in row] for row in table.rows])
+                    for table in section.tables
+                ],
+            )
+            for section in self.sections
+        ]
+        return Report(mask(self.title), sections)
+
+
+def build_session_sections(lab: Lab, studies: Sequence[Study], *, with_text: bool = False) -> list[Section]:
+    """Build the sections about one session and the policies that were replayed along it.
+
+    Args:
+        with_text: whether to include text of the session: its title, the typed prompts, and the evidence of later uses.
+    """
+    session = lab.session
+    sections = [_build_overview(session, lab, with_text), _build_fullness_section(session)]
+    if lab.recording.calls:
+        sections.append(_build_size_section(lab, studies))
+    sections += [_build_study_section(study, with_text) for study in studies if study.replay.calls]
+    if with_text:
+        sections.append(_build_prompt_section(session))
+    return sections
+
+
+def list_own_policies(session: Session) -> list[tuple[Policy, Mapping[str, Any]]]:
+    """Return the policies of the agent that recorded a session, or else the default policy, each without values."""
+    names = find_own_policies(session).values() or [DEFAULT_POLICY]
+    return [(POLICIES[name], {}) for name in names]
+
+
+def build_limits_section() -> Section:
+    """Build the section that says what the numbers mean and what they cannot show."""
+    return Section("How to read this", [" ".join(REPLAY_LIMITS_TEXT), "Sizes are in tokens; ~ marks an estimate."])
+
+
+def _build_overview(session: Session, lab: Lab, with_text: bool) -> Section:
+    info, facts, recording = session.info, session.facts, lab.recording
+    window = recording.windows[-1] if recording.windows else session.window
+    counts = [
+        format_count(len(session), "message"),
+        format_count(session.turns, "turn"),
+        format_count(len(recording.calls), "call"),
+        format_count(len(facts.compactions), "recorded compaction"),
+    ]
+    title = f" “{sanitize_line(info.title)}”" if with_text and info.title else ""
+    agent = (
+        f"Recorded by {info.format}{f' with {facts.model}' if facts.model else ''}, window {window.tokens:,} tokens."
+    )
+    return Section(f"{PurePath(info.path).name}{title}", [agent, f"{', '.join(counts)}."])
+
+
+def _build_fullness_section(session: Session) -> Section:
+    fullness = measure_fullness(session)
+    parts = [(PART_NAMES[part.category], part.tokens) for part in fullness.list_parts()]
+    rows = [(name, tokens, format_percent(tokens / max(fullness.tokens, 1))) for name, tokens in parts]
+    tools = next((part.tools for part in fullness.parts if part.tools), ())
+    tables = [Table(("part of the context", "tokens", "share"), rows)]
+    if tools:
+        tables.append(_build_table(("tool", "tokens of its results"), [tool for tool in tools if tool[1]]))
+    return Section("What fills the context", fullness.sentences, [Bar(parts, fullness.window.tokens)], tables)
+
+
+def measure_fullness(session: Session) -> Fullness:
+    """Return the answer to why the context at the end of a session is full, by the calibrated measure."""
+    context, table = session.context_at(), build_calibrated_table(session.facts)
+    size = measure_context(context, table)
+    parts = compute_breakdown(context, size.not_in_file, table=table, fitted_size=size.tokens)
+    return compute_fullness(session, context, parts, table)
+
+
+def _build_size_section(lab: Lab, studies: Sequence[Study]) -> Section:
+    recording = lab.recording
+    lines = [("recorded", studies[0].replay.baseline if studies else recording.recorded_sizes)]
+    lines += [(format_replay_label(study.replay), study.replay.sizes) for study in studies]
+    replies = [call.message for call in recording.calls]
+    markers = [
+        Marker(next((number for number, reply in enumerate(replies) if reply >= compaction.message), 0), text)
+        for compaction in lab.session.facts.compactions
+        if (text := f"recorded {compaction.trigger} {compaction.kind} compaction")
+    ]
+    markers += [
+        Marker(firing.call, f"{study.replay.policy}: {format_firing(firing)}, {firing.before:,} → {firing.after:,}")
+        for study in studies
+        for firing in study.replay.firings
+    ]
+    sizes = [(name, [size or 0 for size in line]) for name, line in lines]
+    return Section("Size of the context at each call", (), [SizeChart(sizes, recording.windows[-1].tokens, markers)])
+
+
+def _build_study_section(study: Study, with_text: bool) -> Section:
+    replay, price, regret = study.replay, study.price, study.regret
+    heading = f"What {format_replay_label(replay)} would have done"
+    if not replay.firings:
+        sentence = format_never_fired(replay.nearest_miss)
+        return Section(heading, [f"{sentence[0].upper()}{sentence[1:]}."])
+    savings = format_savings(price)
+    needed = f"{regret.used_later:,} of {format_count(regret.dropped, 'dropped block')} were needed later"
+    unit = price.rate_table.unit
+    firings = [
+        (
+            f"#{firing.message:,}",
+            format_firing(firing),
+            firing.before,
+            firing.after,
+            f"{format_break_even(cost)}: {VERDICT_TEXTS[cost.verdict]}",
+            format_saving(-cost.cost, unit),
+        )
+        for firing, cost in zip(replay.firings, price.firings, strict=True)
+    ]
+    firing_heads = ("before message", "change", "tokens before", "after", "breaks even", f"cost ({unit})")
+    cases = [
+        (
+            f"#{case.message:,}",
+            case.tokens,
+            f"#{case.dropped:,}",
+            f"#{case.later:,}",
+            case.tier,
+            *([sanitize_line(case.evidence)] if with_text else []),
+        )
+        for case in regret.cases
+    ]
+    case_heads = (
+        "dropped message",
+        "tokens",
+        "dropped before",
+        "needed at",
+        "by",
+        *(["evidence"] if with_text else []),
+    )
+    tables = [_build_table(firing_heads, firings), *([_build_table(case_heads, cases)] if cases else [])]
+    sentences = [f"Fires {format_count(len(firings), 'time')}.", f"{savings[0].upper()}{savings[1:]}"]
+    return Section(heading, [*sentences, f"{needed} ({regret.tokens_used_later:,} tokens)."], (), tables)
+
+
+def _build_prompt_section(session: Session) -> Section:
+    context = session.context_at()
+    rows = list[Sequence[object]]()
+    for position in index_context(context).turn_starts:
+        message = context.order[position]
+        blocks = zip(session.facts.blocks_of(message), session.content.blocks(message), strict=False)
+        typed = [block for row, block in blocks if not session.facts.block_flags[row] & BlockFlag.INJECTED]
+        prompt = " ".join(str(block.get("text") or "") for block in typed if block.get("type") == "text")
+        rows.append((f"#{message:,}", sanitize_line(prompt)[:MAX_PROMPT_LENGTH]))
+    return Section("Typed prompts in the context", (), (), [_build_table(("message", "prompt"), rows)])
+
+
+def _build_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    return Table(heads, rows[:MAX_ROWS], max(len(rows) - MAX_ROWS, 0))

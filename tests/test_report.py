@@ -1,0 +1,140 @@
+"""Reports: pages that load nothing, say the numbers of a replay, hide text and secrets, and open in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from context_tui.cli import main
+from context_tui.export.report import Report, Section, Table
+from context_tui.export.report_page import format_html, format_markdown
+from context_tui.tui.app import ContextTuiApp
+from context_tui.tui.inspector.screen import InspectorScreen
+from tests.formats import recordings
+from tests.formats.recordings import call, result, text, usage
+from tests.tui.fakes import until
+
+SAMPLE = Path(__file__).parents[1] / "sample_sessions" / "coding-session.jsonl"
+KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+VOID = {"meta", "rect", "line", "path"}
+
+
+class Page(HTMLParser):
+    """Page that fails on an open or stray tag and on anything that loads or runs."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open_tags, self.words = list[str](), list[str]()
+        self.feed(html)
+        assert not self.open_tags
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag not in ("script", "link", "img", "iframe")
+        assert not any(name in ("src", "href") or name.startswith("on") for name, _ in attrs)
+        if tag not in VOID or tag in ("rect", "line", "path"):
+            self.open_tags.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in VOID
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open_tags.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        """Text of the page."""
+        return " ".join(self.words)
+
+
+def write(path: Path, *arguments: object) -> str:
+    assert main(["report", *map(str, arguments), "-o", str(path)]) == 0
+    return path.read_text("utf-8")
+
+
+def record(folder: Path) -> Path:
+    """Write a session whose prompts and tools try to leave their places."""
+    made, size = recordings.Recording(), 10_000
+    for turn in range(6):
+        made.user(f"turn {turn} </table><script>alert(1)</script> {KEY}")
+        made.assistant(call(f"c{turn}", "<b>Read|`", file_path=f"{turn}.py"), use=usage(0, read=size))
+        made.results(result(f"c{turn}", f"{turn} line of a file\n" * 1_000))
+        made.assistant(text("done"), use=usage(0, read=size + 2_000))
+        size += 2_020
+    return made.write(folder)
+
+
+def test_the_numbers_are_those_of_the_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = Page(write(tmp_path / "page.html", SAMPLE, "-P", "defect-microcompact"))
+    capsys.readouterr()
+    main(["replay", str(SAMPLE), "-P", "defect-microcompact", "--json"])
+    (policy,) = json.loads(capsys.readouterr().out)["policies"]
+    words = page.text
+    assert f"saves {policy['totals']['saved']:,} tokens" in words
+    for firing in policy["firings"]:
+        assert f"{firing['before']:,}" in words and f"{firing['after']:,}" in words
+    main(["inspect", str(SAMPLE)])
+    answer = next(line for line in capsys.readouterr().out.splitlines() if line.strip().startswith("Full to"))
+    assert answer.strip().split(". ")[0].rstrip(".") in words
+    assert "there is nothing to learn" in words or "evidence" in words or "Recommended" in words
+
+
+def test_text_is_included_on_request_only_and_masked(tmp_path: Path) -> None:
+    session = record(tmp_path)
+    arguments = (session, "--window", 30_000, "-P", "defect-microcompact")
+    plain, full = (
+        Page(write(tmp_path / name, *arguments, *more)) for name, more in (("a.html", ()), ("b.html", ("--with-text",)))
+    )
+    assert "turn 3" not in plain.text and "turn 3 </table><script>alert(1)</script>" in full.text
+    assert KEY not in full.text and "[masked" in full.text
+    assert "<b>Read|`" in plain.text  # a tool's name is a name here, no tag
+    markdown = write(tmp_path / "c.md", *arguments, "--with-text")
+    assert KEY not in markdown and "<script>" not in re.sub(r"\\\\[<>]", "", markdown)
+    assert r"\<b\>Read\|\`" in markdown
+
+
+def test_rows_beyond_the_limit_are_counted() -> None:
+    report = Report("t", [Section("s", ["one"], (), [Table(("a", "b"), [(1, "x"), (2_000, "y")], 3)])])
+    assert "2,000" in Page(format_html(report)).text and "3 more" in Page(format_html(report)).text
+    assert "| a | b |\n| --: | --- |\n| 1 | x |\n| 2,000 | y |\n\n3 more" in format_markdown(report)
+
+
+def test_an_existing_file_is_kept_and_other_names_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.html").write_text("mine")
+    assert main(["report", str(SAMPLE), "-o", str(tmp_path / "a.html")]) == 1
+    assert (tmp_path / "a.html").read_text() == "mine" and "--force" in capsys.readouterr().err
+    assert main(["report", str(SAMPLE), "-o", str(tmp_path / "a.pdf")]) == 2
+
+
+async def test_a_key_writes_the_report_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from context_tui.formats.opening import choose_session
+
+    monkeypatch.chdir(tmp_path)
+    app = ContextTuiApp([choose_session(SAMPLE)])
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, InspectorScreen) and not app.screen.controller.is_reading)
+        for name in ("coding-session-report.html", "coding-session-report-2.html"):
+            await pilot.press("ctrl+e")
+            await until(pilot, (tmp_path / name).exists)
+    assert "What claude-code-auto" in Page((tmp_path / "coding-session-report.html").read_text()).text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium to open the page with")
+def test_a_browser_opens_the_page(tmp_path: Path) -> None:
+    write(tmp_path / "page.html", SAMPLE, "-P", "defect-microcompact")
+    arguments = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    done = subprocess.run(
+        [*arguments, f"file://{tmp_path / 'page.html'}"], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "What defect-microcompact would have done" in done.stdout and "polyline" in done.stdout

@@ -54,7 +54,7 @@ def recommend(costs: dict[str, dict[int, float]], **changes: Any) -> Recommendat
     reserves = list(next(iter(costs.values())))
     rows = [build_row(session, each, cost, **changes) for session, by in costs.items() for each, cost in by.items()]
     grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in reserves]
-    return recommend_setting(Sweep(grid, rows, current="claude-code-auto", saving_unit="money"))
+    return recommend_setting(Sweep(grid, rows, current=grid[0].name, saving_unit="money"))
 
 
 def test_the_setting_that_costs_least_is_recommended_with_its_evidence() -> None:
@@ -80,7 +80,7 @@ def test_what_is_fetched_again_is_part_of_the_cost() -> None:
     rows = [build_row(f"s{number}", 33_000, 10.0) for number in range(3)]
     rows += [build_row(f"s{number}", 60_000, 9.0, refetch=1.5) for number in range(3)]
     grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in (33_000, 60_000)]
-    found = recommend_setting(Sweep(grid, rows, current="claude-code-auto", saving_unit="money"))
+    found = recommend_setting(Sweep(grid, rows, current=grid[0].name, saving_unit="money"))
     assert found.verdict == "no better" and "no other setting costs less" in format_recommendation(found)[0]
 
 
@@ -88,7 +88,7 @@ def test_more_calls_over_the_window_are_not_recommended() -> None:
     rows = [build_row(f"s{number}", 33_000, 10.0) for number in range(3)]
     rows += [build_row(f"s{number}", 20_000, 5.0, over=1) for number in range(3)]
     grid = [build_grid(AUTO, [f"trigger_reserve={each}"])[0] for each in (33_000, 20_000)]
-    assert recommend_setting(Sweep(grid, rows, current="claude-code-auto")).verdict == "no better"
+    assert recommend_setting(Sweep(grid, rows, current=grid[0].name)).verdict == "no better"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,9 @@ import pytest
 
 from context_tui.compaction.restored_files import estimate_restored_tokens
 from context_tui.errors import UnreadableSession
+from context_tui.policies.parameter_space import list_parameters
+from context_tui.policies.parameters import parse_values
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import build_scale, compute_round_values, format_number, parse_number
 from context_tui.policies.versions import find_policy_of_version
 from context_tui.session.blocks import (
@@ -23,11 +26,12 @@ from context_tui.session.blocks import (
     parse_read_range,
     replace_texts,
 )
+from context_tui.session.facts import Facts, Usage
 from context_tui.session.jsontext import compact_json, find_value_ranges, is_nested_deeper, loads, utf8_len
 from context_tui.session.markers import is_summary_start, is_tagged, name_text, split_text, strip_summary_marker
 from context_tui.session.session import FileState
 from context_tui.session.validation import validate_messages
-from context_tui.session.values import BlockFlag, Spans
+from context_tui.session.values import BlockFlag, Role, Spans
 from context_tui.session.window import COMMON_WINDOWS, normalize_model_name
 from context_tui.tokens.measures import find_encoding
 from tests.formats.recordings import Recording, text, usage
@@ -144,6 +148,8 @@ def test_spans_are_a_sequence_of_numbers() -> None:
         ("claude-sonnet-4-5", 200_001, 1_000_000, "inferred", ()),
         ("claude-sonnet-4-5[1m]", 1, 1_000_000, "model", ()),
         ("claude-3-opus", 200_001, 1_000_000, "inferred", ()),
+        ("claude-3-opus", 1_000_000, 1_000_000, "inferred", ()),
+        ("nobody's", 256_000, 256_000, "inferred", ()),
         ("claude-3-opus", 1_000_001, 1_000_001, "inferred", ()),
         ("gpt-5.5", 1, 400_000, "model", ()),
         ("gpt-5.5", 272_000, 400_000, "model", ()),
@@ -164,6 +170,20 @@ def test_windows_by_model_and_peak(
         not alternatives or window.alternatives == alternatives
     )
     assert window.is_known == (source != "assumed") and window.model_tokens == tokens
+
+
+def test_what_is_not_said_of_a_message_or_a_request() -> None:
+    facts = Facts()
+    message = facts.add_message(Role.USER)
+    assert (facts.time[message], facts.end_time[message], facts.flags[message]) == (-1, -1, 0)
+    assert Usage().output_trusted and Usage().context == 0
+
+
+def test_names_of_switches() -> None:
+    switch = next(each for each in list_parameters(POLICIES["defect-compact"]) if each.kind == "switch")
+    assert parse_values(switch, "true,on, 1,YES") == [True] and parse_values(switch, "false,Off,0,no") == [False]
+    ratio = next(each for each in list_parameters(POLICIES["defect-compact"]) if each.ratio)
+    assert parse_values(ratio, "50%") == [0.5] == parse_values(ratio, "0.5")
 
 
 def test_names_of_models() -> None:

@@ -43,7 +43,7 @@ VALUE_TESTS = ("tests/test_values.py", "tests/test_parameter_table.py")
 """Tests of all modules: they notice mutants that no function runs."""
 PROCESS_FILES = 4
 """Files of tests for a mutant that needs a process of its own, which has to collect them."""
-TEST_SECONDS = 12
+TEST_SECONDS = 25
 """The tests of a mutant take at most this long without it."""
 
 

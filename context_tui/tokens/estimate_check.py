@@ -78,20 +78,11 @@ class EstimateCheck:
     @property
     def causes_text(self) -> str:
         """The causes with their tokens as text, or an empty string if the error is small."""
-        return ", ".join(self.format_causes(" tokens"))
-
-    def format_causes(self, unit: str = "") -> list[str]:
-        """Format each cause and the remainder, or return an empty list if the error is small."""
         if not self.is_far_off:
-            return []
-        lines = [f"{cause.text} {_format_difference(cause.tokens, unit)}" for cause in self.causes]
-        if self.unexplained:
-            lines.append(f"unattributed {_format_difference(self.unexplained, unit)}")
-        return lines
-
-
-def _format_difference(tokens: int, unit: str) -> str:
-    return f"{'−' if tokens > 0 else '+'}{abs(tokens):,}{unit}"
+            return ""
+        causes = [(cause.text, cause.tokens) for cause in self.causes]
+        causes += [("unattributed", self.unexplained)] if self.unexplained else []
+        return ", ".join(f"{text} {'−' if tokens > 0 else '+'}{abs(tokens):,} tokens" for text, tokens in causes)
 
 
 def check_estimate(session: Session, context: Context) -> EstimateCheck | None:

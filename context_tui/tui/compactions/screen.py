@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import chain
 
 from textual import events, on
@@ -30,26 +29,16 @@ from context_tui.tui.saving import notify_briefly
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.timeline.rows import Location
-from context_tui.tui.widgets.bindings import KeyFooter, build_binding, read_bindings
+from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
-from context_tui.tui.widgets.text_screen import HelpScreen
+from context_tui.tui.widgets.text_screen import HELP_NOTES, HelpScreen
 from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 Command = Callable[[], str]
 MAX_SHOWN_CHARS = 20_000
 """Maximum number of characters of a block that are shown; the inspector shows all."""
-HELP_NOTES = (
-    "Before is the context of the last request before the compaction, after is that of the first request after it; one "
-    "list shows both, in the order of the session.",
-    "Needed later: the first message that fetches again, edits or names what was lost. It is muted if the context "
-    "still held the content, for example in the summary. Sizes are estimates (bytes / 4) unless marked as recorded; "
-    "the predicted size is calculated from recorded and calibrated ones.",
-)
-
-
-_bind = partial(build_binding, prefix="cuts-")
 
 
 class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
@@ -191,7 +180,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
     # Keys
 
     def action_help(self) -> None:
-        self.app.push_screen(HelpScreen([self, self.query_one(ReadingPane)], notes=HELP_NOTES))
+        self.app.push_screen(HelpScreen([self, self.query_one(ReadingPane)], notes=HELP_NOTES["compactions"]))
 
     @when_ready
     def action_move(self, step: int) -> None:

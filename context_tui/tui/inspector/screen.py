@@ -25,7 +25,7 @@ from context_tui.tui.drafts import Drafts
 from context_tui.tui.inspector import dialogs, notices, workers
 from context_tui.tui.inspector.breakdown import BreakdownView
 from context_tui.tui.inspector.header import HeaderBar
-from context_tui.tui.inspector.keys import HELP_NOTES, build_bindings, build_full_screen, format_unknown_keys
+from context_tui.tui.inspector.keys import build_bindings, build_full_screen, format_unknown_keys
 from context_tui.tui.inspector.minimap import Minimap
 from context_tui.tui.inspector.panes import InspectorPanes
 from context_tui.tui.inspector.parameters import ParameterPanel
@@ -40,7 +40,7 @@ from context_tui.tui.threads import WorkErrorHandler
 from context_tui.tui.timeline.rows import TURN_HEAD, Location
 from context_tui.tui.view import View, build_inspector_state
 from context_tui.tui.widgets.bindings import KeyFooter
-from context_tui.tui.widgets.text_screen import HelpScreen
+from context_tui.tui.widgets.text_screen import HELP_NOTES, HelpScreen
 
 if TYPE_CHECKING:
     from context_tui.tui.options import InspectorOptions
@@ -444,7 +444,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     def action_help(self) -> None:
         panel = self.query_one(ParameterPanel)
         panes = [self, self.query_one(Timeline), panel.rows, self.query_one(BreakdownView)]
-        self.app.push_screen(HelpScreen(panes, notes=HELP_NOTES))
+        self.app.push_screen(HelpScreen(panes, notes=HELP_NOTES["inspector"]))
 
     def action_full_screen(self, name: str) -> None:
         screen = self.run_command(build_full_screen, name, self.controller)

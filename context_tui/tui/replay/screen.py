@@ -37,7 +37,6 @@ from context_tui.tui.comparison import (
 from context_tui.tui.controller import Controller
 from context_tui.tui.replay import formatting, setting_controls
 from context_tui.tui.replay.charts import Charts, draw_charts
-from context_tui.tui.replay.keys import HELP_NOTES, build_bindings
 from context_tui.tui.replay.panes import ChartsView
 from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.replay.setting_controls import ThresholdDrag, ThresholdHandle
@@ -46,12 +45,12 @@ from context_tui.tui.saving import notify_briefly, save_picture
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.view import format_policy_tooltip
-from context_tui.tui.widgets.bindings import KeyFooter
+from context_tui.tui.widgets.bindings import MAX_POLICY_DIGIT, KeyFooter, build_policy_bindings, read_bindings
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.setting_lines import list_setting_lines
 from context_tui.tui.widgets.setting_rows import SettingRows
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
-from context_tui.tui.widgets.text_screen import HelpScreen
+from context_tui.tui.widgets.text_screen import HELP_NOTES, HelpScreen
 from context_tui.tui.widgets.waiting_screen import WaitingScreen, when_ready
 
 OUTDATED_GRACE_S = 0.25
@@ -105,7 +104,9 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     def __init__(self, controller: Controller, comparison: Comparison) -> None:
         super().__init__()
-        self._bindings = BindingsMap.merge([BindingsMap(build_bindings()), self._bindings])
+        policy_bindings = build_policy_bindings("Replay", "replay-", f"1–{MAX_POLICY_DIGIT}")
+        bindings = [*read_bindings("replay-footer"), *policy_bindings, *read_bindings("replay-other")]
+        self._bindings = BindingsMap.merge([BindingsMap(bindings), self._bindings])
         self.controller, self.comparison = controller, comparison
         self.zoom = 0
         self._running_task: ReplayTask | None = None
@@ -494,7 +495,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             self.draw()
 
     def action_help(self) -> None:
-        self.app.push_screen(HelpScreen([self, self.query_one(SettingRows)], notes=HELP_NOTES))
+        self.app.push_screen(HelpScreen([self, self.query_one(SettingRows)], notes=HELP_NOTES["replay"]))
 
     def action_table(self) -> None:
         self.app.push_screen(FiringsScreen(self.controller, self.comparison), self._dismiss_with)

@@ -42,7 +42,7 @@ from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.clickable_lines import ClickableLines
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
-from context_tui.tui.widgets.text_screen import HelpScreen
+from context_tui.tui.widgets.text_screen import HELP_NOTES, HelpScreen
 
 UPDATE_INTERVAL_S, UPDATE_COST_FACTOR = 0.1, 8
 """Minimum seconds between two updates while settings are measured, and minimum multiple of the time of an update."""
@@ -363,7 +363,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     # Other screens, and the way back
 
     def action_help(self) -> None:
-        self.app.push_screen(HelpScreen([self], notes=HELP_NOTES))
+        self.app.push_screen(HelpScreen([self], notes=[" ".join(REPLAY_LIMITS_TEXT), *HELP_NOTES["sweep"]]))
 
     def action_text(self) -> None:
         self.app.push_screen(SweepTextScreen("Sweep", build_report_parts(self.board)))
@@ -419,18 +419,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
-
-
-HELP_NOTES = (
-    " ".join(REPLAY_LIMITS_TEXT),
-    "Table and plot: * on the Pareto front: no other setting saves as much with as little needed later; > current, "
-    "· dominated by another, ◆ under the cursor. A setting may be best here by chance: try more sessions "
-    "(context-tui sweep FOLDER).",
-    "Grid values are written as for context-tui sweep -p: 1..8, 1..8:2 (with a step), 256,512,1024, or one value. A "
-    "word without = names another policy, followed by its values.",
-    "Needed later: tokens (bytes / 4) that the setting drops and the recorded session needed again. Cost: prompts and "
-    "summaries compared with no policy, at cache prices.",
-)
 
 
 def build_bindings(*, live: bool) -> list[BindingType]:

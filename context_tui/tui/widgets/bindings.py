@@ -24,17 +24,14 @@ def build_binding(
     name: str,
     tooltip: str,
     display: str | None = None,
-    *,
-    prefix: str = "",
 ) -> Binding:
-    """Build a binding, whose id is *prefix* followed by *name*.
+    """Build a binding, whose id is *name*.
 
     Args:
         keys: keys, separated by commas; characters such as ``?`` stand for themselves.
         display: keys as the footer shows them, empty for their usual names; None if it does not show them.
     """
-    show, name = display is not None, prefix + name
-    return Binding(keys, action, description, show, display or None, tooltip=tooltip, id=name)
+    return Binding(keys, action, description, display is not None, display or None, tooltip=tooltip, id=name)
 
 
 def read_bindings(name: str) -> list[BindingType]:
@@ -77,7 +74,7 @@ def build_policy_bindings(verb: str, prefix: str = "", display: str | None = Non
     """
     tooltip = f"{verb} the first policy of the list; 2 to {MAX_POLICY_DIGIT}: the others"
     bindings = [
-        build_binding(str(number), f"policy_number({number})", "policy", f"policy-{number}", tooltip, prefix=prefix)
+        build_binding(str(number), f"policy_number({number})", "policy", f"{prefix}policy-{number}", tooltip)
         for number in range(1, MAX_POLICY_DIGIT + 1)
     ]
     first = replace(bindings[0], show=bool(display), key_display=display)

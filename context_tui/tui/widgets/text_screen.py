@@ -12,6 +12,7 @@ from textual.dom import DOMNode
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Label
 
+from context_tui.text.files import read_toml
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.reading_pane import ReadingPane
@@ -40,6 +41,8 @@ class TextScreen(ModalScreen[ScreenResultType]):
 
 KEYS_WIDTH = 16
 """Cells of the column of keys; longer keys get a line of their own."""
+HELP_NOTES: dict[str, list[str]] = read_toml("context_tui.tui", "help_notes.toml")
+"""Paragraphs of the help by screen."""
 
 
 class HelpScreen(TextScreen[None]):

@@ -37,8 +37,11 @@ from context_tui.lab.price.rates import (
     build_rate_table,
     find_rates,
 )
-from context_tui.lab.price.report import build_advice, compute_break_even_clearing
+from context_tui.lab.price.report import build_advice, compute_break_even_clearing, format_savings
 from context_tui.lab.replay.result import CacheCut, Firing, ModelCall, Replay
+from context_tui.lab.study import Lab
+from context_tui.policies.parameter_space import build_params
+from context_tui.policies.registry import POLICIES
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.text.numbers import format_cost
@@ -806,3 +809,24 @@ def test_small_sums_are_told_with_the_digits_that_tell_them_apart() -> None:
     told = ["$1,234.50", "$0.10", "$0.0781", "$0.0004", "$0.00", "$0.00", "−$0.0078", "−$2.00"]
     assert [format_cost(cost, "USD") for cost in sums] == told
     assert format_cost(1_234.4, "input tokens") == "1,234"
+
+
+def test_the_saving_is_gone_at_the_extra_calls_that_cost_as_much() -> None:
+    lab = Lab(ct.open_session(Path(__file__).parents[1] / "sample_sessions" / "coding-session.jsonl"))
+    policy = POLICIES["defect-microcompact"]
+    study = lab.run_study(policy, build_params(policy, {}))
+    price = study.price
+    (first, second), costs = (each.call for each in price.firings), price.costs
+    extra = [
+        firing.cleared / 1_000 * sum(costs[start:end]) / (end - start)
+        for firing, start, end in zip(price.firings, (first, second), (second, len(costs)), strict=True)
+    ]
+    assert price.extra_call_cost == pytest.approx(sum(extra))
+    saved = price.baseline_cost - price.cost
+    assert saved < 0 and price.break_even_calls == pytest.approx(saved / sum(extra))
+    assert "It does not pay even if the agent needs no extra call." in format_savings(price)
+    other = lab.run_study(policy, build_params(policy, {"keep_recent_turns": 2})).price
+    assert other.break_even_calls == pytest.approx(57_698 / 82_362, rel=0.01)
+    with_calls = other.cost + (other.break_even_calls or 0) * other.extra_call_cost
+    assert with_calls == pytest.approx(other.baseline_cost)
+    assert "pays unless the agent needs more than 0.7 extra calls per 1,000 tokens removed" in format_savings(other)

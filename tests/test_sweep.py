@@ -421,6 +421,19 @@ def test_a_gate_tells_the_limits_that_are_not_kept() -> None:
     assert str(case) == "all sessions: tokens saved: 120, was 110; allowed: at least 1,000"
 
 
+def test_a_gate_limits_the_extra_calls_that_an_agent_may_need() -> None:
+    costs = {"old": SettingCost(90.0, 100.0, "USD", 0.0, 10.0), "new": SettingCost(96.0, 100.0, "USD", 0.0, 10.0)}
+    rows = [replace(row("a", name, 100, 5), cost=costs[name]) for name in costs]
+    found = Sweep(_many()[:2], rows, current="old")
+    assert find_violations(Gate("old", "new", Limits(min_break_even=0.4), Limits()), found) == []
+    (case,) = find_violations(Gate("old", "new", Limits(min_break_even=0.5), Limits()), found)
+    assert (case.old, case.new, case.allowed) == (1.0, 0.4, 0.5) and "allowed: at least 0.5" in str(case)
+    assert build_row_report(rows[0])["break_even_calls_per_1000"] == 1.0
+    nothing = [replace(each, cost=SettingCost(100.0, 100.0, "USD")) for each in rows]
+    sweep = Sweep(_many()[:2], nothing, current="old")
+    assert find_violations(Gate("old", "new", Limits(min_break_even=0.5), Limits()), sweep) == []
+
+
 def test_the_sessions_behind_a_limit_are_named_the_worst_first() -> None:
     regrets = {"a": (5, 8), "b": (0, 9), "c": (7, 2), "d": (4, 4)}
     rows = [

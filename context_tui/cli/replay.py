@@ -149,6 +149,7 @@ def build_policy_report(study: Study) -> dict[str, Any]:
             "cost_of_firings": sum(each.cost for each in price.firings),
             "cost_besides": price.unattributed_cost,
         },
+        "break_even_calls_per_1000": price.break_even_calls,
         "missed": replay.nearest_miss._asdict() if replay.nearest_miss else None,
         "advice": [_build_advice_report(each) for each in build_advice(price)],
         "regret": {

@@ -376,7 +376,8 @@ def print_report(sweep: Sweep) -> None:
     names = [name for name in dict.fromkeys([*leading_names, *order, *dominated]) if name in points]
     numbers = {name: number for number, name in enumerate(names, 1)}
     priced_count = max(each.priced_sessions for each in sweep.totals.values())
-    cost_heads = [f"change in cost ({sweep.cost_unit})", "to fetch again"] if sweep.has_prices else []
+    cost_heads = [f"change in cost ({sweep.cost_unit})", "to fetch again", "extra calls per 1,000"]
+    cost_heads = cost_heads if sweep.has_prices else []
     regret_head = f"tokens {sweep.regret_name}"
     heads = ["", "#", "setting", "change in tokens", regret_head, "firings", "fires in", "peak", "calls over window"]
     print_table(
@@ -433,7 +434,8 @@ def _build_setting_row(sweep: Sweep, totals: Totals, numbers: Mapping[str, int])
     cost = list[str]()
     if sweep.has_prices and totals.cost:
         refetch = format_cost(totals.cost.refetch, sweep.cost_unit)
-        cost = [format_saving(-totals.extra_cost, sweep.cost_unit), refetch]
+        calls = totals.cost.break_even_calls
+        cost = [format_saving(-totals.extra_cost, sweep.cost_unit), refetch, "" if calls is None else f"{calls:.2g}"]
     sizes = [tokens, totals.regret_tokens, totals.firings, totals.fired_in, totals.peak, totals.overflows]
     share = "" if totals.share_of_largest is None else f"{totals.share_of_largest:.0%} of savings"
     rank = _format_rank(sweep, name, numbers)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from typing import Literal, NamedTuple
 
 from context_tui.lab.price.cache import CacheRequest, CacheReuse, CacheUsage, PromptCache
@@ -95,9 +95,32 @@ class ReplayPrice:
         return sum(self.costs) + self.summarizer_cost
 
     @property
+    def extra_call_cost(self) -> float:
+        """Cost of one extra call for every 1,000 tokens that the firings removed from a call.
+
+        An extra call after a firing costs as much as the mean call until the next firing.
+        """
+        prices = {price.call: price for price in self.firings}
+        total = 0.0
+        for call, end in pairwise([*sorted(prices), len(self.costs)]):
+            costs = self.costs[call:end]
+            total += max(prices[call].cleared, 0) / 1_000 * sum(costs) / max(len(costs), 1)
+        return total
+
+    @property
+    def break_even_calls(self) -> float | None:
+        """Extra calls per 1,000 removed tokens at which the saving is gone, or None if nothing was removed."""
+        return compute_break_even_calls(self.baseline_cost - self.cost, self.extra_call_cost)
+
+    @property
     def baseline_cost(self) -> float:
         """Cost of all prompts without the policy."""
         return sum(self.baseline_costs)
+
+
+def compute_break_even_calls(saved: float, extra_call_cost: float) -> float | None:
+    """Return the extra calls per 1,000 removed tokens that cost what was saved, or None if nothing was removed."""
+    return saved / extra_call_cost if extra_call_cost else None
 
 
 def price_replay(

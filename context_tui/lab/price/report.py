@@ -56,6 +56,15 @@ def _format_remaining(calls: int) -> str:
     return f"{format_count(calls, 'call')} {'remains' if calls == 1 else 'remain'}"
 
 
+def format_break_even_calls(calls: float | None) -> str:
+    """Format the extra calls at which the saving of a policy is gone, as a sentence; empty if nothing was removed."""
+    if calls is None:
+        return ""
+    if calls <= 0:
+        return "does not pay even if the agent needs no extra call"
+    return f"pays unless the agent needs more than {calls:.2g} extra calls per 1,000 tokens removed"
+
+
 def format_savings(priced: ReplayPrice) -> str:
     """Describe what a policy saves in tokens and money, and how its firings add up to that."""
     tokens = format_saving(priced.replay.totals.saved, "tokens", with_unit=True)
@@ -64,11 +73,14 @@ def format_savings(priced: ReplayPrice) -> str:
     text = f"compared with no policy: {tokens}, {money}"
     if not priced.firings:
         return text
+    outlook = format_break_even_calls(priced.break_even_calls)
+    outlook = f" It {outlook}." if outlook else ""
     remainder = format_price(abs(priced.unattributed_cost), priced)
     if remainder == format_price(0.0, priced):
-        return f"{text}. This is the sum of its firings."
+        return f"{text}. This is the sum of its firings.{outlook}"
     later = "saved" if priced.unattributed_cost < 0 else "added"
-    return f"{text}. This is the sum of its firings, and {remainder} {later} in the contexts that follow theirs."
+    sums = f"This is the sum of its firings, and {remainder} {later} in the contexts that follow theirs."
+    return f"{text}. {sums}{outlook}"
 
 
 @dataclass(frozen=True)

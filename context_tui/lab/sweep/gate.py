@@ -17,7 +17,8 @@ class Limits:
 
     ``sent``, ``cost`` and ``peak`` limit the increase relative to the old setting: 0.02 allows two percent more.
     ``regret`` (tokens needed later) and ``overflows`` (calls over the window) limit the absolute increase. ``saved`` is
-    the minimum share of the tokens sent without a policy that must be saved.
+    the minimum share of the tokens sent without a policy that must be saved, and ``min_break_even`` the minimum of the
+    extra calls per 1,000 removed tokens at which the saving is gone.
     """
 
     sent: float | None = None
@@ -26,6 +27,7 @@ class Limits:
     regret: float | None = None
     overflows: float | None = None
     saved: float | None = None
+    min_break_even: float | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class LimitCheck:
     def __str__(self) -> str:
         """Return the violation of the limit, in a sentence."""
         session = self.session or "all sessions"
-        bound = "at least" if self.limit == "saved" else "at most"
+        bound = "at least" if self.limit in MINIMUM_LIMITS else "at most"
         allowed = f"allowed: {bound} {_format_number(self.allowed)}"
         change = f"{_format_number(self.new)}, was {_format_number(self.old)}"
         return f"{session}: {LIMIT_LABELS[self.limit]}: {change}; {allowed}"
@@ -90,7 +92,9 @@ LIMIT_LABELS = {
     "regret": "tokens needed later",
     "overflows": "calls over the window",
     "saved": "tokens saved",
+    "min_break_even": "extra calls per 1,000 removed tokens at which the saving is gone",
 }
+MINIMUM_LIMITS = ("saved", "min_break_even")
 
 
 EVIDENCE_NAMES = [field.name for field in fields(RequiredEvidence)]
@@ -194,7 +198,7 @@ def find_worse_sessions(case: LimitCheck, gate: Gate, sweep: Sweep) -> list[Wors
         by_name = {row.setting: compute_totals([row], sweep.cost_unit) for row in rows}
         old = _find_limit_value(case.limit, by_name[gate.old_setting])
         new = _find_limit_value(case.limit, by_name[gate.new_setting])
-        if old is not None and new is not None and (new < old if case.limit == "saved" else new > old):
+        if old is not None and new is not None and (new < old if case.limit in MINIMUM_LIMITS else new > old):
             worse.append(WorseSession(session, old, new))
     return sorted(worse, key=lambda session: (-abs(session.new - session.old), session.session))
 
@@ -205,9 +209,11 @@ def _check_limits(session: str, limits: Limits, old: Totals, new: Totals) -> lis
         allowed = getattr(limits, limit)
         if allowed is None:
             continue
+        if limit == "min_break_even" and new.cost and new.cost.break_even_calls is None:
+            continue  # nothing was removed
         old_value, new_value = _get_limit_value(limit, old), _get_limit_value(limit, new)
-        if limit == "saved":
-            bound = allowed * new.without
+        if limit in MINIMUM_LIMITS:
+            bound = allowed * new.without if limit == "saved" else allowed
             kept = new_value >= bound
         else:
             bound = old_value + allowed if limit in ("regret", "overflows") else old_value * (1 + allowed)
@@ -224,6 +230,8 @@ def _get_limit_value(limit: str, totals: Totals) -> float:
 
 
 def _find_limit_value(limit: str, totals: Totals) -> float | None:
+    if limit == "min_break_even":
+        return None if totals.cost is None else totals.cost.break_even_calls or 0.0
     if limit == "cost":
         return None if totals.cost is None else totals.cost.cost
     value: float | None = totals.drops.tokens_used_later if limit == "regret" else getattr(totals, limit)

@@ -249,7 +249,11 @@ def compute_totals(rows: Sequence[SweepRow], unit: str) -> Totals:
 
 def _sum_costs(costs: Sequence[SettingCost], unit: str) -> SettingCost:
     return SettingCost(
-        sum(cost.cost for cost in costs), sum(cost.without for cost in costs), unit, sum(cost.refetch for cost in costs)
+        sum(cost.cost for cost in costs),
+        sum(cost.without for cost in costs),
+        unit,
+        sum(cost.refetch for cost in costs),
+        sum(cost.extra_calls for cost in costs),
     )
 
 
@@ -315,5 +319,6 @@ def _build_totals_report(totals: Totals) -> dict[str, Any]:
             "without": totals.without,
             "cost": None if totals.cost is None else {**vars(totals.cost), "sessions": totals.priced_sessions},
         },
+        "break_even_calls_per_1000": totals.cost.break_even_calls if totals.cost else None,
         "regret": {**vars(totals.drops)},
     }

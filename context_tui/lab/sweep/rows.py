@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from context_tui.lab.price.pricing import compute_break_even_calls
 from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.base import Params
 
@@ -102,13 +103,20 @@ class SettingCost:
     """Cost of all prompts and summaries with a setting, and ``without`` a policy, in ``unit``.
 
     ``refetch`` is the estimated cost of fetching again what was needed later: for each of these blocks, a call at the
-    mean cost of the session's calls, and the block's tokens at the price of input.
+    mean cost of the session's calls, and the block's tokens at the price of input. ``extra_calls`` is the cost of one
+    extra call for every 1,000 removed tokens (:attr:`.pricing.ReplayPrice.extra_call_cost`).
     """
 
     cost: float
     without: float
     unit: str
     refetch: float = 0.0
+    extra_calls: float = 0.0
+
+    @property
+    def break_even_calls(self) -> float | None:
+        """Extra calls per 1,000 removed tokens at which the saving is gone, or None if nothing was removed."""
+        return compute_break_even_calls(self.without - self.cost, self.extra_calls)
 
 
 @dataclass(frozen=True)
@@ -183,6 +191,7 @@ def build_row_report(row: SweepRow) -> dict[str, Any]:
             "without": row.without,
             "cost": None if row.cost is None else {**vars(row.cost)},
         },
+        "break_even_calls_per_1000": row.cost.break_even_calls if row.cost else None,
         "regret": {**vars(row.drops)},
         "dominated_by": row.dominated_by,
     }

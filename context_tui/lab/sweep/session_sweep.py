@@ -217,7 +217,7 @@ class SessionSweep:
         rates = next(iter(price.rate_table.by_model.values()), price.rate_table.default_rates)
         call_cost = price.cost / max(len(price.costs), 1)
         refetch = (drops.used_later or 0) * call_cost + (drops.tokens_used_later or 0) * rates.input
-        return SettingCost(price.cost, price.baseline_cost, price.rate_table.unit, refetch)
+        return SettingCost(price.cost, price.baseline_cost, price.rate_table.unit, refetch, price.extra_call_cost)
 
 
 def sweep_session(

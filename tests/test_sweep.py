@@ -36,6 +36,7 @@ from context_tui.lab.sweep.session_sweep import SessionSweep, SweepOptions, swee
 from context_tui.lab.sweep.settings import MAX_SETTINGS, SweepSetting, build_grid, merge_grids
 from context_tui.policies.builtin.defect import DefectMicrocompact, DefectMicrocompactParams
 from context_tui.policies.registry import POLICIES
+from context_tui.policies.versions import find_recorded_params
 from context_tui.session.session import Session
 from context_tui.tokens.estimators import bytes4
 from tests.formats import recordings
@@ -293,7 +294,9 @@ def test_every_row_is_that_of_its_own_replay(
     alone = SessionSweep(session, session.info.path, how)
     for each in chosen:
         assert rows[each.name] == alone.replay_setting(each)
-        assert rows[each.name].params == each.param_values
+        recorded = find_recorded_params(each.policy.name, session.facts)
+        by_version = {key: value for key, value in recorded.items() if key not in each.params.model_fields_set}
+        assert rows[each.name].params == {**each.param_values, **by_version}
 
 
 def test_settings_that_do_the_same_are_replayed_once(session: Session) -> None:
@@ -322,7 +325,12 @@ def test_each_setting_has_its_own_row(session: Session, quick: bool) -> None:
         assert (row.sent, row.saved, row.peak, row.overflows) == totals and row.without == row.sent + row.saved
         assert (row.drops.dropped, row.drops.tokens_dropped) == (regret.dropped, regret.tokens_dropped)
         assert row.drops.tokens_used_later == (None if quick else regret.tokens_used_later)
-        assert row.cost == (None if quick else SettingCost(study.price.cost, study.price.baseline_cost, "USD"))
+        costs = study.price.cost, study.price.baseline_cost, "USD"
+        assert (row.cost is None) == quick
+        if row.cost is not None:
+            assert (row.cost.cost, row.cost.without, row.cost.unit) == costs
+            assert row.cost.break_even_calls == study.price.break_even_calls
+            assert bool(row.cost.refetch) == bool(regret.used_later)
     assert len({row.saved for row in found.rows}) > 3 and {row.firings > 0 for row in found.rows} == {True, False}
 
 

@@ -294,8 +294,8 @@ def test_every_row_is_that_of_its_own_replay(
     alone = SessionSweep(session, session.info.path, how)
     for each in chosen:
         assert rows[each.name] == alone.replay_setting(each)
-        recorded = find_recorded_params(each.policy.name, session.facts)
-        by_version = {key: value for key, value in recorded.items() if key not in each.params.model_fields_set}
+        open_values = find_recorded_params(each.policy.name, session.facts)
+        by_version = {key: value for key, value in open_values.items() if key not in each.params.model_fields_set}
         assert rows[each.name].params == {**each.param_values, **by_version}
 
 

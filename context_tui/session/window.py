@@ -6,34 +6,16 @@ from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 from context_tui.session.facts import Facts, PeakSearch
+from context_tui.text.files import read_toml
 
 ASSUMED_WINDOW = 200_000
 COMMON_WINDOWS = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
 """Common sizes in tokens, for models that are not in :data:`MODEL_WINDOWS`."""
 
-_CLAUDE, _CLAUDE_LONG, _CLAUDE_NEW = (200_000,), (200_000, 1_000_000), (1_000_000, 200_000)
-
 MODEL_WINDOWS: dict[str, tuple[int, ...]] = {
-    "claude-": _CLAUDE,
-    **dict.fromkeys(("claude-sonnet-4", "claude-opus-4-6", "claude-opus-4-7", "claude-opus-4-8"), _CLAUDE_LONG),
-    **dict.fromkeys(("claude-opus-5", "claude-sonnet-5", "claude-fable-5"), _CLAUDE_NEW),
-    "gpt-4.1": (1_047_576,),
-    "gpt-4o": (128_000,),
-    "gpt-4-turbo": (128_000,),
-    "gpt-5": (400_000, 272_000),
-    **dict.fromkeys(("o1", "o3", "o4-mini"), (200_000,)),
-    **dict.fromkeys(("gemini-2.5", "gemini-3"), (1_048_576,)),
-    "gemini-1.5-pro": (2_097_152, 1_048_576),
-    "deepseek": (65_536, 128_000),
-    "glm-4": (128_000, 200_000),
-    "glm-5": (200_000,),
-    "qwen3": (131_072, 32_768, 262_144, 1_000_000),
-    "llama-3": (128_000,),
-    "mistral-large": (128_000,),
+    prefix: tuple(sizes) for prefix, sizes in read_toml("context_tui.session", "model_windows.toml").items()
 }
-"""Context windows by the start of a model's name (the longest match counts): the usual size, then others. As of
-November 2026, from the vendors' documentation and from recordings, in which the newest Claude models exceed 200,000
-tokens without a sign in their names."""
+"""Context windows by the start of a model's name: the usual size, then others."""
 
 
 @dataclass(frozen=True)

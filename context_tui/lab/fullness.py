@@ -88,6 +88,7 @@ class Fullness:
         parts: all parts, largest first; they add up to ``tokens``.
         calls_left: calls until the agent compacts at the recent growth: 0 at the next one, None without evidence.
         effects: what the policies of the agent would do now.
+        tokens_left: tokens until the agent compacts; None if that is unknown.
     """
 
     tokens: int
@@ -96,6 +97,7 @@ class Fullness:
     parts: tuple[ContextPart, ...]
     calls_left: int | None
     effects: tuple[PolicyEffect, ...]
+    tokens_left: int | None = None
 
     def list_parts(self, count: int = len(PART_NAMES)) -> list[ContextPart]:
         """Return the *count* largest parts, and the smaller and tiny ones as one."""
@@ -133,7 +135,7 @@ def compute_fullness(
 ) -> Fullness:
     """Compute the answer for a context, given its *breakdown* by a token measure."""
     account, window = measure_context(context, token_table), session.window_at(context.at)
-    calls_left, effects = None, list[PolicyEffect]()
+    calls_left, tokens_left, effects = None, None, list[PolicyEffect]()
     for kind, name in (find_own_policies(session) or {"micro": DEFAULT_POLICY}).items():
         policy = POLICIES[name]
         try:
@@ -143,8 +145,9 @@ def compute_fullness(
             continue
         trigger = plan.trigger
         if kind == "full" and window.source != "assumed" and trigger.unit == "tokens":
-            left = None if trigger.value is None or trigger.threshold is None else trigger.threshold - trigger.value
-            calls_left = 0 if trigger.fires else _count_calls(context, left)
+            if trigger.value is not None and trigger.threshold is not None:
+                tokens_left = max(round(trigger.threshold - trigger.value), 0)
+            calls_left = 0 if trigger.fires else _count_calls(context, tokens_left)
         if plan.has_changes:
             request, dropped = compute_next_request(plan, token_table=token_table), plan.messages_dropped
             share = request.tokens_after / max(window.tokens, 1)
@@ -152,7 +155,7 @@ def compute_fullness(
                 sizes = request.tokens_after, share, request.summary_pending
                 effects.append(PolicyEffect(name, kind, 0 if dropped else len(plan.changes), dropped, *sizes))
     parts = split_context(breakdown, account.tokens)
-    return Fullness(account.tokens, window, account.origin, tuple(parts), calls_left, tuple(effects))
+    return Fullness(account.tokens, window, account.origin, tuple(parts), calls_left, tuple(effects), tokens_left)
 
 
 def _count_calls(context: Context, tokens: int | None) -> int | None:

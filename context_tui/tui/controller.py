@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from context_tui.compaction.plan import Plan
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
-from context_tui.text.numbers import format_count, format_percent
+from context_tui.text.numbers import format_count, format_percent, format_tokens
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tui.analysis import AnalysisCache
 from context_tui.tui.command_line import format_plan_command
@@ -34,6 +34,7 @@ from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location, Ti
 from context_tui.tui.view import View, describe_applied_plan, find_initial_policy, restore_settings
 
 if TYPE_CHECKING:
+    from context_tui.lab.fullness import Fullness
     from context_tui.tui.comparison import Comparison
     from context_tui.tui.sweep.board import SweepRowCache
 
@@ -46,6 +47,8 @@ class CommandRefused(Exception):
         self.warn = warn
 
 
+WARNED_CALLS = 2
+"""Number of calls before the next compaction from which on a followed session is announced to be compacted."""
 MAX_BLOCKS_MEASURED_AT_ONCE = 5_000
 """Blocks up to which a session is calibrated before it is shown; a larger one is calibrated in a thread."""
 
@@ -88,6 +91,7 @@ class Controller:
         self._pending_snapshot: SessionSnapshot | None = None  # received while a plan was applied
         self._end_cursor: Location | None = None  # cursor at the end of the session when it began to grow
         self._seen_state: SeenState | None = None
+        self._warned_epoch = -1  # start of the context of which a compaction was announced
         self.comparison: Comparison | None = None
         self.sweep_results: SweepRowCache | None = None
 
@@ -188,6 +192,17 @@ class Controller:
             raise CommandRefused("Undo the applied plan first (u), then read on", warn=True)
         self.is_reading = True
         return self.loader
+
+    def collect_compaction_warning(self, fullness: Fullness) -> str:
+        """Return a warning that the followed session will soon be compacted, once for each context, or else ""."""
+        view, calls = self.view, fullness.calls_left
+        is_at_end = self.is_following and not view.session.origin and view.context.at == len(view.session)
+        if not is_at_end or calls is None or calls > WARNED_CALLS or view.context.epoch_start == self._warned_epoch:
+            return ""
+        self._warned_epoch = view.context.epoch_start
+        due = "at the next call" if calls == 0 else f"in about {format_count(calls, 'call')} at this rate"
+        tokens = f", {format_tokens(fullness.tokens_left)} tokens from now" if fullness.tokens_left else ""
+        return f"The agent compacts {due}{tokens}"
 
     def toggle_following(self) -> SessionLoader | None:
         """Start to follow the session and return its loader, or stop following and return None."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import context_tui as ct
+from context_tui.lab.fullness import ContextPart, Fullness
 from context_tui.session.values import Kind
+from context_tui.session.window import Window
+from context_tui.tokens.context_size import SizeSource
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
 from context_tui.tui.options import InspectorOptions
@@ -64,6 +68,19 @@ def test_the_cursor_stays_at_the_end_of_what_grows_in_several_steps(tmp_path: Pa
     controller.select_location(Location(2))
     grow(8, end=True)
     assert controller.view.cursor.message == 2, "it was moved meanwhile"
+
+
+def test_a_followed_session_is_warned_of_its_compaction_once(tmp_path: Path) -> None:
+    controller = Controller(file_of(tmp_path / "s.jsonl", session().to_messages()), InspectorOptions())
+    read(controller)
+    window, parts = Window(20_000, "file"), (ContextPart("user", 18_000),)
+    fullness = Fullness(18_000, window, SizeSource.RECORDED, parts, 2, (), 1_500)
+    assert controller.collect_compaction_warning(fullness) == "", "it is not followed"
+    controller.toggle_following()
+    assert controller.collect_compaction_warning(replace(fullness, calls_left=3)) == "", "it is not near"
+    warning = controller.collect_compaction_warning(fullness)
+    assert warning == "The agent compacts in about 2 calls at this rate, 1.5k tokens from now"
+    assert controller.collect_compaction_warning(fullness) == "", "it has been said"
 
 
 def test_a_session_is_read_planned_applied_and_taken_back(tmp_path: Path) -> None:

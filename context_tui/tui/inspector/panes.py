@@ -185,6 +185,9 @@ class InspectorPanes:
                 token_table=controller.token_table,
                 following=controller.is_following,
             )
+        if sizes and sizes.fullness and (warning := controller.collect_compaction_warning(sizes.fullness)):
+            screen.notify(warning, markup=False, severity="warning", timeout=notices.NEWS_TIMEOUT_S)
+            screen.app.bell()
         if sizes is not None:
             screen.query_one(BreakdownView).show(view.context, sizes, view.filter, controller.reader)
         width, is_low = screen.size.width - 2, screen.has_class("-low")

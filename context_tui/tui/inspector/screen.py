@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-NEWS_TIMEOUT_S = 12
-
 
 class InspectorScreen(WorkErrorHandler, Screen[None]):
     """Inspector of a session: keys change the view, and the panes draw it."""
@@ -223,7 +221,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         if view.plan and view.plan.trigger.fires and not has_fired and not view.applied:
             news.append(f"{view.policy} fires now: {view.plan.trigger.reason}")
         for text in news:  # unlike other notifications, these stay while more is read
-            self.notify(make_visible(text), markup=False, timeout=NEWS_TIMEOUT_S)
+            self.notify(make_visible(text), markup=False, timeout=notices.NEWS_TIMEOUT_S)
 
     def action_follow(self) -> None:
         loader = self.run_command(self.controller.toggle_following)

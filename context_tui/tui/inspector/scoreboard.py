@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
@@ -28,7 +26,7 @@ from context_tui.tui.inspector.outcome import (
 from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.rendering.formatting import format_estimate_sign
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
-from context_tui.tui.widgets.bindings import MAX_POLICY_DIGIT
+from context_tui.tui.widgets.bindings import MAX_POLICY_DIGIT, read_bindings
 from context_tui.tui.widgets.styled_text import (
     BAD,
     BOLD,
@@ -210,10 +208,7 @@ class Scoreboard(Widget, can_focus=True):
     """Policies to choose from, by digit, arrow or click."""
 
     DEFAULT_CSS = "Scoreboard { height: auto; text-wrap: nowrap; text-overflow: clip; }"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "choose(-1)", "Policy above", show=False, id="score-up", tooltip="Policy above"),
-        Binding("down,j", "choose(1)", "Policy below", show=False, id="score-down", tooltip="Policy below"),
-    ]
+    BINDINGS = read_bindings("scoreboard")
 
     def __init__(self, choose: Callable[[str], object], *, id: str | None = None) -> None:
         """Create a scoreboard; *choose* is called with the name of a policy as soon as it is chosen."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingsMap, BindingType
+from textual.binding import BindingsMap
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.message import Message
@@ -96,7 +96,8 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             adopt: adopts the chosen setting; None to list its sessions instead.
         """
         super().__init__()
-        self._bindings = BindingsMap.merge([BindingsMap(build_bindings(live=board.is_live)), self._bindings])
+        names = ("sweep-first", "sweep-live" if board.is_live else "sweep-sessions", "sweep-other")
+        self._bindings = BindingsMap.merge([*(BindingsMap(read_bindings(name)) for name in names), self._bindings])
         self.board, self._format_command, self._adopt = board, format_command, adopt
         self.grid_error = ""
         self.is_measuring = self.is_stopped = False
@@ -419,12 +420,6 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
-
-
-def build_bindings(*, live: bool) -> list[BindingType]:
-    """Build all bindings, in the order of the footer; with *live*, those for a sweep of the open session."""
-    names = ("sweep-first", "sweep-live" if live else "sweep-sessions", "sweep-other")
-    return [binding for name in names for binding in read_bindings(name)]
 
 
 # Building

@@ -14,29 +14,17 @@ from context_tui.text.files import read_toml
 
 
 def _read_themes() -> Iterator[Theme]:
-    for name, table in read_toml("context_tui.tui.terminal", "themes.toml").items():
+    tables = read_toml("context_tui.tui.terminal", "themes.toml")
+    few_colours = tables.pop("few-colours")
+    for name, table in tables.items():
         track, bar, hover, active = table.pop("scrollbar")
         tracks = ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active")
         colours = {"scrollbar": bar, "scrollbar-hover": hover, "scrollbar-active": active}
         colours |= dict.fromkeys((*tracks, "scrollbar-corner-color"), track)
-        few = _FEW_COLOURS if table.get("ansi") else {}
+        few = few_colours if table.get("ansi") else {}
         yield Theme(name, **{**table, "variables": {**table["variables"], **few, **colours}})
 
 
-_FEW_COLOURS = {
-    "ansi-background": "ansi_default",
-    "ansi-foreground": "ansi_default",
-    "border": "ansi_bright_black",
-    "border-blurred": "ansi_bright_black",
-    "block-hover-background": "ansi_default",
-    "input-cursor-text-style": "reverse",
-    "link-color": "ansi_default",
-    "link-color-hover": "ansi_default",
-    "link-background-hover": "ansi_default",
-    "link-style-hover": "reverse",
-    "screen-selection-background": "ansi_default",
-    "screen-selection-foreground": "ansi_default",
-}
 DARK, LIGHT, ANSI_DARK, ANSI_LIGHT = _read_themes()
 
 

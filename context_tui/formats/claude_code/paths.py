@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES, SessionFile
 from context_tui.formats.claude_code.parsing import COMMAND_START, is_markup
-from context_tui.formats.kit.files import find_home_folder, find_working_folder, list_entries, open_regular
+from context_tui.formats.kit.files import find_home_folder, find_working_folder, list_entries, read_head
 from context_tui.formats.kit.values import as_text, list_objects
 from context_tui.formats.kit.writing import build_change_folder
 from context_tui.session.jsontext import loads
@@ -55,12 +54,7 @@ def is_agent_file(path: str | Path) -> bool:
 
 def find_title(path: Path) -> str:
     """Return the first typed prompt in the head of a file, or "" if there is none or the file cannot be read."""
-    try:
-        with open_regular(path) as file:
-            lines = file.read(HEAD_BYTES).split(b"\n")
-    except (OSError, UnreadableSession):
-        return ""
-    for line in lines:
+    for line in read_head(path).split(b"\n"):
         if b'"user"' in line:
             try:
                 prompt = _find_typed_text(loads(line), subagent=is_agent_file(path))

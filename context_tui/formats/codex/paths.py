@@ -14,7 +14,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import SessionFile
 from context_tui.formats.codex.reader import CodexShape
 from context_tui.formats.codex.rollout import ITEM, META, SessionMeta, parse_rollout_line, parse_session_meta
-from context_tui.formats.kit.files import find_home_folder, open_regular, read_first_values
+from context_tui.formats.kit.files import find_home_folder, open_regular, read_first_values, read_head
 from context_tui.formats.kit.line_scanner import list_only_session
 from context_tui.formats.kit.message_builder import find_message
 from context_tui.formats.kit.values import as_object, extract_text, format_title, parse_id
@@ -61,12 +61,7 @@ def read_session_meta(path: Path) -> SessionMeta:
 def find_title(path: Path) -> str:
     """Return the first typed prompt, or "" if there is none or the file cannot be read."""
     parse = CodexShape().parse
-    try:
-        with open_regular(path) as file:
-            lines = file.read(TITLE_HEAD_BYTES).split(b"\n")
-    except (OSError, UnreadableSession):
-        return ""
-    for line in lines:
+    for line in read_head(path, TITLE_HEAD_BYTES).split(b"\n"):
         if b'"user' not in line:
             continue
         try:

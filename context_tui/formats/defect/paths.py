@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from context_tui.errors import UnreadableSession
 from context_tui.formats.base import SessionFile
 from context_tui.formats.defect.reader import is_journal_line
 from context_tui.formats.kit.files import (
@@ -22,6 +21,7 @@ from context_tui.formats.kit.files import (
     parse_first_values,
     read_file_stamp,
     read_first_objects,
+    read_head,
     read_json,
 )
 from context_tui.formats.kit.values import as_object
@@ -44,11 +44,7 @@ def is_snapshot(value: Record) -> bool:
 
 def read_meta(folder: Path) -> Record:
     """Return the description of the session in a folder, or {} if there is none."""
-    try:
-        with open_regular(folder / META_FILE) as file:
-            values = parse_first_values(file.read(_MAX_META_BYTES))
-    except (OSError, UnreadableSession):
-        return {}
+    values = parse_first_values(read_head(folder / META_FILE, _MAX_META_BYTES))
     return values[0] if values and isinstance(values[0], dict) and is_meta(values[0]) else {}
 
 

@@ -146,13 +146,18 @@ def _parse_truncated(data: bytes) -> Any:
     raise ValueError("not JSON")
 
 
-def read_first_values(path: Path) -> list[Any]:
-    """Return the first JSON values in a file (see :func:`parse_first_values`), or [] if it is unreadable."""
+def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
+    """Return the first *size* bytes of a file, or none if it is unreadable."""
     try:
         with open_regular(path) as file:
-            return parse_first_values(file.read(HEAD_BYTES))
+            return file.read(size)
     except (OSError, UnreadableSession):
-        return []
+        return b""
+
+
+def read_first_values(path: Path) -> list[Any]:
+    """Return the first JSON values in a file (see :func:`parse_first_values`), or [] if it is unreadable."""
+    return parse_first_values(read_head(path))
 
 
 def read_first_objects(path: Path) -> list[dict[str, Any]]:

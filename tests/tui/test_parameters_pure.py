@@ -385,7 +385,7 @@ def test_the_difference_is_named(change: tuple[str, Any, Any], old: PlanOutcome,
 
 def test_the_trigger_says_where_it_would_have_fired() -> None:
     made = plan(sample(), "defect-microcompact")
-    begun = "would not fire now; first at #1,204, press }"
+    begun = "would not fire now (first at #1,204, press })"
     source, why, numbers, verdict, least = map(text, format_trigger_variants(made, 1_204))
     assert source.startswith(f"{begun}: ") and " tokens < limit 120,000" in source and source.endswith(" since then)")
     assert why.startswith(f"{begun}: ") and " tokens < limit 120,000" in why
@@ -394,7 +394,7 @@ def test_the_trigger_says_where_it_would_have_fired() -> None:
         least == "fires first at #1,204, press }"
         and text(format_trigger_variants(made, -1)[-1]) == "never fires in this session"
     )
-    assert "; never in this session: " in text(format_trigger_variants(made, -1)[0])
+    assert " (never in this session): " in text(format_trigger_variants(made, -1)[0])
     limited = plan(sample(), "agent-sdk-prune", context_budget=10_000_000)
     assert " ≤ limit 7,000,000 (" in text(format_trigger_variants(limited, None)[0])
     assert " <=limit 7,000,000 (" in to_ascii(text(format_trigger_variants(limited, None)[0]))

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from context_tui.compaction.tool_pairing import get_content_blocks
 from context_tui.session.blocks import is_block_list
 from context_tui.session.jsontext import compact_text
 from context_tui.summarizer.secrets import find_secrets
@@ -76,10 +77,7 @@ def clean_messages(messages: list[Message]) -> list[Message]:
 
 def list_message_blocks(message: Message) -> list[dict[str, Any]]:
     """Return the blocks in a message; content that is a plain string becomes one text block."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return [block for block in get_content_blocks(message) if isinstance(block, dict)]
 
 
 def _clean_block(block: dict[str, Any]) -> dict[str, Any] | None:

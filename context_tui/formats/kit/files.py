@@ -51,11 +51,9 @@ def read_whole_file(path: str | Path) -> bytes:
 
 def read_json(path: Path, max_bytes: int = -1) -> Any:
     """Return the value in a JSON file (or in its first *max_bytes*), or None if it cannot be read or parsed."""
-    try:
-        with open_regular(path) as file:
-            return loads(file.read(max_bytes).removeprefix(BOM))
-    except (OSError, UnreadableSession, ValueError):
-        return None
+    with suppress(ValueError):
+        return loads(read_head(path, max_bytes).removeprefix(BOM))
+    return None
 
 
 def make_unreadable_error(path: str | Path, error: Exception) -> UnreadableSession:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
+from functools import cache
 
 from context_tui.session.facts import Facts, PeakSearch
 from context_tui.text.files import read_toml
 
 ASSUMED_WINDOW = 200_000
 COMMON_WINDOWS = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
-"""Common sizes in tokens, for models that are not in :data:`MODEL_WINDOWS`."""
+"""Common sizes in tokens, for models without an entry in :func:`load_model_windows`."""
 
-MODEL_WINDOWS: dict[str, tuple[int, ...]] = {
-    prefix: tuple(sizes) for prefix, sizes in read_toml("context_tui.session", "model_windows.toml").items()
-}
-"""Context windows by the start of a model's name: the usual size, then others."""
+
+@cache
+def load_model_windows() -> dict[str, tuple[int, ...]]:
+    """Load the context windows in tokens by the start of a model's name: the usual size, then others."""
+    return {prefix: tuple(sizes) for prefix, sizes in read_toml("context_tui.session", "model_windows.toml").items()}
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,11 @@ def window_at(facts: Facts, at: int, peaks: Peaks, override: int | None = None) 
     name = normalize_model_name(model or "")
     if "[1m]" in name:
         return _choose_window(peak, (1_000_000,), "model")
-    prefix = max((p for p in MODEL_WINDOWS if name.startswith(p)), key=len, default=None)
+    prefix = max((p for p in load_model_windows() if name.startswith(p)), key=len, default=None)
     if prefix is None:
         return _choose_window(peak, (ASSUMED_WINDOW,), "assumed")
     larger = (1_000_000,) if prefix.startswith("claude") else COMMON_WINDOWS
-    return _choose_window(peak, MODEL_WINDOWS[prefix], "model", larger)
+    return _choose_window(peak, load_model_windows()[prefix], "model", larger)
 
 
 def normalize_model_name(model: str) -> str:

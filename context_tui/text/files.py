@@ -11,11 +11,9 @@ import shutil
 import stat
 import tempfile
 import time
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import EEXIST
-from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,6 +23,9 @@ MAX_SETTINGS_BYTES = 4 << 20
 
 def read_toml(package: str, name: str) -> dict[str, Any]:
     """Return the content of a TOML file in a package."""
+    import tomllib  # 10 ms, not needed for the first paint
+    from importlib import resources
+
     return tomllib.loads(resources.files(package).joinpath(name).read_text("utf-8"))
 
 

@@ -39,7 +39,7 @@ LEFT_OUT = (
 )
 """Tests of other layers and of processes, which take minutes."""
 NOT_COPIED = (".git", ".venv*", ".bench", ".agents", "*_cache", ".hypothesis", "__pycache__", "dist", "screenshots")
-VALUE_TESTS = ("tests/test_values.py", "tests/test_parameter_table.py")
+VALUE_TESTS = ("tests/test_parameter_table.py",)
 """Tests of all modules: they notice mutants that no function runs."""
 PROCESS_FILES = 4
 """Files of tests for a mutant that needs a process of its own, which has to collect them."""

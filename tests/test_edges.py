@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -202,9 +203,11 @@ def test_streams_that_are_closed(session: Path, tmp_path: Path, closed: str) -> 
     for name, arguments in commands.items() if ">&-" in closed.split() else ((each, commands[each]) for each in few):
         line = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "context_tui", *map(str, arguments)]
         done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
-        talk = "context-tui: 1 of 1 session done, with 3 settings each\n" if name == "sweep" else ""
-        assert done.returncode == 0 and done.stderr in ("", talk), name
-        assert bool(done.stdout) == (">&-" not in closed.replace("2>&-", "")), name
+        talk = re.sub(r"context-tui: (1 of 1 session done, with \d+ settings each|.* written)\n", "", done.stderr)
+        code = 4 if name == "tune" else 0  # nothing fires in one short session
+        assert done.returncode == code and talk == "", name
+        prints = ">&-" not in closed.replace("2>&-", "") and name != "report"
+        assert bool(done.stdout) == prints, name
     assert ct.open_session(tmp_path / "out").facts.problems == []
     wrong = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "context_tui", "inspect", "no-such-file"]
     done = subprocess.run(wrong, capture_output=True, text=True, timeout=60, check=False)

@@ -133,7 +133,7 @@ def format_level(tokens: int, window: int, origin: SizeSource) -> str:
 def compute_fullness(
     session: Session, context: Context, breakdown: Breakdown, token_table: TokenTable | None = None
 ) -> Fullness:
-    """Compute the answer for a context, given its *breakdown* by a token measure."""
+    """Compute why a context is full and what can go, given its *breakdown* by a token measure."""
     account, window = measure_context(context, token_table), session.window_at(context.at)
     calls_left, tokens_left, effects = None, None, list[PolicyEffect]()
     for kind, name in (find_own_policies(session) or {"micro": DEFAULT_POLICY}).items():

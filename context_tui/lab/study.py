@@ -35,7 +35,7 @@ class Study(NamedTuple):
         return next(cases for candidate, cases in pairs if candidate is firing)
 
     def group_cases_by_firing(self) -> list[list[int]]:
-        """Return, for each firing, the numbers of the regret cases whose content it removed."""
+        """Return, for each firing of the policy, the numbers of the regret cases whose content that firing removed."""
         groups: list[list[int]] = [[] for _ in self.replay.firings]
         firings_by_message: dict[int, list[int]] = {}
         for number, firing in enumerate(self.replay.firings):
@@ -93,7 +93,7 @@ class Lab:
 
     @cached_property
     def price_model(self) -> PriceModel:
-        """Comparison of the recorded use of the prompt cache with the predicted one."""
+        """Price model of the session, with the recorded use of the prompt cache compared with the predicted use."""
         return build_price_model(self.session)
 
     @cached_property

@@ -384,7 +384,7 @@ class Facts:
             self.begin_epoch(compaction.message, "compaction", compaction.prefix)
 
     def revise_request(self, recorded: Usage, usage: Usage) -> None:
-        """Replace a request's usage by a later one. If its size changes, drops will be searched again."""
+        """Replace a request's recorded usage by a later one. If the size changes, drops are searched anew."""
         size = recorded.context
         recorded.update(usage)
         self.size_revisions += recorded.context != size

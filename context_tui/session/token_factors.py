@@ -202,7 +202,7 @@ def count_output_tokens(facts: Facts, row: int) -> int:
 
 
 def is_other_conversation(facts: Facts, row: int) -> bool:
-    """Return whether request *row* is a side request, which is less than half as large as its two neighbours."""
+    """Return whether request *row* is a side request: one less than half as large as each of its two neighbours."""
     if not facts.has_side_requests or not 0 < row < len(facts.requests) - 1:
         return False
     before, size, after = (facts.requests[neighbour].context for neighbour in range(row - 1, row + 2))

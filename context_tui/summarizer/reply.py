@@ -156,7 +156,7 @@ class Reply:
         return "".join(piece for _, pieces in sorted(self._blocks.items()) for piece in pieces)
 
     def build_partial_summary(self, model: str, seconds: float) -> Summary:
-        """Return the text received so far as a summary by the model that the reply names, else by *model*."""
+        """Build a summary of the text received so far, by the model that the reply names, or else by *model*."""
         text, hidden = _strip_thinking(self.text.strip())
         return Summary(
             text, self._model or model, self._usage, self._stop, seconds, self._thinking + hidden, tuple(self._notes)

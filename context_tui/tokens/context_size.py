@@ -153,7 +153,7 @@ def resize(size: int, fixed: int, content: int, change: int, removed_share: floa
 
 
 def measure_context(context: Context, token_table: TokenTable | None = None) -> ContextAccount:
-    """Return the tokens in a context by where they come from, computed once for each measure."""
+    """Return the tokens in a context, broken down by their source. The result is cached for each token measure."""
     key = measure_context, token_table
     if key not in context.memo:
         context.memo[key] = _measure_context(context, token_table)

@@ -146,7 +146,8 @@ def build_calibrated_table(
     """Measure the blocks of a session with factors fitted to its recorded sizes.
 
     The factors of a message are those of the model whose request first sent it. The overhead of a request is added to
-    the last block of its reply that is not a result, usually the call. A result with an image counts as an image.
+    the last block of its reply that is not a result, usually the tool call. A tool result that holds an image is
+    measured as an image.
 
     Args:
         earlier: the session's table before it grew, whose factors and sizes are kept while only new blocks are

@@ -106,7 +106,7 @@ class RuntimeSizes:
     by_runtime: dict[str, RuntimeSizeSeries] = field(default_factory=dict)
 
     def covers(self, session: Session, message: int) -> bool:
-        """Return whether the sizes at a message are computed; they stay valid when the session grows."""
+        """Return whether the sizes at a message have been computed. They stay valid when the session grows."""
         return self.facts is session.facts and message < self.length
 
     def format_sizes(self, message: int) -> str:

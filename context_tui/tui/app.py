@@ -486,7 +486,7 @@ class ContextTuiApp(App[None]):
             clear_plan_cache()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Yield a command for each key of the screen, its commands that have no key, and Textual's themes."""
+        """Yield the screen's key bindings as commands, then its commands without a key, then Textual's themes."""
         bindings: dict[str, list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
             if active.binding.id and active.enabled and not active.binding.system:  # Textual's bindings have no id

@@ -506,7 +506,7 @@ class Controller:
         return f"Back to {format_count(len(view.session), 'message')}; press U to redo"
 
     def redo(self) -> None:
-        """Apply again the plan that was undone last."""
+        """Reapply the plan that was undone last."""
         view = self.view.redo_plan()
         if view is None:
             raise CommandRefused("Nothing to redo")

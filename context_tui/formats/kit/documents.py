@@ -275,7 +275,7 @@ def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS
 
 
 def collect_runs(values: list[Element], parse: Callable[[Element], Run | None], problem: str) -> list[Run]:
-    """Return the runs that *parse* finds. Any other value becomes a broken element of the run before it."""
+    """Parse values into runs. A value that *parse* rejects is added to the run before it as a broken element."""
     runs: list[Run] = []
     strays: list[Element] = []
     for value in values:

@@ -187,7 +187,7 @@ class RowContent(Generic[R]):
 
 
 class RowScanner(Generic[R]):
-    """A resumable scan of one session. It reads only appended rows, and starts again after any other change.
+    """A resumable scan of one session: if rows were only appended, it reads just those, and else it starts over.
 
     ``count`` is the number of rows when the scan began.
     """

@@ -135,7 +135,7 @@ class Conversation:
         return item.signature
 
     def align(self, elements: Sequence[Element]) -> _Alignment:
-        """Return a comparison of a request's messages with the known ones, from the first on."""
+        """Compare a request's messages with the known messages, starting at the first, and return the alignment."""
         differs = list(map(ne, self._elements, elements))
         element_count = differs.index(True) if True in differs else len(differs)
         self._elements[:element_count] = elements[:element_count]  # the bytes of the older request are no longer needed

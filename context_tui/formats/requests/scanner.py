@@ -75,7 +75,7 @@ class LogSource(Protocol):
     """Number that grows when the log's file is emptied or replaced."""
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
-        """Return the exchanges in order, and the problems of the log as a whole."""
+        """Return the exchanges in order, and any problems with the log as a whole."""
 
     def read_session_facts(self, group: str) -> SessionFacts:
         """Return facts about the run *group* from the agent's own session file."""

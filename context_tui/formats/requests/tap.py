@@ -170,7 +170,7 @@ class TapDatabase:
 
 
 class TapFile:
-    """The log in a file: JSON Lines, a bundle, or exported JSON."""
+    """A log stored in one file: as JSON Lines, as a compressed bundle, or as exported JSON."""
 
     format_name, generation = FORMAT_NAME, 0
 

@@ -72,7 +72,7 @@ class FetchLog:
             self._by_name[_get_file_name(path)].append(write)
 
     def add_edit(self, effect: CallEffect, message: int) -> None:
-        """Add a successful tool call that changed files, so that reading them again is no repeated fetch."""
+        """Record a successful tool call that changed files, so that reading them later is not counted as a re-fetch."""
         self._last_edit = message
         replaced, inserted = (
             set(find_lines(text, 4)) for text in ("\n".join(effect.replaced_texts), effect.inserted_text)

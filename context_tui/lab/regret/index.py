@@ -88,7 +88,7 @@ class UseIndex:
     """The later uses of every block in a session.
 
     Attributes:
-        block_count: number of blocks in the session; the summaries that replays insert have higher rows.
+        block_count: number of blocks in the session. Summaries that a replay inserts get row numbers after these.
         by_row: uses by the row of the used block, from the highest tier to the lowest, then by message.
         stale_refetches: by row, the messages that fetched the content again after the agent had changed it.
         removed_by_recording: by handling of compactions and by row, the message before which the recording removed

@@ -105,7 +105,7 @@ def _build_settings(policy: Policy, params: Params, window: Window) -> object:
 
 
 def recommend_setting(sweep: Sweep) -> Recommendation:
-    """Return the setting with the largest savings in cost, with the evidence for it, from a sweep with prices."""
+    """Return the setting that saves the most money in a priced sweep, with the evidence for it."""
     settings = {setting.name: setting for setting in sweep.settings if setting.name in sweep.totals}
     names, current = list(settings), sweep.current
     by_session = {

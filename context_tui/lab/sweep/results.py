@@ -113,7 +113,7 @@ class Sweep:
 
     @cached_property
     def dominance(self) -> Dominance:
-        """Relation of dominance among the settings over all sessions."""
+        """Which settings dominate which, over all sessions together."""
         return self._compute_dominance(self.rows)
 
     @cached_property

@@ -74,11 +74,11 @@ def find_best(points: Mapping[K, ParetoPoint], max_regret: float) -> K | None:
 
 @dataclass(frozen=True)
 class Dominance:
-    """The relation of dominance among settings, by name, with the Pareto front and the best setting.
+    """Which settings dominate which, by name, with the Pareto front and the best setting.
 
     Attributes:
         dominated_by: for each dominated setting, the setting on the Pareto front that dominates it.
-        frontier: the Pareto front, by rising regret.
+        frontier: the Pareto front, in order of increasing regret.
         best: the setting that saves the most with no more regret than the current one, or None without a current one.
     """
 

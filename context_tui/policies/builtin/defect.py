@@ -43,7 +43,7 @@ def format_window_share(state: RuntimeState, ratio: float) -> str:
 
 
 def build_belief(state: RuntimeState) -> Belief:
-    """Return the size that defect computes: the last recorded size plus an estimate of the messages since then."""
+    """Return the size that the agent defect assumes: the last recorded size plus an estimate of later messages."""
     recorded = state.recorded_usage is not None
     return Belief(
         state.believed_tokens,

@@ -31,7 +31,7 @@ from context_tui.tokens.estimators import count_block_tokens
 
 
 class BodyChanges(NamedTuple):
-    """The rows of the blocks that a rule changes, the tokens saved, and one change for all blocks or one for each."""
+    """The blocks that a rule changes, by row, the tokens saved, and one change for all blocks or one for each."""
 
     rows: list[int]
     saved_tokens: int

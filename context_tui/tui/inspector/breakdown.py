@@ -92,9 +92,9 @@ BREAKPOINT_ROW = BreakdownRow("  cache breakpoint")
 def build_breakdown_rows(
     context: Context, sizes: ContextSizes, by_size: bool = True, opened: Container[str] = ()
 ) -> list[BreakdownRow]:
-    """Build all sections with their headings, with rows sorted by size or in the order of the file.
+    """Build the rows of every section, headings included, sorted by size or in the order of the file.
 
-    The parts of *opened* categories are listed below them.
+    Each category in *opened* is followed by its parts.
     """
     facts, parts, column = context.facts, sizes.breakdown, format_token_column(sizes.token_table)
     total = sum(parts.by_category.values())

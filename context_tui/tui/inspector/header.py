@@ -99,9 +99,9 @@ def _split_words(text: str, style: str) -> list[Line]:
 
 
 class HeaderBar(Widget):
-    """Session with its counts; why the context is full and what can go; the gauge; recorded sizes of the requests.
+    """Header with the session and its counts, why the context is full and what can go, a gauge, and the recorded sizes.
 
-    On a low header, the recorded sizes are omitted first, then the gauge.
+    If there are few lines, the recorded sizes are left out first, then the gauge.
     """
 
     DEFAULT_CSS = "HeaderBar { height: 5; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"

@@ -87,7 +87,7 @@ def build_request_history(session: Session) -> RequestHistory:
 
 @dataclass(frozen=True)
 class HistoryColumn:
-    """Requests from ``first`` up to ``end``, exclusive, and the tokens drawn for them."""
+    """A column of the chart: requests from ``first`` up to but not including ``end``, and the tokens that it shows."""
 
     first: int
     end: int

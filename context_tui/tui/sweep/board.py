@@ -256,7 +256,7 @@ class SweepBoard:
 
 
 def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], other: Sweep) -> Sweep:
-    """Return the sweep of the measured settings, with the current setting and the unit of another sweep."""
+    """Build a sweep of the settings measured so far, with the current setting and the unit of *other*."""
     measured_rows = [rows[each.name] for each in settings if each.name in rows]
     return Sweep(settings, measured_rows, current=other.current, saving_unit=other.saving_unit)
 

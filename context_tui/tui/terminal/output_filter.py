@@ -26,7 +26,8 @@ _MAX_CACHED_SEGMENTS = 8192
 class OutputFilter(LineFilter):
     """Line filter that replaces control characters, adjusts the contrast and, with *ascii*, replaces glyphs.
 
-    It includes Textual's filters, as Textual copies every line for every filter. Its results are cached by segment.
+    It also applies Textual's own filters, because Textual would copy each line once per filter. Results are cached by
+    segment.
     """
 
     def __init__(

@@ -207,7 +207,7 @@ def is_listed(listed_rows: Sequence[int], row: int) -> bool:
 
 
 def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
-    """Return all rows; for folded turns, only the heads and the events that begin another context."""
+    """Return the visible rows: of a folded turn, only its heading and the events that begin another context."""
     context_starts = [row for row, event in rows.iterate_event_rows() if event.begins_context]
     spans: list[range] = [range(rows.heads[0])] if rows.heads else []
     for turn in range(len(rows.heads)):

@@ -24,7 +24,7 @@ class ClickableLines(LinesPane, can_focus=True):
 
         @property
         def control(self) -> ClickableLines:
-            """The pane."""
+            """The pane that sent this message."""
             return self.pane
 
     @dataclass

@@ -30,10 +30,10 @@ from context_tui.tui.view import View
 
 @dataclass(frozen=True)
 class ContextSizes:
-    """Sizes of a context: its breakdown, and the check of the estimate.
+    """Sizes computed for a context: a breakdown by category and a check of the estimate against recorded sizes.
 
     With a ``token_table`` (a measure other than ``bytes/4``), only the breakdown and the prompt's parts are computed.
-    ``lacks_requests`` is set if the session holds no whole requests, but a source of them is known.
+    ``lacks_requests`` is set if the session holds no complete requests but could get them from a known source.
     """
 
     breakdown: Breakdown
@@ -47,7 +47,7 @@ class ContextSizes:
 def compute_context_sizes(
     view: View, checkpoint: Checkpoint = lambda: None, token_table: TokenTable | None = None
 ) -> ContextSizes:
-    """Compute the sizes of a view's context, by *token_table* or ``bytes/4``; *checkpoint* may raise to stop."""
+    """Compute sizes for a view's context, using *token_table* or else ``bytes/4``; *checkpoint* may raise to stop."""
     session, context = view.session, view.context
     lacks_requests = not session.facts.holds_requests and bool(describe_request_source(session))
     account = measure_context(context, token_table)
@@ -63,7 +63,7 @@ def compute_context_sizes(
 
 
 def format_estimate_error(check: EstimateCheck) -> str:
-    """Format the error of the estimate: ``19 % below the 515,912 recorded``; empty if it is small."""
+    """Format how far the estimate is off, as in ``19 % below the 515,912 recorded``; empty if the error is small."""
     if not check.is_far_off:
         return ""
     side = "below" if check.relative_error < 0 else "above"
@@ -71,14 +71,14 @@ def format_estimate_error(check: EstimateCheck) -> str:
 
 
 class RuntimeSizeSeries:
-    """Context sizes that one runtime assumes, by message: tokens (-1: unknown) and source (-1: not computed)."""
+    """The tokens that one runtime assumes in the context before each message, or -1 if unknown or not computed."""
 
     def __init__(self, length: int) -> None:
         self.tokens, self._source_index = array("q", [-1]) * length, array("i", [-1]) * length
         self._sources: list[str] = []
 
     def append(self, policy: Policy, state: RuntimeState) -> None:
-        """Store the size that the runtime assumes in a state."""
+        """Store the size assumed before the message ``state.at``; a policy that assumes no size stores nothing."""
         try:
             size = policy.believed_size(state)
         except PlanError:
@@ -90,7 +90,7 @@ class RuntimeSizeSeries:
             self.tokens[state.at] = -1 if size.tokens is None else size.tokens
 
     def format_size(self, runtime: str, message: int) -> str:
-        """Format the size that the runtime assumes before a message; empty if it was never computed."""
+        """Format the size assumed before *message* and its source; empty if no size was stored for the message."""
         if self._source_index[message] < 0:
             return ""
         amount = f"{self.tokens[message]:,}" if self.tokens[message] >= 0 else "unknown"
@@ -99,7 +99,7 @@ class RuntimeSizeSeries:
 
 @dataclass(frozen=True)
 class RuntimeSizes:
-    """Context sizes that each runtime assumes over a session."""
+    """The context sizes that each runtime assumes before the messages of a session."""
 
     facts: Facts
     length: int
@@ -110,7 +110,7 @@ class RuntimeSizes:
         return self.facts is session.facts and message < self.length
 
     def format_sizes(self, message: int) -> str:
-        """Format the sizes that the runtimes assume before a message; empty if no model was called."""
+        """Format the size that each runtime assumes before *message*; empty if no size was computed there."""
         if not 0 <= message < self.length:
             return ""
         sizes = (series.format_size(runtime, message) for runtime, series in self.by_runtime.items())
@@ -119,7 +119,7 @@ class RuntimeSizes:
 
 
 def compute_runtime_sizes(session: Session, checkpoint: Checkpoint = lambda: None) -> RuntimeSizes:
-    """Compute the sizes that the session's runtime assumed, if it is known; *checkpoint* is called at every message."""
+    """Compute the sizes that the session's runtime assumed; the result is empty if that runtime is not known."""
     length = len(session)
     policies = {name: policy for name, policy in find_runtimes().items() if name == session.info.format}
     by_runtime = {runtime: RuntimeSizeSeries(length) for runtime in policies}
@@ -137,10 +137,10 @@ MAX_MEASURED_ROWS = 4
 
 @dataclass(frozen=True)
 class TriggerFirings:
-    """Points at which a trigger begins to fire.
+    """The points in a session at which a trigger begins to fire.
 
-    ``first_effect`` is the first point at which the plan changes something; None if it equals ``points[0]``, does not
-    exist or was not searched.
+    ``first_effect`` is the first point at which the plan changes something. It is None if that is ``points[0]``, if
+    there is no such point, or if none was searched for.
     """
 
     points: list[int]
@@ -152,9 +152,9 @@ MeasureKey = tuple[Facts, int, TokenMeasure]
 
 
 class MeasuredRows(NamedTuple):
-    """A session measured by a token measure, and the rows of the timeline with these tokens.
+    """Token sizes for a session by one token measure, and the timeline rows that show these sizes.
 
-    ``is_provisional`` is set while a session that has grown has the factors from before.
+    ``is_provisional`` is set if the session has grown since the factors of the measure were computed.
     """
 
     token_table: TokenTable
@@ -172,14 +172,14 @@ class AnalysisCache:
         self.runtime_sizes: RuntimeSizes | None = None
 
     def get_measured_rows(self, view: View) -> MeasuredRows | None:
-        """Return a view's session, measured by the view's token measure; None if not measured, and for ``bytes/4``."""
+        """Return the session's sizes by the view's measure; None if not yet measured or the measure is ``bytes/4``."""
         if view.measure is TokenMeasure.OWN:
             return None
         key = _get_measure_key(view)
         return next((rows for stored_key, rows in reversed(self._measured_rows) if stored_key == key), None)
 
     def measure_session(self, view: View, rows: TimelineRows, checkpoint: Checkpoint = lambda: None) -> MeasuredRows:
-        """Measure a view's session, with these rows, and store the result; raises MeasureError if impossible."""
+        """Measure the view's session and store the result with *rows*; raises MeasureError if it cannot be measured."""
         if view.measure is TokenMeasure.EXACT:
             token_table = measure_exactly(view.session, checkpoint)
         else:
@@ -187,7 +187,7 @@ class AnalysisCache:
         return self._store_measured_rows(view, MeasuredRows(token_table, rows.with_table(token_table, checkpoint)))
 
     def extend_measured_rows(self, view: View, rows: TimelineRows) -> MeasuredRows | None:
-        """Measure what was appended to a view's session by the factors from before; None if it was never measured."""
+        """Measure a session that has grown by reusing earlier factors; return None if there are none to reuse."""
         facts, _, measure = _get_measure_key(view)
         earlier = next(
             (rows for key, rows in reversed(self._measured_rows) if (key[0], key[2]) == (facts, measure)), None
@@ -203,28 +203,28 @@ class AnalysisCache:
         return measured
 
     def get_context_sizes(self, view: View) -> ContextSizes | None:
-        """Return the sizes of a view's context."""
+        """Return the stored sizes, or None if none are stored for the view's context and measure."""
         key, sizes = self._context_sizes or (None, None)
         return sizes if key == _get_context_key(view) else None
 
     def store_context_sizes(self, view: View, sizes: ContextSizes) -> None:
-        """Store the sizes of a view's context."""
+        """Store the sizes for the view's context, replacing those for any other view."""
         self._context_sizes = _get_context_key(view), sizes
 
     def get_firings(self, view: View) -> TriggerFirings | None:
-        """Return the firings of the trigger of a view's policy."""
+        """Return the stored firings, or None if none are stored for the view's session, policy and settings."""
         return self._firings[1] if self._firings and self._firings[0] == _get_trigger_key(view) else None
 
     def store_firings(self, view: View, firings: TriggerFirings) -> None:
-        """Store the firings of the trigger of a view's policy."""
+        """Store the firings for the view's policy and settings, replacing those for any others."""
         self._firings = _get_trigger_key(view), firings
 
 
 def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Checkpoint) -> int | None:
-    """Find the first message of *states* at which the plan changes something; None if there is none.
+    """Return the first message in *states* at which the plan changes something, or None if there is none.
 
-    The trigger fires in all *states*. An exponential, then binary search assumes that the plan changes something in
-    every later state.
+    The trigger must fire in all *states*. An exponential search, then a binary one, finds the message, assuming that
+    the plan also changes something in every later state.
     """
     policy = POLICIES[view.policy]
     try:

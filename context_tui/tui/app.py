@@ -71,14 +71,14 @@ EXIT_TIMEOUT_S = 2.0
 
 @runtime_checkable
 class CommandProvider(Protocol):
-    """Screen with commands that have no key."""
+    """A screen that adds its own entries, for actions without a key, to the command palette."""
 
     def commands(self) -> Iterable[SystemCommand]:
-        """Return the commands that have no key."""
+        """Return the command palette entries for actions without a key."""
 
 
 class SweepToOpen(NamedTuple):
-    """Sweep to show, with its sessions by name and the command line that ran it."""
+    """A sweep to show, with session records by name and the command line that ran the sweep."""
 
     sweep: Sweep
     infos: Mapping[str, SessionInfo]
@@ -86,7 +86,7 @@ class SweepToOpen(NamedTuple):
 
 
 class ContextTuiApp(App[None]):
-    """Application that opens a session, the picker, or a sweep over sessions."""
+    """The terminal application; it opens on a session, on a picker of sessions, or on a sweep over sessions."""
 
     class Imported(Message):
         """Posted when all modules that the first screen needs are imported."""
@@ -200,19 +200,19 @@ class ContextTuiApp(App[None]):
         await self._key_queue.handle_barrier(event)
 
     def get_key_display(self, binding: Binding) -> str:
-        """Return the name of a key for the footer and the help; with ``--ascii``, in ASCII."""
+        """Return the key name to show in the footer and the help, in ASCII if ``--ascii`` was given."""
         key = super().get_key_display(binding)
         return key.translate(ASCII_KEY_NAMES) if self.options.ascii else key
 
     def get_theme(self, theme_name: str) -> Theme | None:
-        """Return the theme of that name, or its replacement on a terminal with few colours."""
+        """Return the named theme, a dark or light ANSI theme instead if the terminal has few colours, or None."""
         theme = super().get_theme(theme_name)
         if theme is None or not self._has_few_colours:
             return theme
         return ANSI_DARK if theme.dark else ANSI_LIGHT
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return the output filter; it includes Textual's filters, except those that draw in grey for NO_COLOR."""
+        """Return one output filter that applies Textual's filters, except those that turn colours grey for NO_COLOR."""
         inner = tuple(each for each in super().get_line_filters() if not isinstance(each, Monochrome | NoColor))
         dark, current = self.current_theme.dark, self._output_filter
         if current is None or inner != current.inner_filters or dark != current.contrast.dark:
@@ -248,7 +248,7 @@ class ContextTuiApp(App[None]):
             self.notify("Sent to the clipboard (OSC 52)", markup=False, timeout=4)
 
     def exit_on_signal(self, signum: int, _frame: object = None) -> None:
-        """Exit on a signal, with the exit code of the signal, and restore the terminal.
+        """Handle a termination signal: restore the terminal and exit with the exit code for that signal.
 
         If Textual hangs while writing to a closed terminal, a timer ends the process.
         """
@@ -261,7 +261,7 @@ class ContextTuiApp(App[None]):
                 self._running_loop.call_soon_threadsafe(self.exit)
 
     def exit(self, result: None = None, return_code: int = 0, message: Any = None) -> None:
-        """Save the last policy and settings, unless the command line names a policy, and exit."""
+        """Exit, remembering the policy and settings for the next run unless the command line named a policy."""
         if self._has_imported_inspector and not self.options.policy and self.sweep is None:
             self.last_state = next((each.saved_state for each in self._list_inspectors()), self.last_state)
         super().exit(result, return_code, message)
@@ -281,12 +281,12 @@ class ContextTuiApp(App[None]):
         self.notify("Nothing is selected to copy: drag over a message first; ctrl+q quits", markup=False, timeout=4)
 
     def action_quit_early(self) -> None:
-        """Exit at once, while no screen is open that could ask for confirmation."""
+        """Exit without asking if no screen has opened yet; do nothing otherwise."""
         if len(self.screen_stack) == 1:
             self.exit()
 
     def action_report(self) -> None:
-        """Write a report of the open session, with the policies of the replay screen or else those of the agent."""
+        """Write an HTML report on the open session, using the replay screen's policies or else the agent's own."""
         inspector = next(reversed(self._list_inspectors()), None) if self._has_imported_inspector else None
         if inspector is None or inspector.controller.is_reading:
             self.notify("A report needs a session that has been read", severity="warning", markup=False)
@@ -349,7 +349,7 @@ class ContextTuiApp(App[None]):
         self.notify(f"{make_visible(event.setting.name)}; ctrl+o goes back to the sweep", markup=False, timeout=6)
 
     def open_picker(self, infos: Sequence[SessionInfo]) -> None:
-        """Open the picker with these sessions, or if there are none, with all on this machine."""
+        """Open the picker with *infos*, or with all sessions on this machine if *infos* is empty."""
         from context_tui.library.discovery import find_choices
         from context_tui.tui.picker.screen import PickerScreen
 
@@ -363,7 +363,7 @@ class ContextTuiApp(App[None]):
             self.exit()
 
     def action_sessions(self) -> None:
-        """Let the user choose another session while this one stays open; from a subagent, return to the call."""
+        """Show the picker over the open session; from a subagent or a sweep's session, go back one screen instead."""
         from context_tui.library.discovery import find_choices
         from context_tui.library.overview import build_overview
         from context_tui.tui.picker.screen import PickerScreen
@@ -446,7 +446,7 @@ class ContextTuiApp(App[None]):
             self._replace_session(None)
 
     def open_inspector(self, target: Session | SessionInfo) -> None:
-        """Open a session in the inspector."""
+        """Open a session in the inspector, and start to look for newer ones if the newest is to be followed."""
         self._freeze_imported()
         self.push_screen(self._build_inspector(target, self.options))
         if self._follows_newest:
@@ -479,14 +479,14 @@ class ContextTuiApp(App[None]):
         self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
-        """Release the sessions; without the inspector, none is open, and importing it would delay the exit."""
+        """Release cached sessions, unless the inspector was never imported and there are none."""
         if self._has_imported_inspector:
             from context_tui.tui.view import clear_plan_cache
 
             clear_plan_cache()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Yield the screen's key bindings as commands, then its commands without a key, then Textual's themes."""
+        """Yield palette commands for the screen's keys, for its actions without a key, and for choosing a theme."""
         bindings: dict[str, list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
             if active.binding.id and active.enabled and not active.binding.system:  # Textual's bindings have no id
@@ -513,7 +513,7 @@ def _exit_process(code: int) -> None:
 
 
 def run(app: ContextTuiApp, *, mouse: bool = True) -> int:
-    """Run an application with the state of the last run, and return its exit code.
+    """Run the application, restoring and saving the state kept between runs, and return the exit code.
 
     Raises:
         Exception: The program crashed; the terminal has been restored.

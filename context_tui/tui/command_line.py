@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def format_plan_command(view: View) -> str:
-    """Format ``context-tui plan SESSION -P POLICY …`` for a view."""
+    """Format the ``context-tui plan`` command that prints the plan shown in *view*."""
     parts = ["context-tui", "plan", _format_session_spec(view.session), *_format_policy_options(view)]
     if view.at is not None:
         parts += ["--at", str(view.point)]
@@ -34,7 +34,7 @@ def format_plan_command(view: View) -> str:
 
 
 def format_replay_command(views: Sequence[View], options: StudySettings) -> str:
-    """Format ``context-tui replay SESSION -P POLICY …`` for the policies of several views of one session."""
+    """Format the ``context-tui replay`` command that compares the policies of *views*, all of one session."""
     parts = ["context-tui", "replay", _format_session_spec(views[0].session)]
     for view in views:
         parts += _format_policy_options(view)
@@ -51,7 +51,7 @@ def format_sweep_command(
     options: StudySettings,
     measure: SavingUnit,
 ) -> str:
-    """Format ``context-tui sweep …`` for grids of policies; *current* is the setting to compare with."""
+    """Format the ``context-tui sweep`` command that tries the settings in *grids* and compares them with *current*."""
     parts = ["context-tui", "sweep", _format_session_spec(session)]
     for policy, texts in grids:
         parts += ["-P", policy]

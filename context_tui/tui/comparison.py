@@ -47,7 +47,7 @@ InspectorCommand = Callable[[], str]
 
 @dataclass(frozen=True, eq=False)
 class LaneResult:
-    """Replay of a policy, with its totals, price and regret.
+    """A policy's replay with the totals, price and regret computed from it.
 
     Attributes:
         thresholds: sizes in tokens, as the runtime counts, at which the policy fired; if it never fired, those at which
@@ -63,7 +63,7 @@ class LaneResult:
 
 
 class RecordingIndex(NamedTuple):
-    """Index of a recording: its cached calls, uses of content, and back-tests of the agent's own policies."""
+    """Data that prices and regrets share: recorded calls, later uses of content, and the agent's back-tests."""
 
     calls: RecordedCalls
     uses: UseIndex
@@ -71,7 +71,7 @@ class RecordingIndex(NamedTuple):
 
 
 def build_recording_index(recording: Recording, checkpoint: Checkpoint = lambda: None) -> RecordingIndex:
-    """Build the index of a recording; *checkpoint* may raise to stop."""
+    """Build the index that prices and regrets for a recording need; *checkpoint* may raise to stop."""
     return RecordingIndex(
         reconstruct_recorded_calls(recording.session),
         build_use_index(recording, checkpoint),
@@ -80,7 +80,7 @@ def build_recording_index(recording: Recording, checkpoint: Checkpoint = lambda:
 
 
 def add_study(result: LaneResult, index: RecordingIndex, settings: StudySettings) -> LaneResult:
-    """Return *result* with the price and the regret of its replay."""
+    """Return a copy of *result* with the price and the regret of the replay added as ``study``."""
     replay = result.replay
     priced = price_replay(replay, recorded=index.calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse)
     regret, bound = compute_regret(replay, index.uses), compute_regret_bound(replay, index.uses)
@@ -103,7 +103,7 @@ def run_replay(
 
 
 def compute_thresholds(policy: Policy, params: Params, state: RuntimeState) -> tuple[int, ...]:
-    """Compute the sizes in tokens at which a policy or one of its steps fires: unique, ascending."""
+    """Return the context sizes in tokens, ascending and without repeats, at which a policy or any step would fire."""
     return _sort_thresholds(compute_step_thresholds(policy, params, state))
 
 
@@ -112,7 +112,7 @@ def _sort_thresholds(thresholds: Iterable[int | None]) -> tuple[int, ...]:
 
 
 def compute_step_thresholds(policy: Policy, params: Params, state: RuntimeState) -> list[int | None]:
-    """Compute the size in tokens at which each step of a policy fires; None for a step with another trigger."""
+    """Return the size in tokens at which each step fires, or None for a step whose trigger is not a token count."""
     try:
         steps = policy.steps(params) or [(policy, params)]
         return [_get_token_threshold(step.trigger(state, step_params)) for step, step_params in steps]
@@ -128,7 +128,7 @@ MAX_POLICIES = 12
 
 
 class ReplayKey(NamedTuple):
-    """Key of a replay: a policy, its settings as JSON, and the settings that all replays share."""
+    """Identity of a replay: the policy, its settings as JSON (``values``), and the settings that all replays share."""
 
     policy: str
     values: str
@@ -137,11 +137,11 @@ class ReplayKey(NamedTuple):
 
 @dataclass(eq=False)
 class Lane:
-    """Compared policy.
+    """One of the policies being compared, with its last result.
 
     Attributes:
         view: holds the policy's name and settings.
-        error: reason why the settings could not be replayed.
+        error: reason why the policy could not be replayed with these settings; empty if it could.
         result_key: key of the settings that ``result`` or ``error`` belongs to; the settings may have changed since.
     """
 
@@ -157,17 +157,17 @@ class Lane:
 
     @property
     def values(self) -> dict[str, Any]:
-        """Values that differ from the defaults."""
+        """The policy's settings whose values differ from the defaults."""
         return self.view.get_settings(self.policy)
 
     @property
     def params(self) -> Params:
-        """The policy's parameters; raises PlanError if the values are not valid."""
+        """All parameters of the policy, defaults included; raises PlanError if ``values`` is not valid."""
         return build_params(POLICIES[self.policy], self.values)
 
     @property
     def label(self) -> str:
-        """Policy name and changed settings."""
+        """The policy's name with its changed settings, or only the name if the settings are not valid."""
         try:
             label = format_policy_label(self.policy, self.params)
             version = format_recording_version(self.policy, self.params, self.view.session.facts)
@@ -177,12 +177,12 @@ class Lane:
 
     @property
     def replay(self) -> Replay | None:
-        """Last replay of the policy; None until computed."""
+        """The policy's last replay, or None if none was computed or the last one failed."""
         return self.result.replay if self.result else None
 
 
 class ReplayTask(NamedTuple):
-    """Task for a lane: compute its replay, or if ``result`` is set, the price and the regret of that result."""
+    """Work to do for a lane: replay the policy or, if ``result`` is set, add a price and a regret to that result."""
 
     lane: Lane
     key: ReplayKey
@@ -191,10 +191,10 @@ class ReplayTask(NamedTuple):
 
 
 class Comparison:
-    """State of the replay screen.
+    """State of the replay screen: policies compared along one session, and a cursor on one of its calls.
 
     Attributes:
-        lanes: compared policies, at least one; ``selected_number`` is the index of the selected one.
+        lanes: the compared policies, at least one; ``selected_number`` is the index of the selected lane.
         recording: data that all replays share; None until prepared.
         recording_index: data that prices and regrets share; None until computed.
         replay_lock: held while replaying, because replays of a recording add their summaries to the same facts.
@@ -237,48 +237,48 @@ class Comparison:
 
     @property
     def replay(self) -> Replay | None:
-        """Last replay of the selected policy; None until computed."""
+        """The selected policy's last replay, or None if none was computed or the last one failed."""
         return self.selected_lane.replay
 
     @property
     def call_count(self) -> int:
-        """Number of calls of the recording; 0 until it is prepared."""
+        """Number of model calls in the recording; 0 until the recording is prepared."""
         return len(self.recording.calls) if self.recording else 0
 
     @property
     def recorded_mode(self) -> CompactionHandling:
-        """Treatment of recorded compactions."""
+        """Whether replays keep the compactions in the recording (``keep``) or undo them (``ignore``)."""
         return self.settings.recorded
 
     @property
     def backtests(self) -> Sequence[PolicyBacktest]:
-        """Back-tests of the agent's own policies; empty until computed."""
+        """Back-tests for the agent's own policies; empty until the recording index is computed."""
         return self.recording_index.backtests if self.recording_index else ()
 
     @property
     def is_estimated(self) -> bool:
-        """Whether the recording has no recorded sizes, so that all sizes are estimates."""
+        """Whether all sizes are estimates because the prepared recording contains no recorded sizes."""
         return self.recording is not None and not any(self.recording.recorded_sizes)
 
     @property
     def is_pending(self) -> bool:
-        """Whether the selected policy is still being computed."""
+        """Whether the selected policy has yet to be replayed with its present settings."""
         return self._is_outdated(self.selected_lane)
 
     def move_to_message(self, message: int) -> None:
-        """Move the cursor to the first call at or after a message; to the last call if there is none."""
+        """Move the cursor to the first call at or after *message*, or to the last call if no call follows."""
         if self.recording is not None:
             self.move_to_call(bisect_left(self.recording.calls, message, key=lambda call: call.message))
 
     def build_key(self, lane: Lane) -> ReplayKey:
-        """Build the key of a policy's replay."""
+        """Build the key for a replay with the lane's present settings."""
         return ReplayKey(*_serialize_values(lane.view), self.settings)
 
     def _is_outdated(self, lane: Lane) -> bool:
         return lane.result_key != self.build_key(lane)
 
     def choose_replay_task(self) -> ReplayTask | None:
-        """Choose the next replay to compute, that of the selected policy first; None if all are up to date."""
+        """Return the next replay to compute, starting with the selected policy, or None if all are up to date."""
         for lane in (self.selected_lane, *self.lanes):
             if not self._is_outdated(lane):
                 continue
@@ -294,7 +294,7 @@ class Comparison:
         return None
 
     def choose_study_task(self) -> ReplayTask | None:
-        """Choose the next price and regret to compute; None if none is missing."""
+        """Return the next task that adds a price and a regret, or None if none can be computed now."""
         for lane in (self.selected_lane, *self.lanes):
             result = lane.result
             if self.recording_index is None or result is None or result.study is not None or self._is_outdated(lane):
@@ -307,7 +307,7 @@ class Comparison:
         return None
 
     def update(self, task: ReplayTask, result: LaneResult | str) -> bool:
-        """Store the result of a task, or its error; return False if the result is no longer needed.
+        """Store a task's result or error message; return False, storing nothing, if the result is no longer needed.
 
         A result for earlier settings of the policy is also stored, so that charts move while a value is dragged.
         """
@@ -322,7 +322,7 @@ class Comparison:
 
     @property
     def full_context(self) -> Context:
-        """All messages that were sent, as one context: ranges of settings then cover the whole recording."""
+        """One context that holds all messages sent, used so that the ranges of settings fit the whole recording."""
         if self.recording is None:
             return self.selected_lane.view.context
         if self._full_context is None:
@@ -335,7 +335,7 @@ class Comparison:
 
     @property
     def firing_calls(self) -> list[int]:
-        """Calls before which the selected policy fires, in order."""
+        """Indices of the calls before which the selected policy fires, in order; empty without a replay."""
         replay = self.replay
         if replay is None:
             return []
@@ -344,12 +344,12 @@ class Comparison:
         return self._firing_calls_cache[1]
 
     def get_firings(self, call: int) -> list[Firing]:
-        """Return the firings of the selected policy before a call."""
+        """Return the selected policy's firings just before *call*; empty if the policy does not fire there."""
         return [firing for firing in self.replay.firings if firing.call == call] if self.replay else []
 
     @property
     def context_events(self) -> Mapping[int, Sequence[ContextEvent]]:
-        """Recorded events of the context since the previous call, by call."""
+        """For each call, the context events recorded since the previous call; calls without events are missing."""
         if self.recording is None:
             return {}
         if self._context_events is None:
@@ -362,15 +362,15 @@ class Comparison:
         return self._context_events
 
     def move_cursor(self, steps: int) -> None:
-        """Move the cursor by a number of calls."""
+        """Move the cursor by *steps* calls, backwards if negative, stopping at the first or last call."""
         self.move_to_call(self.call + steps)
 
     def move_to_call(self, call: int) -> None:
-        """Move the cursor to a call, or to the nearest existing one."""
+        """Move the cursor to *call*, or to the first or last call if *call* is out of range."""
         self.call = min(max(call, 0), max(self.call_count - 1, 0))
 
     def move_to_firing(self, step: int) -> bool:
-        """Move the cursor to the next (+1) or previous (-1) firing, wrapping around; return False without firings."""
+        """Move the cursor to the next (+1) or previous (-1) firing, wrapping around; return False if there is none."""
         call = find_next(self.firing_calls, self.call, step)
         if call is not None:
             self.call = call
@@ -379,20 +379,20 @@ class Comparison:
     # Compared policies
 
     def select_lane(self, number: int) -> None:
-        """Select a policy."""
+        """Select the policy at index *number*, or the first or last one if *number* is out of range."""
         self.selected_number = min(max(number, 0), len(self.lanes) - 1)
 
     def choose_policy(self, policy: str) -> None:
-        """Replace the selected policy."""
+        """Show *policy* in the selected lane, discarding the result there; do nothing if it is already selected."""
         if policy != self.selected_lane.policy:
             self.lanes[self.selected_number] = Lane(self.selected_lane.view.with_policy(policy))
 
     def set_param(self, policy: str, name: str, value: Any) -> None:
-        """Set a setting of the selected policy."""
+        """Change the setting *name* of *policy* in the selected lane; a changed setting needs a new replay."""
         self.selected_lane.view = self.selected_lane.view.with_param(policy, name, value)
 
     def add_policy(self, policy: str) -> bool:
-        """Add a policy after the selected one and select it; return False if there are ``MAX_POLICIES`` already."""
+        """Insert *policy* after the selected one and select it; return False if there are already ``MAX_POLICIES``."""
         if len(self.lanes) >= MAX_POLICIES:
             return False
         self.lanes.insert(self.selected_number + 1, Lane(self.selected_lane.view.with_policy(policy)))
@@ -400,7 +400,7 @@ class Comparison:
         return True
 
     def remove_selected(self) -> bool:
-        """Remove the selected policy; return False if it is the only one."""
+        """Remove the selected policy and select a neighbour; return False, removing nothing, if it is the only one."""
         if len(self.lanes) == 1:
             return False
         del self.lanes[self.selected_number]
@@ -408,16 +408,16 @@ class Comparison:
         return True
 
     def toggle_recorded_compactions(self) -> None:
-        """Switch between keeping and undoing recorded compactions."""
+        """Switch between keeping and undoing recorded compactions, which makes all replays out of date."""
         self.settings = replace(self.settings, recorded="ignore" if self.recorded_mode == "keep" else "keep")
 
     # Return to the inspector
 
     @property
     def inspector_point(self) -> int | None:
-        """Message before which the inspector plans for the call under the cursor; None without calls.
+        """Message before which the inspector would plan for the call under the cursor, or None without calls.
 
-        At a firing it is the message before which the firing was decided, else the reply to the call.
+        If the selected policy fires there, it is the message before which the firing was decided, else the reply.
         """
         if self.recording is None or not self.call_count:
             return None
@@ -426,7 +426,7 @@ class Comparison:
 
     @property
     def policy_params(self) -> dict[str, Mapping[str, Any]]:
-        """Settings of all compared policies, by policy; the selected lane takes precedence."""
+        """Changed settings by policy name, from all lanes; if lanes disagree, the selected lane takes precedence."""
         params: dict[str, Mapping[str, Any]] = {}
         for lane in (*self.lanes, self.selected_lane):
             policy = POLICIES[lane.policy]
@@ -450,7 +450,7 @@ SHORT_LIMITS = "It shows what would have been dropped, not what the agent would 
 
 
 def format_limits(width: int) -> str:
-    """Format the limits of a replay in *width* cells."""
+    """Format the explanation of what a replay cannot show, shortened to fit in *width* cells."""
     text = " ".join(REPLAY_LIMITS_TEXT)
     forms = (text, f"{text.partition('. ')[0]}.", SHORT_LIMITS)
     return shorten_at_word(choose_form(forms, width), width)

@@ -22,14 +22,14 @@ class DraftEnding(Enum):
 
 @dataclass(frozen=True)
 class Draft:
-    """Summary written by one summarizer, possibly edited.
+    """A summary as written by a summarizer, or as edited by the user.
 
     Attributes:
-        number: position among the drafts of the plan, from 1.
+        number: position among the drafts for the same plan, starting at 1.
         author: name shown for the summarizer: a model, or ``extract``.
-        summary: reply, as far as it was received.
-        text: text of the reply, or the edited text.
-        cause: reason if it was cut off, else empty.
+        summary: the part of the reply that was received.
+        text: text from the reply, or the user's edited version.
+        cause: reason why the reply was cut off; empty if it was not.
     """
 
     number: int
@@ -42,20 +42,20 @@ class Draft:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the summarizer finished."""
+        """Whether the summarizer finished, rather than being stopped or cut off."""
         return self.ending is DraftEnding.FINISHED
 
     @property
     def is_edited(self) -> bool:
-        """Whether the text was edited."""
+        """Whether the text differs from the summarizer's reply."""
         return self.text != self.summary.text
 
 
 class Drafts:
-    """Drafts of every plan, by :func:`compute_plan_key`.
+    """Drafts for every plan, stored under the keys from :func:`compute_plan_key`.
 
-    ``requested_server`` is the model and the base URL that the user named last, each None for the default. A reopened
-    apply screen thus sends messages to the same server.
+    ``requested_server`` holds the model and base URL that the user named last, each None for the default, so that a
+    reopened apply screen uses the same server.
     """
 
     def __init__(self) -> None:
@@ -64,16 +64,16 @@ class Drafts:
         self.requested_server: tuple[str | None, str | None] = (None, None)
 
     def list_drafts(self, plan: str) -> list[Draft]:
-        """Return the drafts of a plan, newest first."""
+        """Return the drafts for a plan, newest first; empty if there are none."""
         return self._by_plan.get(plan, [])[::-1]
 
     def accept(self, plan: str) -> None:
-        """Record that a draft of a plan was accepted; its other drafts no longer count as unaccepted."""
+        """Record that a draft was accepted for *plan*, so that no draft for that plan counts as unaccepted any more."""
         self._accepted.add(plan)
 
     @property
     def unaccepted_count(self) -> int:
-        """Number of drafts, written by a model or edited by the user, of plans without an accepted draft."""
+        """Number of drafts from a model or edited by the user, for plans for which no draft was accepted."""
         plans = self._by_plan.keys() - self._accepted
         return sum(1 for plan in plans for draft in self._by_plan[plan] if draft.summary.model or draft.is_edited)
 
@@ -86,7 +86,7 @@ class Drafts:
         ending: DraftEnding = DraftEnding.FINISHED,
         cause: str = "",
     ) -> Draft:
-        """Add a draft and return it; if the plan already has an equal one, return that."""
+        """Add a draft for *plan* and return it, or return the existing draft if an equal one was added before."""
         drafts = self._by_plan.setdefault(plan, [])
         new_draft = Draft(len(drafts) + 1, kind, author, summary, summary.text, ending, cause)
         for draft in drafts:
@@ -96,7 +96,7 @@ class Drafts:
         return new_draft
 
     def edit(self, plan: str, draft: Draft, text: str) -> Draft:
-        """Store an edited text and return its draft; the summarizer's own text remains a separate draft."""
+        """Store *text* as an edit and return its draft, which is a new one unless *draft* was itself an edited one."""
         drafts = self._by_plan.setdefault(plan, [])
         if draft.is_edited:
             edited_draft = drafts[draft.number - 1] = replace(draft, text=text)
@@ -107,7 +107,7 @@ class Drafts:
 
 
 def compute_plan_key(session: Session, plan: Plan) -> str:
-    """Compute a key that is the same for equal plans: session, point, policy, settings and dropped messages."""
+    """Return a key that equal plans share, built from the session, point, policy, settings and effect of the plan."""
     info = session.info
     place = f"{info.path}#{info.id} {session.origin}"
     effect = f"{plan.dropped_ranges} {len(plan.changes)} {plan.tokens_before}"
@@ -115,5 +115,5 @@ def compute_plan_key(session: Session, plan: Plan) -> str:
 
 
 def find_initial_draft(drafts: list[Draft]) -> Draft | None:
-    """Return the newest draft that a model wrote or the user edited; None if there are only extracts."""
+    """Return the first of *drafts* that came from a model or was edited, or None if all are unedited extracts."""
     return next((draft for draft in drafts if draft.summary.model or draft.is_edited), None)

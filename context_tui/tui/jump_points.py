@@ -12,7 +12,7 @@ from context_tui.tui.timeline.rows import WHOLE_MESSAGE, Location, TimelineRows
 
 
 class JumpPoint(NamedTuple):
-    """Message before which planning may be of interest, and the reason."""
+    """A place to jump to: the user may want to plan before the message ``at``, for the given reason."""
 
     at: int
     reason: str
@@ -21,7 +21,7 @@ class JumpPoint(NamedTuple):
 def find_jump_points(
     session: Session, policy: str, firings: Sequence[int], first_effect: int | None = None
 ) -> list[JumpPoint]:
-    """Find the points to jump to, ordered and distinct, except the first message.
+    """Return the points to jump to in order, one per message; the first message of a session is never included.
 
     Args:
         firings: points at which the trigger begins to fire.
@@ -44,7 +44,7 @@ def find_jump_points(
 
 
 def find_peak(session: Session) -> tuple[int, int] | None:
-    """Find the message before which the largest context was recorded, and its tokens; None if nothing was recorded."""
+    """Return (message, tokens) for the largest recorded context, or None if the session has no recorded sizes."""
     facts = session.facts
     requests = zip(facts.requests, facts.request_message, strict=False)
     sizes = ((usage.context, -message) for usage, message in requests if message < session.length)
@@ -55,7 +55,7 @@ def find_peak(session: Session) -> tuple[int, int] | None:
 def find_next_changed(
     rows: TimelineRows, marker: RowMarker, cursor: Location, step: int, listed_rows: Collection[int] | None = None
 ) -> Location | None:
-    """Find the next (+1) or previous (-1) changed row of *listed_rows* (None: all), wrapping around; None without."""
+    """Return the next (+1) or previous (-1) changed row, wrapping around, or None; all rows count by default."""
     count, row = len(rows), rows.find_row(*cursor)
     for distance in range(1, count + 1):
         at = (row + step * distance) % count
@@ -70,13 +70,13 @@ def find_next_changed(
 
 
 def find_next_jump(points: Sequence[JumpPoint], at: int, step: int) -> JumpPoint | None:
-    """Find the next (+1) or previous (-1) point from *at*, wrapping around; None if there is no other."""
+    """Return the next (+1) or previous (-1) point from *at*, wrapping around, or None if there is no other point."""
     by_message = {point.at: point for point in reversed(points) if point.at != at}
     place = find_next(sorted(by_message), at, step)
     return None if place is None else by_message[place]
 
 
 def find_next(places: Sequence[int], at: int, step: int) -> int | None:
-    """Find the first place after *at* (+1) or the last one before it (-1), wrapping around; None without places."""
+    """Return the first place after *at* (+1) or the last before *at* (-1), wrapping around, or None without places."""
     next_places = [place for place in places if (place > at if step > 0 else place < at)] or places
     return next_places[0 if step > 0 else -1] if next_places else None

@@ -32,7 +32,7 @@ MAX_PARTIAL_PROGRESS = 0.999
 
 @dataclass
 class SessionSnapshot:
-    """Session read so far, with its rows.
+    """The part of a session read so far, with its timeline rows.
 
     ``progress`` is the share of the file that has been read. ``is_end`` is set in the last snapshot, in which
     ``progress`` is less than 1 if reading was stopped.
@@ -46,7 +46,7 @@ class SessionSnapshot:
 
 @dataclass
 class ReadFailure:
-    """Reason why a session cannot be read."""
+    """Posted instead of a snapshot when a session cannot be read."""
 
     reason: str
 
@@ -55,7 +55,7 @@ PostReport = Callable[[SessionSnapshot | ReadFailure], object]
 
 
 class SessionLoader:
-    """Loader of one session; reading can be stopped and resumed."""
+    """Loader for one session; a later call to ``read`` or ``follow`` resumes where an earlier one stopped."""
 
     def __init__(self, info: SessionInfo) -> None:
         self._info, self._rows = info, TimelineRows()
@@ -68,9 +68,9 @@ class SessionLoader:
         is_stopped: Callable[[], bool],
         yield_turn: Callable[[], object] = lambda: time.sleep(YIELD_S),
     ) -> None:
-        """Read until the end, or until *is_stopped* returns true, and post snapshots.
+        """Read to the end of the session or until *is_stopped* returns True, passing snapshots or a failure to *post*.
 
-        *yield_turn* is called after each step, and returns when the next step may begin.
+        *yield_turn* is called after each short step of reading, and blocks until the next step may begin.
         """
         try:
             if self._growing is None:
@@ -85,7 +85,7 @@ class SessionLoader:
             post(ReadFailure(f"{self._info.path}: cannot be read: {type(error).__name__}: {error}"))
 
     def follow(self, post: PostReport, stop: Event, yield_turn: Callable[[], object]) -> None:
-        """Read whenever the file changes, until *stop* is set; post a repeated failure once. May raise OSError."""
+        """Read again on every file change until *stop* is set; post repeated failures once. May raise OSError."""
         from context_tui.library.follow import SessionWatch
 
         last_failure, next_read_at = "", 0.0

@@ -11,9 +11,9 @@ from context_tui.app.state import EMPTY_STATE, InspectorState
 
 @dataclass(frozen=True)
 class InspectorOptions:
-    """Options of the inspector; ``window`` is in tokens.
+    """Options for the inspector; ``window`` is the size of the context window in tokens, or None for the session's own.
 
-    ``keys`` are the names of keys that the configuration file sets; ``last_state`` is restored if no policy is named.
+    ``keys`` names the bindings changed in the configuration file; ``last_state`` is restored if no policy is named.
     """
 
     at: int | None = None

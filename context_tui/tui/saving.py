@@ -14,10 +14,10 @@ MAX_NUMBERED_NAMES = 1_000
 
 
 def save_new_file(text: str, name: str, suffix: str) -> Path:
-    """Write *text* to a new file (``NAME.SUFFIX``, or if that exists, ``NAME-2.SUFFIX`` and so on); return its path.
+    """Write *text* to a new file in the working directory and return the path of the file.
 
-    Raises:
-        OSError: The file cannot be written.
+    The file is ``NAME.SUFFIX``, or ``NAME-2.SUFFIX`` and so on if that exists.
+    Raises OSError if the file cannot be written.
     """
     for number in range(1, MAX_NUMBERED_NAMES):
         path = Path(f"{name}.{suffix}" if number == 1 else f"{name}-{number}.{suffix}")
@@ -28,13 +28,13 @@ def save_new_file(text: str, name: str, suffix: str) -> Path:
 
 
 def notify_briefly(screen: Screen[Any], text: str, *, warn: bool = False) -> None:
-    """Show a notification for a few seconds in place of earlier ones; its text is never markup."""
+    """Show *text*, never parsed as markup, in a notification that lasts four seconds and replaces earlier ones."""
     screen.app.clear_notifications()
     screen.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
 
 def save_and_report(screen: Screen[Any], text: str, name: str, suffix: str, noun: str = "file") -> None:
-    """Save *text* as a new file, and show its path or the error; *noun* names the file in the error."""
+    """Save *text* to a new file and notify the user of the path, or of an error that calls the file *noun*."""
     try:
         path = save_new_file(text, name, suffix)
     except OSError as error:
@@ -44,7 +44,7 @@ def save_and_report(screen: Screen[Any], text: str, name: str, suffix: str, noun
 
 
 def save_picture(screen: Screen[Any], path: str, kind: str) -> None:
-    """Save a picture of the screen, named after the *path* of the session and the *kind* of the screen."""
+    """Save the screen as an SVG file whose name is built from the session file's *path* and the screen's *kind*."""
     name = Path(path).stem or "session"
     picture = screen.app.export_screenshot(title=make_visible(f"{name}: {kind}"))
     save_and_report(screen, picture, f"{name}-{kind}", "svg", "picture")

@@ -22,7 +22,7 @@ LOWERCASE_CHUNK = 1 << 20
 
 
 def find_text(text: str, needle: str, start: int = 0) -> int:
-    """Return the first index of *needle* in *text* from *start* on, or -1; ignore case unless *needle* has capitals."""
+    """Return the index of *needle* at or after *start*, or -1; case is ignored unless *needle* contains capitals."""
     if needle != needle.lower():
         return text.find(needle, start)
     for offset in range(start, len(text), LOWERCASE_CHUNK):
@@ -37,7 +37,7 @@ def find_text(text: str, needle: str, start: int = 0) -> int:
 
 
 def find_all_text(text: str, needle: str) -> Iterator[int]:
-    """Yield the indices of all occurrences of *needle* in *text* that do not overlap."""
+    """Yield the index of each non-overlapping occurrence of *needle*, ignoring case as ``find_text`` does."""
     at = find_text(text, needle)
     while at >= 0:
         yield at
@@ -49,7 +49,7 @@ REPORT_INTERVAL_S = 0.2
 
 @dataclass
 class SearchReport:
-    """Matches found since the last report of the search with this ``number``."""
+    """Matches found since the previous report; ``number`` tells to which search the report belongs."""
 
     number: int
     locations: list[Location]
@@ -59,9 +59,9 @@ class SearchReport:
 
 @dataclass
 class Search:
-    """Current search and its matches so far; ``number`` distinguishes it from earlier searches.
+    """The current search and the matches found so far; ``number`` grows by one with each new search.
 
-    ``pending_step`` is a step (+1 or -1) that was requested before the first match, or 0.
+    ``pending_step`` is a move (+1 or -1) that the user requested before the first match was found, or 0 for none.
     """
 
     text: str = ""
@@ -73,18 +73,18 @@ class Search:
     searched_extent: tuple[Facts, int] | None = None
 
     def start(self, session: Session, text: str) -> None:
-        """Start a search for *text*, which replaces the previous search."""
+        """Reset all fields for a new search for *text*, discarding the matches of the previous search."""
         self.text, self.number, self.locations, self.progress, self.is_finished = text, self.number + 1, [], 0.0, False
         self.pending_step, self.searched_extent = 0, (session.facts, session.length)
 
     def covers(self, session: Session) -> bool:
-        """Return whether the search covers this session at its present length, or has no text."""
+        """Return whether the search includes all messages of *session*; True as well if there is no search text."""
         if not self.text or self.searched_extent is None:
             return True
         return self.searched_extent[0] is session.facts and self.searched_extent[1] == session.length
 
     def update(self, report: SearchReport) -> bool:
-        """Add the matches of a report; return False if the report belongs to an earlier search."""
+        """Add the matches from a report; return False, changing nothing, if the report is from an earlier search."""
         if report.number != self.number:
             return False
         self.locations += report.locations
@@ -92,7 +92,7 @@ class Search:
         return True
 
     def list_matches(self, rows: TimelineRows, listed_rows: Collection[int] | None = None) -> list[Location]:
-        """Return the matches in *listed_rows*; all matches if it is None."""
+        """Return the matches whose rows are in *listed_rows*, or all matches if *listed_rows* is None."""
         if listed_rows is None:
             return self.locations
         return [location for location in self.locations if rows.find_row(*location) in listed_rows]
@@ -100,7 +100,7 @@ class Search:
     def find_next_match(
         self, rows: TimelineRows, cursor: Location, step: int, listed_rows: Collection[int] | None = None
     ) -> Location | None:
-        """Find the next (+1) or previous (-1) of the matches in *listed_rows*, wrapping around."""
+        """Find the next (+1) or previous (-1) match in *listed_rows*, wrapping around; return None without matches."""
         locations = self.list_matches(rows, listed_rows)
         if not locations:
             return None
@@ -110,7 +110,7 @@ class Search:
         return locations[index % len(places)]
 
     def format_count(self, cursor: Location | None = None, listed_matches: Sequence[Location] | None = None) -> str:
-        """Format the number of matches, the position of the selected one, and the number that are not listed."""
+        """Format the match count with the cursor's position among the matches, and how many matches a filter hides."""
         matches = self.locations if listed_matches is None else listed_matches
         count = format_count(len(matches), "row")
         if cursor is not None and cursor in matches:
@@ -121,7 +121,7 @@ class Search:
 
 
 def get_searchable_text(block: dict[str, Any]) -> str:
-    """Return the text of a block in which a search looks for matches."""
+    """Return the text that a search examines in a block, such as a tool call's name and input; empty for images."""
     kind = block.get("type")
     if kind == "tool_use":
         try:
@@ -132,7 +132,7 @@ def get_searchable_text(block: dict[str, Any]) -> str:
 
 
 def find_matches(session: Session, text: str) -> Iterator[Location | None]:
-    """Yield each location that contains *text*, as ``find_text`` finds it, and None after every message."""
+    """Yield each location where ``find_text`` finds *text*, and None after each message to mark progress."""
     facts = session.facts
     for message in range(session.length):
         has_match = False
@@ -155,7 +155,7 @@ def search_session(
     post: Callable[[SearchReport], object],
     checkpoint: Checkpoint = lambda: None,
 ) -> None:
-    """Search a session and post reports; *checkpoint* is called after every message and may raise to stop."""
+    """Search a session and post reports at intervals; *checkpoint* runs after each message and may raise to stop."""
     locations: list[Location] = []
     searched, reported_at = 0, time.monotonic()
     for location in find_matches(session, text):

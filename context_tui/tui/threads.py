@@ -22,11 +22,11 @@ Result = TypeVar("Result")
 
 
 class Cancelled(WorkStopped):
-    """Raised at a checkpoint of work that was cancelled."""
+    """Raised from ``ThreadJob.checkpoint`` once the work has been cancelled."""
 
 
 class ThreadJob:
-    """Handle passed to work in a thread, for cancellation and for yielding to the screen."""
+    """Handle that work in a thread uses to yield to the screen and to learn that it was cancelled."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pause: Callable[[], object]) -> None:
         self._loop, self._pause = loop, pause
@@ -43,7 +43,7 @@ class ThreadJob:
         self.stop_event.set()
 
     def checkpoint(self) -> None:
-        """Yield to the screen if the time slice is over; call it often. Raises Cancelled if the work was cancelled."""
+        """Yield to the screen when a time slice ends, or raise Cancelled if the work was cancelled; call this often."""
         if time.monotonic() >= self._slice_end:
             if self.is_cancelled:
                 raise Cancelled
@@ -51,7 +51,7 @@ class ThreadJob:
             self._slice_end = time.monotonic() + WORK_SLICE_S
 
     def yield_to_screen(self) -> None:
-        """Pause, then wait for one turn of the event loop, so that this thread does not compete with the screen."""
+        """Pause, then wait until the event loop has run once, so that this thread does not slow down the screen."""
         self._pause()
         has_turned = Event()
         with suppress(RuntimeError):  # the loop may be closed
@@ -63,13 +63,13 @@ _threads: WeakSet[Thread] = WeakSet()
 
 
 async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[], object] = lambda: None) -> Result:
-    """Run *work* in a daemon thread and return its result; an executor would wait for its threads at exit.
+    """Run *work* in a daemon thread, which does not delay the exit, and return the result.
 
     Args:
         pause: called between two slices of the work; it may block until the program is idle.
 
     Raises:
-        Exception: raised by the work.
+        Exception: any exception that *work* raised.
     """
     loop = asyncio.get_running_loop()
     job = ThreadJob(loop, pause)
@@ -102,14 +102,14 @@ async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[],
 
 
 def join_threads(seconds: float) -> None:
-    """Wait at most *seconds* for cancelled work to stop; threads that still run at exit may print errors."""
+    """Wait up to *seconds* for all threads to end, because a thread that still runs at exit may print errors."""
     deadline = time.monotonic() + seconds
     for thread in list(_threads):
         thread.join(max(deadline - time.monotonic(), 0.0))
 
 
 class WorkErrorHandler:
-    """Mixin of a screen that shows the unexpected errors of its workers, without ending the program."""
+    """Mixin for a screen that shows unexpected errors from its workers instead of letting them end the program."""
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR:
@@ -117,7 +117,7 @@ class WorkErrorHandler:
             self.show_work_error(f"Could not {event.worker.description}: {error}; please report it", event.worker.group)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show the *message* about an error that ended the work of a *group*."""
+        """Show *message* after an error ended the work in the worker group *group*; subclasses implement this."""
         raise NotImplementedError
 
 
@@ -128,7 +128,7 @@ def start_work(
     work: Callable[[ThreadJob], None],
     pause: Callable[[], object] = lambda: None,
 ) -> None:
-    """Run *work* in a thread; cancel earlier work of the same group of the node."""
+    """Start *work* in a thread as a worker of *node*, cancelling that node's earlier work in the same group."""
 
     async def run() -> None:
         await run_in_thread(work, pause)

@@ -36,7 +36,7 @@ from context_tui.tui.timeline.rows import FIRST_LOCATION, Location
 
 @dataclass(frozen=True)
 class AppliedPlan:
-    """Applied plan: its policy, a summary, and the verdicts on changed blocks, by their rows in the copy."""
+    """Record of an applied plan; ``marks`` maps the rows of changed blocks in the copy to verdicts such as cleared."""
 
     policy: str
     summary: str
@@ -51,7 +51,7 @@ class View:
         at: message before which the policy plans; None for the end.
         params: values that differ from the defaults, by policy.
         named_policies: policies that were named or chosen; they keep their rows in the list.
-        undo_stack, redo_stack: views before plans were applied, and views that were undone.
+        undo_stack, redo_stack: views from before each applied plan, and views that undo left, the latest last.
         applied: plan that was applied last; it is shown instead of a plan until a policy is chosen.
     """
 
@@ -72,42 +72,42 @@ class View:
 
     @property
     def point(self) -> int:
-        """Message before which the policy plans; at the end, the number of messages."""
+        """Message before which the policy plans; equal to the number of messages when planning at the end."""
         return len(self.session) if self.at is None else min(self.at, len(self.session))
 
     @property
     def context(self) -> Context:
-        """Context at the point."""
+        """The messages in the model's context just before ``point``."""
         return self.session.context_at(self.point)
 
     @property
     def window(self) -> Window:
-        """Context window of the model at the point."""
+        """The model's context window at ``point``."""
         return self.session.window_at(self.point)
 
     @property
     def plan(self) -> Plan | None:
-        """Plan of the chosen policy; None if a plan was just applied, or on a ``plan_error``."""
+        """The chosen policy's plan, or None if a plan was just applied or ``plan_error`` is not empty."""
         return None if self.applied else self.get_plan(self.policy)
 
     @property
     def plan_error(self) -> str:
-        """Reason why the chosen policy has no plan; empty if it has one."""
+        """Reason why the chosen policy cannot plan here; empty if it can, or if a plan was just applied."""
         return "" if self.applied else self.get_plan_error(self.policy)
 
     @property
     def listed_policies(self) -> list[str]:
-        """Policies side by side: those of the session's agent, or else the general ones, then those that were named."""
+        """Policies shown side by side: the agent's own, or general ones if it has none, then any the user has named."""
         names = [*find_own_policies(self.session).values()] or [*LISTED_POLICIES]
         return [*dict.fromkeys((*names, *self.named_policies, self.policy))]
 
     def get_plan(self, policy: str) -> Plan | None:
-        """Return the plan of *policy* with its settings, or None."""
+        """Return the plan that *policy* makes with its present settings, or None if it cannot plan here."""
         result = self._plan(policy)
         return None if isinstance(result, PlanError) else result
 
     def get_plan_error(self, policy: str) -> str:
-        """Return the reason why *policy* has no plan; empty if it has one."""
+        """Return the reason why *policy* cannot plan here, or an empty string if it can."""
         result = self._plan(policy)
         return str(result) if isinstance(result, PlanError) else ""
 
@@ -117,7 +117,7 @@ class View:
 
     @property
     def policy_params(self) -> Params:
-        """Parameters of the chosen policy."""
+        """The chosen policy's parameters; the defaults if the present settings are not valid."""
         plan = self.plan
         if plan is not None:
             return plan.params  # type: ignore[return-value]
@@ -128,11 +128,11 @@ class View:
 
     @property
     def runtime_state(self) -> RuntimeState:
-        """State that a runtime would have at the point."""
+        """State that a runtime would have at ``point`` when asked to compact now."""
         return _compute_runtime_state(self.session, self.point)
 
     def compute_curve(self, name: str, values: Sequence[Any]) -> list[int]:
-        """Compute the tokens after the plan for each value of a setting; 0 for a value that allows no plan."""
+        """Return the tokens left after the plan for each value of the setting *name*; 0 where no plan is possible."""
         try:
             return POLICIES[self.policy].curve(self.context, self.policy_params, self.runtime_state, name, values)
         except PlanError:
@@ -141,9 +141,9 @@ class View:
             return [tokens for value in values for tokens in self.compute_curve(name, [value])]
 
     def get_settings(self, policy: str) -> dict[str, Any]:
-        """Return the values of a policy that differ from its defaults, with those of nested policies of a chain.
+        """Return the settings that differ from a policy's defaults, including those of policies nested in a chain.
 
-        A preset has the values of the version that recorded the session, unless the user changed them.
+        An agent's preset takes the values of the version that recorded the session, unless the user changed them.
         """
         values = {**find_recorded_params(policy, self.session.facts), **self.params.get(policy, {})}
         definition = POLICIES[policy]
@@ -156,11 +156,11 @@ class View:
 
     @property
     def is_unexported(self) -> bool:
-        """Whether the session is a compacted copy that was not exported."""
+        """Whether the session is a compacted copy that would be lost because it was not exported."""
         return bool(self.session.origin) and not self.is_exported
 
     def find_counterpart(self, location: Location) -> Location | None:
-        """Find the result of a call, or the call of a result; None for other locations."""
+        """Return the location of a call's tool result, or of a tool result's call; None if there is no counterpart."""
         facts = self.session.facts
         if location.block >= 0:
             call = facts.tool_use_of(location.block)
@@ -173,11 +173,11 @@ class View:
     # Commands: each returns a new view.
 
     def with_policy(self, policy: str) -> View:
-        """Return the view with another policy, which is listed from now on."""
+        """Return a view that plans with *policy*, which stays in the list of policies from now on."""
         return replace(self, policy=policy, named_policies=(*self.named_policies, policy), applied=None)
 
     def with_param(self, policy: str, name: str, value: Any) -> View:
-        """Return the view with a changed setting; ``A.b`` names setting ``b`` of the nested policy ``A``."""
+        """Return a view with a changed setting; the name ``A.b`` means setting ``b`` of the nested policy ``A``."""
         nested_policy, dot, nested_name = name.rpartition(".")
         if dot and nested_policy in POLICIES:
             policy, name = nested_policy, nested_name
@@ -188,40 +188,40 @@ class View:
         return replace(self, params={**self.params, policy: values}, applied=None)
 
     def with_point(self, at: int | None) -> View:
-        """Return the view with a plan before another message; None, or a number after the last message, is the end."""
+        """Return a view that plans before message *at*; None, or a number past the last message, means the end."""
         at = None if at is None or at >= len(self.session) else max(at, 0)
         return replace(self, at=at)
 
     def with_session(self, session: Session) -> View:
-        """Replace the session by a longer one, with the context window that the user has set."""
+        """Return a view of *session*, a longer version of the present one, keeping the window size the user has set."""
         window = self.session.window_override
         return replace(self, session=session if session.window_override == window else session.with_window(window))
 
     def with_window(self, tokens: int | None) -> View:
-        """Return the view with another size of the context window; None for the session's size."""
+        """Return a view with a context window of *tokens*, or of the session's own size if *tokens* is None."""
         return replace(self, session=self.session.with_window(tokens))
 
     def with_copy(self, session: Session, applied: AppliedPlan, cursor: Location) -> View:
-        """Return the view of the copy that resulted from applying a plan; its undo stack includes this view."""
+        """Return a view of *session*, the copy made by applying a plan; undoing in that view returns to this one."""
         params = {name: values for name, values in self.params.items() if not is_session_bound(POLICIES[name])}
         folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
         copy = View(session, policy=self.policy, params=params, folds=folds, cursor=cursor, measure=self.measure)
         return replace(copy, named_policies=self.named_policies, applied=applied, undo_stack=(*self.undo_stack, self))
 
     def undo_plan(self) -> View | None:
-        """Return the view before the last applied plan, or None."""
+        """Return the view from before the last applied plan, or None if there is nothing to undo."""
         if not self.undo_stack:
             return None
         return replace(self.undo_stack[-1], redo_stack=(*self.redo_stack, self), measure=self.measure)
 
     def redo_plan(self) -> View | None:
-        """Return the view that was undone last, or None."""
+        """Return the view that was undone last, or None if there is nothing to redo."""
         if not self.redo_stack:
             return None
         return replace(self.redo_stack[-1], redo_stack=self.redo_stack[:-1], measure=self.measure)
 
     def toggle_mark(self, location: Location) -> View:
-        """Choose the manual policy and mark a tool result to be cleared, or remove its mark."""
+        """Return a view with the manual policy in which a tool result's mark for clearing is set, or removed if set."""
         facts = self.session.facts
         result = (location.message, list(facts.blocks_of(location.message)).index(location.block))
         results = tuple(self.params.get(MANUAL_POLICY, {}).get("clear", ()))
@@ -229,7 +229,7 @@ class View:
         return self.with_param(MANUAL_POLICY, "clear", results).with_policy(MANUAL_POLICY)
 
     def toggle_cut(self, message: int) -> View:
-        """Choose the manual policy and set the cut before *message*, or remove it."""
+        """Return a view with the manual policy and the cut before *message*, or without a cut if it was there."""
         cut = self.params.get(MANUAL_POLICY, {}).get("cut")
         return self.with_param(MANUAL_POLICY, "cut", None if cut == message else message).with_policy(MANUAL_POLICY)
 
@@ -254,7 +254,7 @@ def _compute_plan(session: Session, point: int, policy: str, settings: str) -> P
 
 
 def clear_plan_cache() -> None:
-    """Clear the caches, which hold references to sessions."""
+    """Clear the cached plans and runtime states, which would otherwise keep closed sessions in memory."""
     _compute_plan.cache_clear()
     _compute_runtime_state.cache_clear()
 
@@ -263,12 +263,12 @@ PolicySettings = Mapping[str, Mapping[str, Any]]
 
 
 def find_initial_policy(session: Session) -> str:
-    """Return the policy that a session opens on: the first of its agent, if any is known."""
+    """Return the policy to show first for a session: its agent's first own policy, or the default if it has none."""
     return next(iter(find_own_policies(session).values()), DEFAULT_POLICY)
 
 
 def restore_settings(state: InspectorState, session: Session) -> tuple[str, PolicySettings]:
-    """Return the policy saved for a session's agent and the settings, without unknown policies and invalid settings."""
+    """Return the policy saved for the session's agent and all saved settings, skipping any that are not valid now."""
     settings: dict[str, Mapping[str, Any]] = {}
     for name, texts in state.settings.items():
         if name in POLICIES:
@@ -281,10 +281,10 @@ def restore_settings(state: InspectorState, session: Session) -> tuple[str, Poli
 
 
 def build_inspector_state(view: View, policies: Mapping[str, str], *, breakdown: bool) -> InspectorState:
-    """Build the state to save, without settings that are bound to a session, such as manual marks.
+    """Build the state to save for the next run; settings bound to one session, such as manual marks, are left out.
 
     Args:
-        policies: the policies that were saved before, by format.
+        policies: policies saved earlier, by session format; only the entry for this session's format changes.
     """
     agent = view.session.info.format
     policies = {name: policy for name, policy in policies.items() if name != agent}
@@ -299,7 +299,7 @@ def build_inspector_state(view: View, policies: Mapping[str, str], *, breakdown:
 
 
 def format_settings(settings: PolicySettings) -> str:
-    """Format settings on one line; empty if all are defaults."""
+    """Format the changed settings of all policies on one line; empty if there are none."""
     # Formatted like the nested settings of a chain, which include the names of policies.
     return ", ".join(format_assignments({"": settings}))
 
@@ -307,7 +307,7 @@ def format_settings(settings: PolicySettings) -> str:
 def describe_applied_plan(
     plan: Plan, copy: Session, cursor: Location, token_table: TokenTable | None
 ) -> tuple[AppliedPlan, Location]:
-    """Describe a plan that was applied, and find the location in its copy that corresponds to *cursor*."""
+    """Return a record of an applied plan, and the location in the compacted *copy* that corresponds to *cursor*."""
     entries = list(iterate_result_entries(plan))
     order = [entry if isinstance(entry, int) else -1 for entry in entries]
     new_message = {message: index for index, message in enumerate(order) if message >= 0}
@@ -354,5 +354,5 @@ def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session, token_t
 
 
 def format_policy_tooltip(name: str, policy: Policy) -> str:
-    """Format the effect of choosing a policy, for the help and the command palette."""
+    """Format the sentence that says what choosing a policy does, for the help and the command palette."""
     return f"Plan with {name}: {policy.about.partition(': ')[2] or policy.about}"

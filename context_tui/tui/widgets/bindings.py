@@ -25,7 +25,7 @@ def build_binding(
     tooltip: str,
     display: str | None = None,
 ) -> Binding:
-    """Build a binding, whose id is *name*.
+    """Build a key binding with *name* as the id under which a configuration file can change it.
 
     Args:
         keys: keys, separated by commas; characters such as ``?`` stand for themselves.
@@ -35,7 +35,7 @@ def build_binding(
 
 
 def read_bindings(name: str) -> list[BindingType]:
-    """Return the bindings of the table *name* in ``keys.toml``."""
+    """Return the key bindings listed under *name* in ``keys.toml``."""
     return [build_binding(*row) for row in _KEYS[name]]
 
 
@@ -43,14 +43,14 @@ _KEYS = read_toml("context_tui.tui", "keys.toml")
 
 
 class KeyFooter(Footer):
-    """Footer of every screen; keys that do not fit are omitted, not cut."""
+    """Footer that lists a screen's keys on one line, omitting those that do not fit in full."""
 
     def __init__(self) -> None:
         super().__init__(compact=True, show_command_palette=False)
         self._fitted_width = 0
 
     def compose(self) -> ComposeResult:
-        """Compose the keys that fit."""
+        """Yield the keys that fit in the width of the terminal."""
         room = self._fitted_width = self.app.size.width
         for child in super().compose():
             if isinstance(child, FooterKey):
@@ -61,16 +61,16 @@ class KeyFooter(Footer):
             yield child
 
     def on_resize(self, event: Resize) -> None:
-        """Compose the keys for the new width."""
+        """Choose the keys to show again if the width has changed."""
         if event.size.width != self._fitted_width:
             self.call_after_refresh(self.recompose)
 
 
 def build_policy_bindings(verb: str, prefix: str = "", display: str | None = None) -> list[Binding]:
-    """Build the digits that choose one of the first nine listed policies; only the first is in the help.
+    """Build bindings for the digits 1 to 9, which choose a listed policy; the help shows one entry for all digits.
 
     Args:
-        display: the digits as the footer shows them.
+        display: text for the digits in the footer; None to leave them out of the footer.
     """
     tooltip = f"{verb} the first policy of the list; 2 to {MAX_POLICY_DIGIT}: the others"
     bindings = [

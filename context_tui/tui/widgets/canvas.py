@@ -13,21 +13,21 @@ from context_tui.tui.widgets.styled_text import Run
 
 
 def count_eighths(value: float, maximum: float, cells: int = 1) -> int:
-    """Return the eighths of *cells* that a value fills on a scale up to *maximum*; at least one if it is positive."""
+    """Return how many eighths of a cell a value fills if *maximum* fills *cells*; at least 1 for a positive value."""
     if value <= 0 or maximum <= 0:
         return 0
     return min(max(round(value * cells * 8 / maximum), 1), cells * 8)
 
 
 def distribute_cells(amounts: Sequence[int], cells: int) -> list[int]:
-    """Distribute *cells* in proportion to *amounts*; an amount too small for a cell is added to the next."""
+    """Split *cells* among *amounts* in proportion; rounding may leave a small amount with no cell at all."""
     total = sum(amounts)
     ends = [round(partial_sum * cells / total) if total else 0 for partial_sum in accumulate(amounts, initial=0)]
     return [end - start for start, end in pairwise(ends)]
 
 
 class Canvas:
-    """Cells of a chart, counted from the upper left; drawing is clipped to them."""
+    """A grid of characters to draw a chart on, addressed from the upper left."""
 
     def __init__(self, width: int, height: int = 1) -> None:
         self.width, self.height = width, height
@@ -35,14 +35,14 @@ class Canvas:
         self._styles = [[""] * width for _ in range(height)]
 
     def write(self, x: int, y: int, text: str, style: str = "") -> None:
-        """Write a text in line *y* from cell *x* on."""
+        """Write *text* on line *y*, starting at cell *x*; what falls outside the canvas is cut off."""
         start, stop = max(x, 0), min(x + len(text), self.width)
         if start < stop and 0 <= y < self.height:
             self._glyphs[y][start:stop] = text[start - x : stop - x]
             self._styles[y][start:stop] = [style] * (stop - start)
 
     def draw_column(self, x: int, bottom: int, eighths: int, style: str, width: int = 1) -> None:
-        """Draw a column that stands on line *bottom* and is *width* cells wide."""
+        """Draw a vertical column that stands on line *bottom*, *eighths* of a line high and *width* cells wide."""
         full, remainder = divmod(eighths, 8)
         width = min(width, self.width - x)
         if x < 0 or width <= 0:
@@ -53,22 +53,22 @@ class Canvas:
             self._styles[y][cells] = [style] * width
 
     def fill_column(self, x: int, top: int, bottom: int, glyph: str, style: str = "") -> None:
-        """Fill cell *x* of the lines from *top* to *bottom* with a character."""
+        """Put *glyph* in cell *x* on each line from *top* to *bottom*, both included."""
         if 0 <= x < self.width:
             for y in range(max(top, 0), min(bottom, self.height - 1) + 1):
                 self._glyphs[y][x], self._styles[y][x] = glyph, style
 
     def get_glyph(self, x: int, y: int) -> str:
-        """Return the character in a cell."""
+        """Return the character in cell *x* of line *y*; a space if nothing was drawn there."""
         return self._glyphs[y][x]
 
     def draw_bar(self, x: int, y: int, eighths: int, style: str) -> None:
-        """Draw a bar that begins at cell *x*."""
+        """Draw a horizontal bar, *eighths* of a cell long, that begins at cell *x* of line *y*."""
         full, remainder = divmod(eighths, 8)
         self.write(x, y, HORIZONTAL_BLOCKS[8] * full + (HORIZONTAL_BLOCKS[remainder] if remainder else ""), style)
 
     def get_line(self, y: int = 0) -> list[Run]:
-        """Return a line of the chart as runs."""
+        """Return line *y* as runs, each of neighbouring cells with the same style."""
         glyphs, styles = self._glyphs[y], self._styles[y]
         runs: list[Run] = []
         start = 0
@@ -79,5 +79,5 @@ class Canvas:
         return runs
 
     def get_lines(self) -> list[list[Run]]:
-        """Return all lines of the chart as runs."""
+        """Return all lines as runs, from top to bottom."""
         return [self.get_line(y) for y in range(self.height)]

@@ -14,11 +14,11 @@ WHEEL_LINES = 3
 
 
 class ClickableLines(LinesPane, can_focus=True):
-    """Pane of lines; the screen supplies the lines, and handles clicks and the wheel."""
+    """A pane that shows lines supplied by its screen, and posts messages when it is clicked or scrolled."""
 
     @dataclass
     class PaneMessage(Message):
-        """Message about a pane; its handlers may select the pane by id."""
+        """Base class for messages from a pane; a handler can select the pane by id, as in ``@on(…, "#id")``."""
 
         pane: ClickableLines
 
@@ -29,7 +29,7 @@ class ClickableLines(LinesPane, can_focus=True):
 
     @dataclass
     class Clicked(PaneMessage):
-        """Posted when a cell was clicked, counted from the upper left; ``is_double`` for a double click."""
+        """Posted when a cell is clicked; ``line`` and ``x`` count from 0 at the upper left of the pane's content."""
 
         line: int
         x: int
@@ -37,7 +37,7 @@ class ClickableLines(LinesPane, can_focus=True):
 
     @dataclass
     class Scrolled(PaneMessage):
-        """Posted when the wheel was turned; ``lines`` is positive downwards."""
+        """Posted when the mouse wheel is turned; ``lines`` is positive for scrolling down."""
 
         lines: int
 

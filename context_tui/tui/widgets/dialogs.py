@@ -23,9 +23,9 @@ from context_tui.tui.widgets.gauge import format_window_size
 
 
 class InputPrompt(ModalScreen[str | None]):
-    """Dialog that asks for a text; returns it, or None if cancelled.
+    """Dialog that asks for a line of text and returns that text, or None if cancelled.
 
-    *check* raises ``Error`` or ``ValueError`` if a text is not valid.
+    *check* must raise ``Error`` or ``ValueError`` for text that is not valid; the dialog then shows the message.
     """
 
     CSS_PATH = "dialogs.tcss"
@@ -46,13 +46,13 @@ class InputPrompt(ModalScreen[str | None]):
 
     @on(Input.Changed)
     def validate_input(self) -> None:
-        """Show the error of the typed text; the initial value is not checked."""
+        """Show an error while the typed text is not valid; an empty text and the initial value are not checked."""
         value = self.query_one(Input).value
         self._show_hint(self._find_error(value) if value and value != self._value else "")
 
     @on(Input.Submitted)
     def accept(self, event: Input.Submitted) -> None:
-        """Close with the text if it is valid."""
+        """Close the dialog with the entered text, or show the error if the text is not valid."""
         if error := self._find_error(event.value):
             self._show_hint(error)
         else:
@@ -73,7 +73,7 @@ class InputPrompt(ModalScreen[str | None]):
 
 
 class Answer(NamedTuple):
-    """Answer to choose: key, returned name and label."""
+    """An answer in a dialog: the key that chooses it, the name that the dialog returns, and the label shown."""
 
     key: str
     name: str
@@ -81,7 +81,7 @@ class Answer(NamedTuple):
 
 
 class ChoicePrompt(ModalScreen[str | None]):
-    """Dialog with a few answers; returns the name of one, or None if cancelled. The first answer is preselected."""
+    """Dialog that returns the name of the chosen answer, or None if cancelled; the first answer is preselected."""
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS = read_bindings("choice-prompt")
@@ -109,16 +109,16 @@ class ChoicePrompt(ModalScreen[str | None]):
 
     @on(Button.Pressed)
     def handle_button(self, event: Button.Pressed) -> None:
-        """Close with the answer of the pressed button."""
+        """Close the dialog with the name of the answer whose button was pressed."""
         self.dismiss(event.button.name)
 
 
 def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
-    """Build the question asked before quitting; the answer is ``export``, ``quit``, ``stay``, or None.
+    """Build the dialog shown before quitting; it returns ``export``, ``quit`` or ``stay``, or None if cancelled.
 
     Args:
         unexported: whether there is a compacted session that was not exported.
-        drafts: number of summaries that were written and not accepted.
+        drafts: number of summaries that were written but not accepted.
     """
     answers = [Answer("q", "quit", "quit anyway"), Answer("s", "stay", "stay")]
     reasons = []
@@ -134,7 +134,7 @@ def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
 
 
 def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
-    """Build the question asked before a session is exported unchanged; the answer is ``apply``, ``export`` or None."""
+    """Build the dialog shown before exporting an unchanged session; it returns ``apply``, ``export`` or None."""
     export = Answer("e", "export", "export unchanged")
     if plan_changes:
         answers = [Answer("a", "apply", "apply first"), export]
@@ -143,7 +143,7 @@ def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
 
 
 def build_replace_prompt() -> ChoicePrompt:
-    """Build the question asked before a session replaces an unexported result; answers as in ``build_quit_prompt``."""
+    """Build the dialog shown before opening another session discards an unexported one; answers as when quitting."""
     answers = [Answer("e", "export", "export"), Answer("o", "quit", "open anyway"), Answer("s", "stay", "stay")]
     return ChoicePrompt("Open another session?", "The compacted session is not exported; it would be lost.", answers)
 
@@ -158,29 +158,29 @@ WINDOW_SOURCE_LABELS = {
 
 
 def build_window_prompt(window: Window) -> InputPrompt:
-    """Build the dialog for the size of the context window; ``parse_window_tokens`` parses the answer."""
+    """Build the dialog for the context window size; pass the answer to ``parse_window_tokens``."""
     current = f"Now {format_window_size(window)}, {WINDOW_SOURCE_LABELS[window.source]}"
     hint = f"{current}; enter a size such as 200k or 1m, or nothing for the size in the file"
     return InputPrompt("Context window in tokens", hint, str(window.tokens), check=parse_window_tokens)
 
 
 def parse_window_tokens(text: str) -> int | None:
-    """Parse a number of tokens such as ``200k``, None for an empty text; raises ValueError for any other."""
+    """Parse a token count such as ``200k``; return None for an empty text and raise ValueError for invalid text."""
     number = parse_number(text, 1, 100_000_000) if text.strip() else None
     return None if number is None else int(number)
 
 
 def build_name_prompt(policy: str, used_names: Sequence[str]) -> InputPrompt:
-    """Build the dialog for the name of saved settings of a policy, which must not be one of *used_names*."""
+    """Build the dialog that asks for a name under which to save a policy's settings, refusing any of *used_names*."""
     hint = "letters, digits, points and dashes; settings saved under this name are replaced"
     return InputPrompt(f"Save the settings of {policy} as", hint, check=lambda name: validate_name(name, used_names))
 
 
 def build_message_prompt(last: int) -> InputPrompt:
-    """Build the dialog for a message number, at most *last*; ``parse_message_number`` parses the answer."""
+    """Build the dialog for a message number from 0 to *last*; pass the answer to ``parse_message_number``."""
     return InputPrompt("Go to message", f"Enter 0 to {last:,}", check=lambda text: parse_message_number(text, last))
 
 
 def parse_message_number(text: str, last: int) -> int:
-    """Parse the number of a message, from 0 to *last*; raises ValueError if the text is none."""
+    """Parse a message number; raises ValueError if *text* is not a number from 0 to *last*."""
     return int(parse_number(text, 0, last) or 0)

@@ -14,7 +14,7 @@ from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, PRIMARY,
 
 @dataclass(frozen=True)
 class CategoryStyle:
-    """Name of a category, its short name, and the pattern and colour of its part of the bar."""
+    """Appearance of a content category in the gauge: two names, a fill pattern and a colour."""
 
     name: str
     short: str
@@ -43,13 +43,13 @@ ZOOM_SHARE = 0.25
 
 
 def format_window_size(window: Window) -> str:
-    """Format the size of a window with its alternatives."""
+    """Format the window's size in tokens, followed by other possible sizes if the size is not certain."""
     alternatives = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
     return f"{window.tokens:,} (or {alternatives})" if alternatives else f"{window.tokens:,}"
 
 
 def draw_gauge(tokens: int, window: int, parts: Sequence[ContextPart], width: int) -> list[Run]:
-    """Draw the bar in exactly *width* cells: the used part, divided into *parts*, and the free part."""
+    """Draw a bar *width* cells wide whose used portion is divided into *parts*; a small used portion is magnified."""
     share, free = tokens / max(window, 1), max(window - tokens, 0)
     used_cells = min(width, max(round(share * width), 1 if tokens else 0))
     free_text = f" {format_tokens(free)} free, not to scale" if 0 < share < ZOOM_SHARE else ""

@@ -34,7 +34,7 @@ WRAP_AHEAD_LINES = 100
 
 
 class ReadingPane(ScrollView, can_focus=True):
-    """Pane for text of any length, which is sanitized and never interpreted as markup."""
+    """A scrollable pane for text of any length; the text is sanitized and never interpreted as markup."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{style}" for style in ("text", "heading", "muted")}
     DEFAULT_CSS = """
@@ -63,7 +63,7 @@ class ReadingPane(ScrollView, can_focus=True):
         self._is_painted = False
 
     def show(self, parts: Iterable[TextPart], *, follow: bool = False) -> None:
-        """Show another text from its start; with *follow*, scroll to its end if the old end was visible."""
+        """Show *parts* from the start; with *follow*, keep the position, or scroll to the end if it was at the end."""
         at_end = self.scroll_offset.y >= self.max_scroll_y
         self._start_layout(parts)
         self.source_text = ""
@@ -79,17 +79,17 @@ class ReadingPane(ScrollView, can_focus=True):
         self.refresh()
 
     def show_text(self, text: str, *, follow: bool = False) -> None:
-        """Show a plain text."""
+        """Show plain *text*, scrolling as ``show`` does, and keep a copy in ``source_text``."""
         self.show([TextPart(text)] if text else [], follow=follow)
         self.source_text = text
 
     @property
     def wrapped_text(self) -> str:
-        """Text that has been wrapped so far."""
+        """The text wrapped so far, with a line break after each wrapped line."""
         return "\n".join(line.drawn_text for line in self._lines)
 
     def on_resize(self, event: Resize) -> None:
-        """Wrap the text again if the width has changed; keep the part at the top in place."""
+        """Wrap the text again if the width has changed, keeping the part at the top of the pane in view."""
         if self._compute_content_width() == self._width:
             self._wrap_visible()
         else:
@@ -108,7 +108,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return chain(self._parts, self._source)
 
     def recolour(self, parts: Iterable[TextPart]) -> None:
-        """Replace the parts by the same texts in other styles, without wrapping them again."""
+        """Restyle the text without wrapping it again; *parts* must hold the same texts as now, in other styles."""
         self._source = iter(parts)
         for number, part in enumerate(map(sanitize_part, islice(self._source, len(self._parts)))):
             if part != self._parts[number]:
@@ -130,7 +130,7 @@ class ReadingPane(ScrollView, can_focus=True):
             self.scroll_to(y=line, animate=False, force=True)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
-        """Wrap further lines before the end becomes visible."""
+        """Wrap more text as the user scrolls towards the last wrapped line."""
         super().watch_scroll_y(old, new)
         self._wrap_visible()
 
@@ -174,7 +174,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return strip
 
     def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
-        """Yield the overlays of a drawn line, such as the selection, as (start, end, style)."""
+        """Yield (start, end, style) for each overlay on line *index*, such as the selection; columns are characters."""
         selection = self.text_selection
         if selection is None or (span := selection.get_span(index)) is None:
             return
@@ -212,7 +212,7 @@ class ReadingPane(ScrollView, can_focus=True):
     # Selection
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, without the line breaks of wrapping."""
+        """Return the selected text without the line breaks that wrapping added and the newline that ends it."""
         if selection.end is None:
             self._wrap_visible(everything=True)
         spans = ((index, selection.get_span(index)) for index in range(len(self._lines)))
@@ -240,13 +240,13 @@ class ReadingPane(ScrollView, can_focus=True):
         self.scroll_to(y=self.scroll_offset.y + pages * max(self.size.height - 1, 1), animate=False)
 
     def action_ends(self, last: bool) -> None:
-        """Scroll to the start, or wrap everything and scroll to the end."""
+        """Scroll to the end if *last* is true, wrapping all the text first, else to the start."""
         if last:
             self._wrap_visible(everything=True)
         self.scroll_to(y=len(self._lines) if last else 0, animate=False)
 
     def jump_to_heading(self, step: int) -> None:
-        """Scroll to the next (+1) or previous (-1) heading."""
+        """Scroll to the next (+1) or previous (-1) heading; stay in place if there is none."""
         if step > 0:
             self._wrap_visible(everything=len(self._lines) < 50_000)
         top = self.scroll_offset.y

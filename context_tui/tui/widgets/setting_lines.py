@@ -26,17 +26,17 @@ from context_tui.tui.widgets.styled_text import (
 
 
 def find_knob_cell(scale: Scale, value: Number, width: int) -> int:
-    """Find the cell of a value on a track of *width* cells, including both ends."""
+    """Return the cell where the knob for a value stands on a slider of *width* cells, arrows at the ends included."""
     return 1 + round(scale.compute_share(value) * max(width - 3, 0))
 
 
 def find_value_at_cell(scale: Scale, cell: int, width: int) -> Number:
-    """Find the value at a cell of a track of *width* cells."""
+    """Return the value that cell *cell* stands for on a slider of *width* cells."""
     return scale.find_value((cell - 1) / max(width - 3, 1))
 
 
 def draw_track(scale: Scale, value: Number, default: Number | None, width: int, style: str) -> list[Run]:
-    """Draw the track in exactly *width* cells: ``◀━━●━━┴━▶``, with a tick at the default."""
+    """Draw a slider of exactly *width* cells, such as ``◀━━●──┴─▶``; the tick marks *default* unless that is None."""
     if width < 3:
         return [("●".ljust(width)[:width], style)]
     knob = find_knob_cell(scale, value, width)
@@ -51,7 +51,7 @@ ENTRY_GAP = 2
 
 @dataclass(frozen=True)
 class ClickTarget:
-    """Cells of an entry on a line; a click on them moves the entry by ``moves`` places, or if 0, ticks it."""
+    """Cells that react to a click, which moves an entry by ``moves`` places, or ticks or unticks it if that is 0."""
 
     item: int
     line: int
@@ -61,7 +61,7 @@ class ClickTarget:
 
 
 def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]:
-    """Return the entries of a list, with ticked entries first if they are ordered."""
+    """Return the entries of a list setting; in an ordered list, the ticked entries come first, in their order."""
     if not parameter.ordered:
         return list(parameter.entries)
     entries_by_name = {entry.name: entry for entry in parameter.entries}
@@ -70,12 +70,12 @@ def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]
 
 
 def toggle_entry(chosen: Sequence[str], name: str) -> tuple[str, ...]:
-    """Untick an entry, or tick it after all ticked entries."""
+    """Return *chosen* without *name*, or with *name* added at the end if it was not there."""
     return tuple(other for other in chosen if other != name) if name in chosen else (*chosen, name)
 
 
 def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]:
-    """Move a ticked entry by *places*, up to the ends of the list."""
+    """Return *chosen* with *name* moved by *places*, at most to either end; unchanged if *name* is not in it."""
     if name not in chosen:
         return tuple(chosen)
     other_names = [other for other in chosen if other != name]
@@ -84,7 +84,7 @@ def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]
 
 
 def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -> str:
-    """Format the ticked entries in *width* cells: the names if ordered and short enough, else the number."""
+    """Format the value of a list: the ticked names if their order matters and they fit, otherwise their number."""
     if parameter.ordered:
         text = ", ".join(f"{number} {format_safe_line(name)}" for number, name in enumerate(chosen, 1)) or "none"
         if cell_len(text) <= width:
@@ -97,7 +97,7 @@ def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -
 
 
 def format_list_keys(parameter: Parameter, width: int) -> str:
-    """Format the keys of a list in *width* cells; empty if there is no room."""
+    """Format a reminder of the keys that edit a list, in *width* cells; empty if no form of the text fits."""
     forms = ["space on or off", "space ticks"]
     if parameter.ordered:
         forms = ["←→ choose, space adds or removes, shift+←→ moves it", "space on/off, shift+←→ moves it"]
@@ -107,7 +107,7 @@ def format_list_keys(parameter: Parameter, width: int) -> str:
 def format_entries(
     parameter: Parameter, chosen: Sequence[str], width: int, item: int
 ) -> tuple[list[list[Run]], list[ClickTarget]]:
-    """Format the entries side by side, with their click targets; *item* is the index of the current entry."""
+    """Return lines with the entries side by side, and their click targets; *item* is the current entry's index."""
     lines: list[list[Run]] = []
     targets: list[ClickTarget] = []
     for index, entry in enumerate(list_entries(parameter, chosen)):
@@ -155,7 +155,7 @@ MARK_WIDTH, MIN_LABEL_WIDTH, MIN_TRACK_WIDTH, MAX_TRACK_WIDTH = 2, 6, 5, 34
 
 @dataclass(frozen=True)
 class SettingColumns:
-    """Widths of the columns of a row: name, slider, value and unit."""
+    """Widths in cells for the columns of a setting: name, slider, value and unit; 0 for a dropped column."""
 
     label: int
     track: int
@@ -164,12 +164,12 @@ class SettingColumns:
 
     @property
     def track_start(self) -> int:
-        """First cell of the slider."""
+        """Index of the slider's first cell."""
         return MARK_WIDTH + self.label + 1
 
 
 def fit_setting_columns(parameters: Sequence[Parameter], values: dict[str, Any], width: int) -> SettingColumns:
-    """Fit the columns of settings to *width* cells: the unit is dropped first, then the slider; names are cut last."""
+    """Fit the columns in *width* cells: if space is short, the unit is dropped, then the slider, then names are cut."""
     label = max((cell_len(parameter.label) for parameter in parameters), default=0)
     numbers = [parameter for parameter in parameters if parameter.scale]
     value = max((len(format_parameter_value(number, values[number.name])) for number in numbers), default=4)
@@ -188,7 +188,7 @@ def _get_unit(parameter: Parameter) -> str:
 
 
 def format_parameter_value(parameter: Parameter, value: Any) -> str:
-    """Format the value of a numeric setting; an implied value is in parentheses."""
+    """Format a numeric setting's value; if it is None, the value used instead in parentheses, or ``none``."""
     if value is None:
         return "none" if parameter.implied_value is None else f"({format_number(parameter.implied_value)})"
     if parameter.refers_to == "message":
@@ -199,7 +199,7 @@ def format_parameter_value(parameter: Parameter, value: Any) -> str:
 def format_setting_row(
     parameter: Parameter, value: Any, columns: SettingColumns, width: int, is_current: bool, typed_text: str | None
 ) -> list[Run]:
-    """Format a setting in *width* cells; *typed_text* is the text typed for its value so far, or None."""
+    """Format the row for a setting in *width* cells, with *typed_text* as its value while the user is typing one."""
     name = shorten(parameter.label, columns.label).ljust(columns.label)
     runs: list[Run] = [("▸ " if is_current else "  ", f"bold {PRIMARY}"), (name, BOLD if is_current else ""), (" ", "")]
     if parameter.kind == "list":
@@ -230,7 +230,7 @@ def format_setting_row(
 
 
 def format_manual_marks(marks: Sequence[tuple[int, int]], width: int) -> str:
-    """Format the manual marks in *width* cells: their number, and as many of their messages as fit."""
+    """Format the number of manual marks, followed by as many of the marked messages as fit in *width* cells."""
     if not marks:
         return "none marked"
     text = f"{len(marks):,} marked"
@@ -245,7 +245,7 @@ def format_manual_marks(marks: Sequence[tuple[int, int]], width: int) -> str:
 
 
 def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[list[list[Run]]]:
-    """Format the error of the typed value, or the meaning and range of a setting, the longest form first."""
+    """Return forms of the hint for a setting, longest first: its meaning and range, or only *error* if not empty."""
     if error:
         return [[[("invalid: ", "bold $text-error"), (error, "$text-error")]]]
     about = parameter.about
@@ -271,7 +271,7 @@ def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[l
 
 @dataclass(frozen=True)
 class SettingDetails:
-    """Lines below the rows: fixed lines, and lines that scroll to the current entry, with their click targets."""
+    """Lines below the settings: fixed lines, and clickable lines that scroll to keep the current entry in view."""
 
     fixed_lines: list[list[Run]] = field(default_factory=list)
     scrolling_lines: list[list[Run]] = field(default_factory=list)
@@ -281,14 +281,14 @@ class SettingDetails:
         return len(self.fixed_lines) + len(self.scrolling_lines)
 
     def find_line(self, item: int) -> int:
-        """Find the line of an entry among the scrolling lines."""
+        """Return the index of the scrolling line that holds entry *item*, or 0 if no line does."""
         return next((target.line for target in self.click_targets if target.item == item), 0)
 
 
 def build_setting_details(
     parameter: Parameter, value: Any, item: int, error: str, width: int, room: int = 99
 ) -> SettingDetails:
-    """Build the lines below the rows: the entries of a list with its keys, or the hint in at most *room* lines."""
+    """Build the lines below the settings: a list's keys and entries, or else the longest hint that fits in *room*."""
     width -= MARK_WIDTH
     if parameter.kind == "list" and list_entries(parameter, value):
         keys = format_list_keys(parameter, width)
@@ -300,7 +300,7 @@ def build_setting_details(
 
 
 def list_setting_lines(parameters: Sequence[Parameter]) -> list[int | str]:
-    """List the lines: indices of settings, and in a chain, the name of each policy above its settings."""
+    """Return the lines to show: an index for each setting, and a policy's name above its settings in a chain."""
     lines: list[int | str] = []
     owner = ""
     for index, parameter in enumerate(parameters):

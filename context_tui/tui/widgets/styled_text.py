@@ -21,15 +21,15 @@ _WORD_PATTERN = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words toge
 
 
 def build_lines(lines: Iterable[Iterable[Run]]) -> Content:
-    """Build content from the runs of each line."""
+    """Join lines, each given as runs, into one Textual ``Content`` with line breaks in between."""
     return Content("\n").join(Content.assemble(*line) for line in lines)
 
 
 def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Content:
-    """Build choices with the chosen one marked; a click on one calls the screen's action ``choose`` with its name.
+    """Build a strip of labels with the chosen one marked; clicking a label runs the screen's ``choose`` action.
 
     Args:
-        width: cells after which lines are broken between choices; 0 for a single line.
+        width: width in cells at which to start a new line, or 0 to keep a single line.
     """
     parts: list[Content | str] = []
     line_cells = 0
@@ -46,18 +46,18 @@ def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -
 
 
 def count_cells(runs: Iterable[Run]) -> int:
-    """Count the cells of the runs."""
+    """Return the width of the runs in cells."""
     return sum(cell_len(text) for text, _ in runs)
 
 
 def format_safe_line(text: str, width: int = 0) -> str:
-    """Sanitize session text into one line, cut to *width* cells if given."""
+    """Make text from a session safe to show on one line, cut to *width* cells unless *width* is 0."""
     clean = sanitize_line(text[:MAX_LINE_SOURCE])
     return shorten(clean, width) if width else clean
 
 
 def clip_runs(runs: Sequence[Run], width: int) -> list[Run]:
-    """Cut the runs to at most *width* cells."""
+    """Return the runs shortened to at most *width* cells, with an ellipsis where text is cut."""
     if count_cells(runs) <= width:
         return list(runs)
     clipped: list[Run] = []
@@ -70,7 +70,7 @@ def clip_runs(runs: Sequence[Run], width: int) -> list[Run]:
 
 
 def clip_lines(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[list[Run]]:
-    """Return the first *height* lines, with an ellipsis if lines are cut."""
+    """Return the first *height* lines; if there were more, the last line returned ends with an ellipsis."""
     clipped = [list(line) for line in lines[:height]]
     if clipped and len(lines) > height:
         clipped[-1] = _shorten_line(clipped[-1], width)
@@ -94,14 +94,14 @@ def pad_runs(runs: Sequence[Run], width: int) -> list[Run]:
 
 
 def set_background(runs: Iterable[Run]) -> list[Run]:
-    """Set the background of the runs to that of the current row."""
+    """Return the runs with the background that marks the current row."""
     return [(text, f"{style} on $block-cursor-blurred-background".lstrip()) for text, style in runs]
 
 
 def justify_runs(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: int) -> list[Run]:
-    """Build a line with *right* at its right edge, and at its left edge the ranked parts of *left*.
+    """Build a line with *right* at the right edge and as many of the (rank, run) pairs in *left* as fit before it.
 
-    On a narrow line, parts of *left* are dropped, those of the lowest rank first, and the last one is cut.
+    If the line is too narrow, the parts with the lowest rank are dropped first, and a last part too long is cut.
     """
     gap = 2
     room = width - count_cells(right) - (gap if right else 0)
@@ -114,13 +114,13 @@ def justify_runs(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: i
 
 
 def format_bar(share: float, width: int, glyph: str = "█", empty: str = "░") -> tuple[str, str]:
-    """Format the filled and the empty part of a bar; a positive share fills at least one cell."""
+    """Return the filled and the empty part of a bar as two strings; any positive share fills at least one cell."""
     filled = min(width, max(round(share * width), 1 if share > 0 else 0))
     return glyph * filled, empty * (width - filled)
 
 
 def wrap_parts(parts: Sequence[Sequence[Run]], width: int, gap: int = 3) -> list[list[Run]]:
-    """Lay parts out on lines of *width* cells; a part is split, between words, only if it is wider than a line."""
+    """Arrange parts on lines of *width* cells, splitting a part between words only if it does not fit on one line."""
     lines: list[list[Run]] = [[]]
     for part in parts:
         size, cells = count_cells(part), count_cells(lines[-1])
@@ -145,7 +145,7 @@ Lines = Sequence[Sequence[Run]]
 
 
 class LinesPane(Widget):
-    """Pane that shows the lines returned by a function of its width and height in cells."""
+    """A pane that calls *draw* with its width and height in cells, and shows the lines that are returned."""
 
     DEFAULT_CSS = "LinesPane { text-wrap: nowrap; text-overflow: clip; padding: 0 1; }"
 

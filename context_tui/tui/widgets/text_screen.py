@@ -46,7 +46,7 @@ HELP_NOTES: dict[str, list[str]] = read_toml("context_tui.tui", "help_notes.toml
 
 
 class HelpScreen(TextScreen[None]):
-    """Screen that lists the active keys of *nodes*, a screen and its widgets, below paragraphs of *notes*."""
+    """Help screen that shows *notes*, then the keys for each of *nodes* (a screen and its widgets)."""
 
     BINDINGS = read_bindings("help")
 

@@ -10,7 +10,7 @@ from textual.screen import Screen, ScreenResultType
 
 
 class WaitingScreen(Screen[ScreenResultType]):
-    """Screen whose actions may wait for a result that is being computed (``when_ready``)."""
+    """A screen that computes a result in the background; actions marked ``when_ready`` wait for that result."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -18,16 +18,16 @@ class WaitingScreen(Screen[ScreenResultType]):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the result is ready."""
+        """Whether the result is ready, so that actions run at once; subclasses implement this."""
         raise NotImplementedError
 
     @property
     def is_failed(self) -> bool:
-        """Whether the result cannot be computed."""
+        """Whether computing the result has failed, so that waiting actions are discarded; False by default."""
         return False
 
     def run_waiting_actions(self) -> None:
-        """Run the waiting actions if the result is ready; discard them if it cannot be computed."""
+        """Call all waiting actions again and forget them, once the result is ready or has failed."""
         if self.is_ready or self.is_failed:
             actions, self.waiting_actions = self.waiting_actions, []
             for action in actions:
@@ -41,7 +41,7 @@ Arguments = ParamSpec("Arguments")
 def when_ready(
     action: Callable[Concatenate[ScreenT, Arguments], None],
 ) -> Callable[Concatenate[ScreenT, Arguments], None]:
-    """Decorate an action to wait until the result of its screen is ready."""
+    """Make an action wait until its screen's result is ready, or do nothing if computing the result has failed."""
 
     @wraps(action)
     def run(screen: ScreenT, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:

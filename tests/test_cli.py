@@ -670,7 +670,7 @@ def test_a_defect_of_ours_is_one_line_and_a_log(
     session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("context_tui.cli.inspect.compute_breakdown", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("context_tui.cli.inspect.measure_breakdown", lambda *_, **__: 1 / 0)
     assert main(["inspect", str(session)]) == 1
     err = one_line(capsys.readouterr().err)
     (log,) = tmp_path.glob("*.log")
@@ -681,7 +681,7 @@ def test_a_defect_without_a_place_for_its_log(
     session: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(session / "no-folder"))
-    monkeypatch.setattr("context_tui.cli.inspect.compute_breakdown", lambda *_: 1 / 0)
+    monkeypatch.setattr("context_tui.cli.inspect.measure_breakdown", lambda *_: 1 / 0)
     assert main(["inspect", str(session)]) == 1
     assert "the log cannot be written" in one_line(capsys.readouterr().err)
 

@@ -40,7 +40,7 @@ from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 from context_tui.text.numbers import format_count
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.accounting import compute_believed_size, estimate_prompt, find_last_usage
-from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.breakdown import measure_breakdown
 from context_tui.tokens.calibration import Calibration, ErrorStats
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import SizeSource, measure_context
@@ -153,8 +153,7 @@ def build_report(
     account = measure_context(context, sizes)
     hidden = account.not_in_file
     usage = find_last_usage(context)
-    fitted_size = account.tokens if measure is TokenMeasure.CALIBRATED else None
-    parts = compute_breakdown(context, hidden, table=sizes, fitted_size=fitted_size)
+    parts = measure_breakdown(context, sizes)
     fit = check_estimate(session, context)
     recorded_compactions = find_recorded_compactions(session)
     uses = build_use_index(session) if compactions and recorded_compactions else None

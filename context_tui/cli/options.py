@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
     from context_tui.lab.replay.result import CompactionHandling
+    from context_tui.lab.study import StudySettings
     from context_tui.policies.base import Policy
 
 
@@ -117,6 +118,20 @@ def add_replay_options(parser: argparse.ArgumentParser, recorded: str = "keep") 
         " call before the change (breakpoints, the default), or up to the change (anywhere, as with automatic caching)"
     )
     add("--cache", choices=("breakpoints", "anywhere"), default="breakpoints", help=cache_help)
+
+
+def build_study_settings(options: argparse.Namespace) -> StudySettings:
+    """Build the settings of a replay from the options that :func:`add_replay_options` added."""
+    from context_tui.lab.study import StudySettings
+
+    return StudySettings(options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache)
+
+
+def add_jobs_option(parser: argparse.ArgumentParser) -> None:
+    """Add --jobs to a parser."""
+    jobs_type = build_number_type("number of processes", "1 or more", minimum=1)
+    jobs_help = "number of processes (default: one per core)"
+    parser.add_argument("--jobs", type=jobs_type, metavar="N", help=jobs_help)
 
 
 def add_policy_file_option(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from context_tui.cli.options import (
     add_policy_file_option,
     add_replay_options,
     build_parser,
+    build_study_settings,
     list_policies,
     open_named_session,
     parse_arguments,
@@ -41,7 +42,7 @@ from context_tui.lab.replay.result import (
     format_never_fired,
     format_replay_label,
 )
-from context_tui.lab.study import Lab, Study, StudySettings
+from context_tui.lab.study import Lab, Study
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.versions import build_recorded_params, format_recorded_params
 from context_tui.text.numbers import format_cost, format_count, format_saving
@@ -74,9 +75,7 @@ def run(arguments: Sequence[str]) -> int:
         parser.error("no policy is named; give one with -P")
     lab = Lab(open_named_session(options.session, options.window))
     policies = [(policy, build_recorded_params(policy, values, lab.session.facts)) for policy, values in requests]
-    settings = StudySettings(
-        options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache
-    )
+    settings = build_study_settings(options)
     studies = [lab.run_study(*each, settings) for each in policies]
     backtests = run_backtests(lab.recording)
     if options.json:

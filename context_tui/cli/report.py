@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from context_tui.cli.options import (
@@ -11,6 +11,7 @@ from context_tui.cli.options import (
     add_policy_file_option,
     add_replay_options,
     build_parser,
+    build_study_settings,
     list_policies,
     open_named_session,
     parse_arguments,
@@ -19,15 +20,15 @@ from context_tui.cli.options import (
     resolve_policy,
 )
 from context_tui.cli.output import print_notice
-from context_tui.cli.tune import collect_tunings, format_native
+from context_tui.cli.tune import Tuning, collect_tunings, format_agent_configuration
 from context_tui.errors import Error, ExitCode, PlanError
 from context_tui.export.report import Report, Section, build_limits_section, build_session_sections, list_own_policies
 from context_tui.export.report_page import write_report
-from context_tui.lab.study import Lab, StudySettings
+from context_tui.lab.study import Lab
 from context_tui.lab.sweep.recommendation import format_recommendation
+from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.versions import build_recorded_params
-from context_tui.session.session import Session
 from context_tui.summarizer.secrets import mask_text
 
 
@@ -49,18 +50,17 @@ def run(arguments: Sequence[str]) -> int:
         raise PlanError(f"{options.output}: give a name that ends in .html or .md")
     if options.output.exists() and not options.force:
         raise Error(f"{options.output} exists; give another name, or --force to replace it")
-    names = list_policies(options)
-    for name, texts in names:
-        policy, values = resolve_policy(name, texts)
+    requests = [resolve_policy(name, texts) for name, texts in list_policies(options)]
+    for policy, values in requests:
         build_params(policy, values)  # an unknown name is an error before a session is read
-    settings = StudySettings(
-        options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache
-    )
-    sections = list[Section]()
+    settings, sections = build_study_settings(options), list[Section]()
     for spec in options.sessions:
-        session = open_named_session(spec, options.window)
-        sections += _build_sections(session, names, settings, options.with_text)
-    sections += _build_recommendations(options)
+        lab = Lab(open_named_session(spec, options.window))
+        policies = [(policy, build_recorded_params(policy, values, lab.session.facts)) for policy, values in requests]
+        studies = [lab.run_study(*each, settings) for each in policies or list_own_policies(lab.session)]
+        sections += build_session_sections(lab, studies, with_text=options.with_text)
+    sweep_options = SweepOptions(**vars(replace(settings, recorded="ignore")), window=options.window)
+    sections += map(_build_recommendation_section, collect_tunings(options.sessions, sweep_options)[0])
     title = " and ".join(PurePath(spec).name for spec in options.sessions[:2])
     more = f" and {len(options.sessions) - 2:,} more" if len(options.sessions) > 2 else ""
     report = Report(f"The context of {title}{more}", [*sections, build_limits_section()])
@@ -69,27 +69,9 @@ def run(arguments: Sequence[str]) -> int:
     return ExitCode.DONE
 
 
-def _build_sections(
-    session: Session, names: Sequence[tuple[str, Sequence[str]]], settings: StudySettings, with_text: bool
-) -> list[Section]:
-    lab = Lab(session)
-    requests = [resolve_policy(name, texts) for name, texts in names] or list_own_policies(session)
-    studies = [
-        lab.run_study(policy, build_recorded_params(policy, values, session.facts), settings)
-        for policy, values in requests
-    ]
-    return build_session_sections(lab, studies, with_text=with_text)
-
-
-def _build_recommendations(options: argparse.Namespace) -> list[Section]:
-    """Build a section for the policy of each agent, as ``tune`` recommends it for these sessions."""
-    changes = {"recorded": "ignore", "by": "money", "jobs": None, "output": None, "scheduler": None}
-    tunings, _, _ = collect_tunings([], argparse.Namespace(**{**vars(options), **changes}))
-    sections = list[Section]()
-    for tuning in tunings:
-        recommendation = tuning.recommendation
-        sentences = format_recommendation(recommendation)
-        if recommendation.verdict == "recommended":
-            sentences += [f"To set it: {line}" for line in format_native(tuning)]
-        sections.append(Section(f"Which setting of {recommendation.setting.policy.name}", sentences))
-    return sections
+def _build_recommendation_section(tuning: Tuning) -> Section:
+    recommendation = tuning.recommendation
+    sentences = format_recommendation(recommendation)
+    if recommendation.verdict == "recommended":
+        sentences += [f"To set it: {line}" for line in format_agent_configuration(tuning)]
+    return Section(f"Which setting of {recommendation.setting.policy.name}", sentences)

@@ -26,12 +26,13 @@ from context_tui.batch.workers import (
 )
 from context_tui.cli.browse import add_appearance_options
 from context_tui.cli.options import (
+    add_jobs_option,
     add_policies_options,
     add_policy_file_option,
     add_replay_options,
     build_choice_type,
-    build_number_type,
     build_parser,
+    build_study_settings,
     list_policies,
     parse_arguments,
     parse_name,
@@ -51,7 +52,7 @@ from context_tui.lab.sweep.gate import (
     parse_gate,
 )
 from context_tui.lab.sweep.results import Sweep, Totals, UnreadSession, build_sweep_report
-from context_tui.lab.sweep.rows import SweepRow
+from context_tui.lab.sweep.rows import SavingUnit, SweepRow
 from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting, merge_grids
 from context_tui.policies.parameter_space import build_params
@@ -78,8 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     policies = list_policies(options)
     gate = _read_gate(options.gate) if options.gate else None
     settings = _build_settings(policies, gate, options.current)
-    study_options = options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache
-    sweep_options = SweepOptions(*study_options, options.window, options.quick)
+    sweep_options = SweepOptions(**vars(build_study_settings(options)), window=options.window, quick=options.quick)
     sources, unread, other_files = find_sources(options.sessions)
     _check_outputs(options, sources)
     if not sources:
@@ -88,7 +88,16 @@ def run(arguments: Sequence[str]) -> int:
     journal = None
     if path := options.output:
         journal = SweepJournal(path, sweep_options, sources, resume=options.resume, force=options.force)
-    sweep = run_sweep(sources, settings, sweep_options, journal, options)
+    sweep = run_sweep(
+        sources,
+        settings,
+        sweep_options,
+        by=options.by,
+        journal=journal,
+        policy_files=options.policy_file,
+        jobs=options.jobs,
+        scheduler=options.scheduler,
+    )
     sweep = replace(sweep, unread=[*unread, *sweep.unread], other_files=other_files)
     report_unread(sweep.unread)
     if not sweep.rows:
@@ -133,8 +142,7 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     add("--parquet", type=parse_output_path, metavar="FILE", help="write the rows as Parquet (needs pyarrow)")
     add("--json", action="store_true", help="print one JSON document")
     add("--screen", action="store_true", help="show the settings and their sessions interactively")
-    jobs_type = build_number_type("number of processes", "1 or more", minimum=1)
-    add("--jobs", type=jobs_type, metavar="N", help="number of processes (default: one per core)")
+    add_jobs_option(parser)
     scheduler_help = "run on the Dask cluster at ADDRESS, such as tcp://host:8786"
     add("--scheduler", type=parse_name, metavar="ADDRESS", help=scheduler_help)
     gate_help = "exit 1 if a change of settings exceeds the limits in FILE, 4 if there is too little evidence"
@@ -211,10 +219,17 @@ def run_sweep(
     sources: Sequence[SweepSource],
     settings: Sequence[SweepSetting],
     sweep_options: SweepOptions,
-    journal: SweepJournal | None,
-    options: argparse.Namespace,
+    *,
+    by: SavingUnit,
+    journal: SweepJournal | None = None,
+    policy_files: Sequence[Path] = (),
+    jobs: int | None = None,
+    scheduler: str | None = None,
 ) -> Sweep:
-    """Replay what the journal has no rows for and return all results; on an interrupt, those that are finished."""
+    """Replay what the journal has no rows for, and return the results of all; the first setting is the current one.
+
+    On an interrupt, the journal has the rows that are finished.
+    """
     known_rows = journal.rows if journal is not None else {}
     rows, unread, tasks = list[SweepRow](), list[UnreadSession](), list[SweepTask]()
     for source in sources:
@@ -223,15 +238,15 @@ def run_sweep(
         rows += [known_rows[key] for key in keys if key in known_rows]
         if missing_numbers:
             tasks.append(SweepTask(source, missing_numbers))
-    if rows:
+    if journal is not None and rows:
         print_notice(
-            f"{format_count(len(rows), 'row')} of {options.output} still valid; "
+            f"{format_count(len(rows), 'row')} of {journal.path} still valid; "
             f"{format_count(len(tasks), 'session')} to do"
         )
-    work = SweepWork.from_settings(settings, sweep_options, options.policy_file)
+    work = SweepWork.from_settings(settings, sweep_options, policy_files)
     progress = SweepProgress(len(tasks), len(settings))
     try:
-        with _run_tasks(tasks, work, options) as results, progress:
+        with _run_tasks(tasks, work, jobs, scheduler) as results, progress:
             for result in results:
                 if result.failure_reason:
                     unread.append(UnreadSession(result.source.name, result.failure_reason))
@@ -247,18 +262,18 @@ def run_sweep(
         raise
     order = {each.name: number for number, each in enumerate(settings)}
     rows.sort(key=lambda row: (row.session, order[row.setting]))  # makes sums of costs independent of the order of work
-    return Sweep(settings, rows, unread, settings[0].name, options.by)
+    return Sweep(settings, rows, unread, settings[0].name, by)
 
 
 @contextmanager
 def _run_tasks(
-    tasks: Sequence[SweepTask], work: SweepWork, options: argparse.Namespace
+    tasks: Sequence[SweepTask], work: SweepWork, jobs: int | None, scheduler: str | None
 ) -> Iterator[Iterator[TaskResult]]:
-    if not options.scheduler:
-        with closing(run_on_processes(tasks, work, options.jobs)) as results:
+    if not scheduler:
+        with closing(run_on_processes(tasks, work, jobs)) as results:
             yield results
         return
-    with _connect_cluster(options.scheduler) as client, closing(run_on_cluster(client, tasks, work)) as results:
+    with _connect_cluster(scheduler) as client, closing(run_on_cluster(client, tasks, work)) as results:
         yield results
 
 
@@ -315,6 +330,7 @@ class SweepProgress:
 
 
 def report_unread(unread: Sequence[UnreadSession]) -> None:
+    """Print the first sessions that could not be read, each with the reason, and count the others."""
     for each in unread[:MAX_REPORTED]:
         print_notice(f"{each.session}: {each.why}")
     if len(unread) > MAX_REPORTED:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Container, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from context_tui.batch.workers import SweepSource, find_sources
 from context_tui.cli.options import (
+    add_jobs_option,
     add_policies_options,
     add_policy_file_option,
     add_replay_options,
-    build_number_type,
     build_parser,
+    build_study_settings,
     list_policies,
     parse_arguments,
     parse_name,
@@ -62,10 +66,14 @@ class Tuning(NamedTuple):
 def run(arguments: Sequence[str]) -> int:
     """Recommend settings for the policies of the agents that recorded the sessions, and return the exit code."""
     options = _parse_options(arguments)
-    tunings, reasons, unread = collect_tunings(list_policies(options), options)
+    sweep_options = SweepOptions(**vars(build_study_settings(options)), window=options.window)
+    policies = list_policies(options)
+    tunings, reasons, unread = collect_tunings(
+        options.sessions, sweep_options, policies, policy_files=options.policy_file, jobs=options.jobs
+    )
     if options.json:
         reports = [
-            build_recommendation_report(each.recommendation, format_native(each))
+            build_recommendation_report(each.recommendation, format_agent_configuration(each))
             | {"agent": each.agent, "rows": [build_row_report(row) for row in each.sweep.sorted_rows]}
             for each in tunings
         ]
@@ -85,9 +93,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def collect_tunings(
-    policies: Sequence[tuple[str, Sequence[str]]], options: argparse.Namespace
+    specs: Sequence[str],
+    sweep_options: SweepOptions,
+    policies: Sequence[tuple[str, Sequence[str]]] = (),
+    *,
+    policy_files: Sequence[Path] = (),
+    jobs: int | None = None,
 ) -> tuple[list[Tuning], list[str], list[UnreadSession]]:
-    """Tune the given policies, or those of the agents, over ``options.sessions``.
+    """Tune policies over the sessions that *specs* name: the given ones with their grids, or those of the agents.
 
     Returns:
         The tunings, the reasons why others are missing, and the sessions that could not be read.
@@ -95,13 +108,14 @@ def collect_tunings(
     Raises:
         UnreadableSession: there is no session.
     """
-    sources, unread, _ = find_sources(options.sessions)
+    sources, unread, _ = find_sources(specs)
     report_unread(unread)
     if not sources:
         raise UnreadableSession("there is no session to learn from; `context-tui formats` lists the readable formats")
     tunings, reasons = list[Tuning](), list[str]()
     for agent, policy, grid, agent_sources in _group_sources(sources, policies, reasons):
-        tuning = _tune(agent, policy, grid, agent_sources, options)
+        run_settings = partial(run_sweep, agent_sources, by="money", policy_files=policy_files, jobs=jobs)
+        tuning = _tune(agent, policy, grid, agent_sources, sweep_options, run_settings)
         if isinstance(tuning, str):
             reasons.append(tuning)
         else:
@@ -119,12 +133,9 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     add_policies_options(parser, "tune this policy for all sessions; may be repeated", "KEY=VALUES", values_help)
     add_replay_options(parser, recorded="undo")
     add("--json", action="store_true", help="print one JSON document")
-    jobs_type = build_number_type("number of processes", "1 or more", minimum=1)
-    add("--jobs", type=jobs_type, metavar="N", help="number of processes (default: one per core)")
+    add_jobs_option(parser)
     add_policy_file_option(parser)
-    options = parse_arguments(parser, arguments)
-    options.by, options.output, options.scheduler = "money", None, None
-    return options
+    return parse_arguments(parser, arguments)
 
 
 def _group_sources(
@@ -133,44 +144,45 @@ def _group_sources(
     """Return each agent with its own policy and its sessions, or each given policy with all sessions."""
     if policies:
         return [("", resolve_policy(name)[0], texts, list(sources)) for name, texts in policies]
-    groups: dict[str, list[SweepSource]] = {}
+    groups, unknown = defaultdict[str, list[SweepSource]](list), Counter[str]()
     for source in sources:
-        name = OWN_POLICIES.get(source.info.format, {}).get("full", "")
-        groups.setdefault(name or f"?{source.info.format}", []).append(source)
-    known = list[tuple[str, Policy, Sequence[str], list[SweepSource]]]()
-    for name, group in groups.items():
-        agent = group[0].info.format
-        if name in POLICIES:
-            known.append((agent, POLICIES[name], (), group))
+        own_policy = OWN_POLICIES.get(source.info.format, {}).get("full", "")
+        if own_policy in POLICIES:
+            groups[own_policy].append(source)
         else:
-            count = format_count(len(group), "session")
-            reasons.append(f"{agent}: no policy of its own is known ({count}); name one with -P")
-    return known
+            unknown[source.info.format] += 1
+    for agent, count in unknown.items():
+        sessions = format_count(count, "session")
+        reasons.append(f"{agent}: no policy of its own is known ({sessions}); name one with -P")
+    return [(group[0].info.format, POLICIES[name], (), group) for name, group in groups.items()]
 
 
 def _tune(
-    agent: str, policy: Policy, grid: Sequence[str], sources: Sequence[SweepSource], options: argparse.Namespace
+    agent: str,
+    policy: Policy,
+    grid: Sequence[str],
+    sources: Sequence[SweepSource],
+    sweep_options: SweepOptions,
+    run_settings: Callable[[Sequence[SweepSetting], SweepOptions], Sweep],
 ) -> Tuning | str:
     """Sweep the configurable parameters of a policy, and return the recommendation, or the reason for none."""
     session = _open_largest(sources)
     if session is None:
         return f"{policy.name}: none of {format_count(len(sources), 'session')} can be read"
-    session = session.with_window(options.window) if options.window else session
+    session = session.with_window(sweep_options.window)
     default_params = build_params(policy, {})
     names = {parameter.name for parameter in list_configurable_parameters(policy, session.window)}
     if not names and not grid:
         return f"{policy.name}: the agent has no setting for any of its parameters; sweep them with `context-tui sweep`"
     settings = [build_setting(policy, default_params)]
     settings += build_grid(policy, grid or _propose_values(policy, default_params, names, session))
-    study_options = options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache
-    sweep_options = SweepOptions(*study_options, options.window)
-    sweep = run_sweep(sources, merge_grids([settings]), sweep_options, None, options)
+    sweep = run_settings(merge_grids([settings]), sweep_options)
     if not grid and sweep.rows:  # the best value may be the last one that was proposed
         best = recommend_setting(sweep).setting
         more_settings = build_grid(policy, _propose_values(policy, best.params, names, session))
         new_settings = [each for each in more_settings if each.name not in sweep.totals]
         if new_settings:
-            more = run_sweep(sources, new_settings, sweep_options, None, options)
+            more = run_settings(new_settings, sweep_options)
             settings = merge_grids([sweep.settings, new_settings])
             sweep = replace(sweep, settings=settings, rows=[*sweep.rows, *more.rows])
     report_unread(sweep.unread)
@@ -197,7 +209,7 @@ def _propose_values(policy: Policy, params: Params, names: Container[str], sessi
     return propose_grid(policy, params, parameters).split()
 
 
-def format_native(tuning: Tuning) -> list[str]:
+def format_agent_configuration(tuning: Tuning) -> list[str]:
     """Format the best setting as the agent's own configuration, one line for each of its settings."""
     setting = tuning.recommendation.setting
     return format_setting_lines(build_agent_settings(setting.policy.name, setting.params, tuning.window))
@@ -213,7 +225,7 @@ def _print_tuning(tuning: Tuning) -> None:
         print_line(f"  {sentence}")
     if recommendation.verdict in ("recommended", "too little evidence"):
         print_line("  To set it:")
-        for line in format_native(tuning):
+        for line in format_agent_configuration(tuning):
             print_line(f"    {line}")
     if recommendation.verdict not in ("never fires", "no price"):
         _print_settings(sweep)
@@ -227,8 +239,8 @@ def _print_settings(sweep: Sweep) -> None:
         totals = sweep.totals[setting.name]
         if not totals.cost or not current.cost:
             return [_format_setting(setting), "no price", totals.regret_tokens, totals.firings, totals.fired_in]
-        saved = current.cost.cost + current.cost.refetch - totals.cost.cost - totals.cost.refetch
-        saving = "today" if setting.name == sweep.current else format_saving(saved, sweep.cost_unit)
+        saved = format_saving(current.cost.total - totals.cost.total, sweep.cost_unit)
+        saving = "today" if setting.name == sweep.current else saved
         return [_format_setting(setting), saving, totals.regret_tokens, totals.firings, totals.fired_in, totals.peak]
 
     heads = (

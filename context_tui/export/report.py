@@ -6,25 +6,25 @@ HTML or Markdown. It holds numbers and names of tools; text of the session is in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from context_tui.lab.fullness import PART_NAMES, Fullness, compute_fullness
 from context_tui.lab.price.report import VERDICT_TEXTS, format_break_even, format_savings
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, format_firing, format_never_fired, format_replay_label
 from context_tui.lab.study import Lab, Study
-from context_tui.policies.base import Policy
+from context_tui.policies.base import Params, Policy
 from context_tui.policies.registry import DEFAULT_POLICY, POLICIES
-from context_tui.policies.versions import find_own_policies
+from context_tui.policies.versions import build_recorded_params, find_own_policies
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag
 from context_tui.text.numbers import format_count, format_percent, format_saving
 from context_tui.text.sanitize import sanitize_line
-from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.breakdown import measure_breakdown
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.measures import build_calibrated_table
 
 MAX_ROWS = 40
@@ -39,6 +39,10 @@ class Table(NamedTuple):
     heads: Sequence[str]
     rows: Sequence[Sequence[object]]
     omitted: int = 0
+
+    def has_numbers(self, column: int) -> bool:
+        """Return whether a column holds nothing but whole numbers."""
+        return all(isinstance(row[column], int) for row in self.rows)
 
 
 class Bar(NamedTuple):
@@ -117,10 +121,10 @@ def build_session_sections(lab: Lab, studies: Sequence[Study], *, with_text: boo
     return sections
 
 
-def list_own_policies(session: Session) -> list[tuple[Policy, Mapping[str, Any]]]:
-    """Return the policies of the agent that recorded a session, or else the default policy, each without values."""
-    names = find_own_policies(session).values() or [DEFAULT_POLICY]
-    return [(POLICIES[name], {}) for name in names]
+def list_own_policies(session: Session) -> list[tuple[Policy, Params]]:
+    """Return the policies of the agent that recorded a session, as in its version, or else the default policy."""
+    policies = [POLICIES[name] for name in find_own_policies(session).values() or [DEFAULT_POLICY]]
+    return [(policy, build_recorded_params(policy, {}, session.facts)) for policy in policies]
 
 
 def build_limits_section() -> Section:
@@ -158,9 +162,7 @@ def _build_fullness_section(session: Session) -> Section:
 def measure_fullness(session: Session) -> Fullness:
     """Return the answer to why the context at the end of a session is full, by the calibrated measure."""
     context, table = session.context_at(), build_calibrated_table(session.facts)
-    size = measure_context(context, table)
-    parts = compute_breakdown(context, size.not_in_file, table=table, fitted_size=size.tokens)
-    return compute_fullness(session, context, parts, table)
+    return compute_fullness(session, context, measure_breakdown(context, table), table)
 
 
 def _build_size_section(lab: Lab, studies: Sequence[Study]) -> Section:
@@ -169,9 +171,11 @@ def _build_size_section(lab: Lab, studies: Sequence[Study]) -> Section:
     lines += [(format_replay_label(study.replay), study.replay.sizes) for study in studies]
     replies = [call.message for call in recording.calls]
     markers = [
-        Marker(next((number for number, reply in enumerate(replies) if reply >= compaction.message), 0), text)
+        Marker(
+            min(bisect_left(replies, compaction.message), len(replies) - 1),
+            f"recorded {compaction.trigger} {compaction.kind} compaction",
+        )
         for compaction in lab.session.facts.compactions
-        if (text := f"recorded {compaction.trigger} {compaction.kind} compaction")
     ]
     markers += [
         Marker(firing.call, f"{study.replay.policy}: {format_firing(firing)}, {firing.before:,} → {firing.after:,}")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from html import escape
 from importlib.resources import files
-from itertools import count
 from pathlib import Path, PurePath
 
 from context_tui.export.files import ExportError
@@ -56,14 +55,15 @@ def write_session_report(lab: Lab, studies: Sequence[Study], folder: Path, mask:
         with private_folder(folder, name) as temporary:
             page = temporary / "report.html"
             page.write_text(format_html(report.mask(mask)), "utf-8")
-            for number in count(1):
-                target = folder / f"{name}-report{f'-{number}' if number > 1 else ''}.html"
+            number, target = 1, folder / f"{name}-report.html"
+            while True:
                 with suppress(FileExistsError):
                     move_new(page, target)
                     return target
+                number += 1
+                target = folder / f"{name}-report-{number}.html"
     except OSError as error:
         raise ExportError(f"{folder}: {error.strerror}") from None
-    raise AssertionError("unreachable")
 
 
 def format_html(report: Report) -> str:
@@ -95,8 +95,7 @@ def _escape(text: object) -> str:
 
 
 def _format_html_table(table: Table) -> str:
-    is_number = [all(isinstance(row[column], int) for row in table.rows) for column in range(len(table.heads))]
-    classes = [' class="n"' if is_right else "" for is_right in is_number]
+    classes = [' class="n"' if table.has_numbers(column) else "" for column in range(len(table.heads))]
     heads = "".join(f"<th{name}>{_escape(head)}</th>" for name, head in zip(classes, table.heads, strict=True))
     rows = (
         "".join(f"<td{name}>{_escape(_format_cell(value))}</td>" for name, value in zip(classes, row, strict=True))
@@ -116,7 +115,8 @@ def _format_cell(value: object) -> str:
 
 def _draw_bar(bar: Bar) -> str:
     """Draw the parts of a context to scale, with the free part of the window, and name them below."""
-    total = max(bar.window, sum(tokens for _, tokens in bar.parts), 1)
+    size = sum(tokens for _, tokens in bar.parts)
+    total = max(bar.window, size, 1)
     x, boxes = 0.0, list[str]()
     for number, (name, tokens) in enumerate(bar.parts):
         width = CHART_WIDTH * tokens / total
@@ -124,7 +124,7 @@ def _draw_bar(bar: Bar) -> str:
         boxes.append(f'<rect class="c{number % HUES}" x="{x:.1f}" width="{width:.1f}" height="34">{title}</rect>')
         x += width
     keys = _format_keys([f"{name} {format_tokens(tokens)}" for name, tokens in bar.parts])
-    free = f" · free {format_tokens(bar.window - round(x * total / CHART_WIDTH))}" if x < CHART_WIDTH - 1 else ""
+    free = f" · free {format_tokens(bar.window - size)}" if size < bar.window else ""
     label = "parts of the context to the scale of the window"
     drawing = f'<svg viewBox="0 0 {CHART_WIDTH} 34" role="img" aria-label="{label}">{"".join(boxes)}</svg>'
     return f'<figure class="bar">{drawing}<figcaption>{keys}{free}</figcaption></figure>'
@@ -192,8 +192,7 @@ def _format_markdown_parts(report: Report) -> Iterator[str]:
         yield f"## {_escape_markdown(section.heading)}"
         yield from map(_escape_markdown, section.sentences)
         for table in section.tables:
-            is_number = [all(isinstance(row[column], int) for row in table.rows) for column in range(len(table.heads))]
-            rule = ["--:" if is_right else "---" for is_right in is_number]
+            rule = ["--:" if table.has_numbers(column) else "---" for column in range(len(table.heads))]
             rows = [[_escape_markdown(_format_cell(value)) for value in row] for row in table.rows]
             yield "\n".join(f"| {' | '.join(cells)} |" for cells in (table.heads, rule, *rows))
             if table.omitted:

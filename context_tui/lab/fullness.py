@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
@@ -174,14 +175,11 @@ def measure_growth(context: Context) -> float | None:
 
 def _iterate_steps(context: Context) -> Iterator[int]:
     """Yield the growth of the recorded size between the last requests of a context, the latest first."""
-    facts, steps = context.facts, 0
-    rows = range(len(facts.requests) - 1, 0, -1)
-    for row in rows:
-        if facts.request_message[row] >= context.at:
-            continue
-        if steps == RECENT_STEPS or facts.request_message[row - 1] < context.epoch_start:
+    facts = context.facts
+    rows = range(bisect_left(facts.request_message, context.at) - 1, 0, -1)
+    for row in rows[:RECENT_STEPS]:
+        if facts.request_message[row - 1] < context.epoch_start:
             return
-        steps += 1
         yield facts.requests[row].context - facts.requests[row - 1].context
 
 

@@ -19,8 +19,9 @@ from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Checkpoint, Kind, MessageFlag, Role
 from context_tui.tokens.accounting import estimate_prompt_parts
 from context_tui.tokens.context_index import index_context
+from context_tui.tokens.context_size import measure_context
 from context_tui.tokens.estimators import bytes4, bytes_to_tokens35, count_block_tokens
-from context_tui.tokens.measures import TokenTable
+from context_tui.tokens.measures import TokenMeasure, TokenTable
 
 CATEGORIES = (
     *("system", "tools", "not_in_file", "user", "assistant", "thinking", "tool_use", "tool_result"),
@@ -232,6 +233,18 @@ def compute_breakdown(
         format_diagnosis(koda_tokens),
         sorted(files, key=lambda share: (-share.tokens, share.path)),
     )
+
+
+def measure_breakdown(
+    context: Context, table: TokenTable | None = None, checkpoint: Checkpoint = lambda: None
+) -> Breakdown:
+    """Measure a context by category, tool and file, using *table* or else ``bytes/4``.
+
+    With calibrated sizes, the categories add up to the next request.
+    """
+    account = measure_context(context, table)
+    fitted_size = account.tokens if table and table.measure is TokenMeasure.CALIBRATED else None
+    return compute_breakdown(context, account.not_in_file, checkpoint, table, fitted_size)
 
 
 def fit_categories(categories: Mapping[str, int], size: int) -> dict[str, int]:

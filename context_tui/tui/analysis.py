@@ -20,8 +20,7 @@ from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.session.values import Checkpoint
 from context_tui.text.numbers import format_percent
-from context_tui.tokens.breakdown import Breakdown, PromptShares, compute_breakdown, measure_prompt
-from context_tui.tokens.context_size import measure_context
+from context_tui.tokens.breakdown import Breakdown, PromptShares, measure_breakdown, measure_prompt
 from context_tui.tokens.estimate_check import EstimateCheck, check_estimate
 from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table, measure_exactly
 from context_tui.tui.timeline.rows import TimelineRows
@@ -50,9 +49,7 @@ def compute_context_sizes(
     """Compute sizes for a view's context, using *token_table* or else ``bytes/4``; *checkpoint* may raise to stop."""
     session, context = view.session, view.context
     lacks_requests = not session.facts.holds_requests and bool(describe_request_source(session))
-    account = measure_context(context, token_table)
-    fitted_size = account.tokens if token_table and token_table.measure is TokenMeasure.CALIBRATED else None
-    parts = compute_breakdown(context, account.not_in_file, checkpoint, token_table, fitted_size)
+    parts = measure_breakdown(context, token_table, checkpoint)
     checkpoint()
     check = None if token_table else check_estimate(session, context)
     prompt, fullness = (

@@ -304,13 +304,10 @@ class ContextTuiApp(App[None]):
         from context_tui.export.report_page import write_session_report
         from context_tui.lab.study import Lab
         from context_tui.policies.registry import POLICIES
-        from context_tui.policies.versions import build_recorded_params
         from context_tui.summarizer.secrets import mask_text
 
         lab = Lab(session)
-        pairs = [(POLICIES[name], params) for name, params in requests] or [
-            (policy, build_recorded_params(policy, {}, session.facts)) for policy, _ in list_own_policies(session)
-        ]
+        pairs = [(POLICIES[name], params) for name, params in requests] or list_own_policies(session)
         severity: SeverityLevel = "information"
         try:
             studies = [lab.run_study(*pair) for pair in pairs]

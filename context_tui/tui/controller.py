@@ -75,9 +75,8 @@ class Controller:
         policy, settings = options.policy, options.settings
         if not policy and not settings:
             policy, settings = restore_settings(options.last_state, session)
-        self.view = View(session, at, find_initial_policy(session), settings).with_policy(
-            policy or find_initial_policy(session)
-        )
+        initial_policy = find_initial_policy(session)
+        self.view = View(session, at, initial_policy, settings).with_policy(policy or initial_policy)
         self.estimated_rows, self.search, self.analysis = TimelineRows(), Search(), AnalysisCache()
         self.reader, self.marker = MessageReader(session), RowMarker(self.view.context, None)
         self.listed_rows: Sequence[int] = range(0)

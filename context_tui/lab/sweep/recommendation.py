@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy
 
 from context_tui.lab.sweep.results import Sweep, Totals
-from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.agent_settings import build_agent_settings
 from context_tui.policies.base import Params, Policy
@@ -113,7 +112,9 @@ def recommend_setting(sweep: Sweep) -> Recommendation:
         for session, rows in sorted(sweep.rows_by_session.items())
         if all(row.cost is not None and row.cost.unit == sweep.cost_unit for row in rows)
     }
-    costs = numpy.array([[_compute_cost(rows[name]) for name in names] for rows in by_session.values()])
+    costs = numpy.array(
+        [[cost.total if (cost := rows[name].cost) else 0.0 for name in names] for rows in by_session.values()]
+    )
     overflows = sweep.totals[current].overflows
     is_allowed = numpy.array([sweep.totals[name].overflows <= overflows for name in names])
     if not by_session:
@@ -155,10 +156,6 @@ def _build(
     totals = sweep.totals[setting.name], sweep.totals[current.name]
     saved = sum(gains.values())
     return Recommendation(verdict, setting, current, *totals, sweep.cost_unit, saved, gains, interval, wins, ranges)
-
-
-def _compute_cost(row: SweepRow) -> float:
-    return row.cost.cost + row.cost.refetch if row.cost else 0.0
 
 
 def _find_ranges(

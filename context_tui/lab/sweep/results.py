@@ -93,10 +93,14 @@ class Sweep:
         return _group_rows(self.rows, lambda row: row.session)
 
     @cached_property
+    def rows_by_setting(self) -> Mapping[str, list[SweepRow]]:
+        """The rows grouped by the name of their setting."""
+        return _group_rows(self.rows, lambda row: row.setting)
+
+    @cached_property
     def totals(self) -> Mapping[str, Totals]:
         """Each setting's totals over all sessions."""
-        by_setting = _group_rows(self.rows, lambda row: row.setting)
-        return {name: compute_totals(rows, self.cost_unit) for name, rows in by_setting.items()}
+        return {name: compute_totals(rows, self.cost_unit) for name, rows in self.rows_by_setting.items()}
 
     @cached_property
     def cost_unit(self) -> str:
@@ -168,7 +172,7 @@ class Sweep:
         """Return the parameters of a setting that ran; ``by version`` where these differ between sessions."""
         values = setting.param_values
         for name in list_version_params(setting.policy.name):
-            ran = {row.params.get(name) for row in self.rows if row.setting == setting.name}
+            ran = {row.params.get(name) for row in self.rows_by_setting.get(setting.name, ())}
             values[name] = values[name] if not ran else ran.pop() if len(ran) == 1 else "by version"
         return values
 

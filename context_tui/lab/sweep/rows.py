@@ -114,6 +114,11 @@ class SettingCost:
     extra_calls: float = 0.0
 
     @property
+    def total(self) -> float:
+        """Cost with the setting, fetching again included."""
+        return self.cost + self.refetch
+
+    @property
     def break_even_calls(self) -> float | None:
         """Extra calls per 1,000 removed tokens at which the saving is gone, or None if nothing was removed."""
         return compute_break_even_calls(self.without - self.cost, self.extra_calls)

@@ -32,7 +32,9 @@ def read_lines(path: Path) -> Iterator[Record]:
 
 
 def query(path: Path, sql: str) -> list[Any]:
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+    """Rows of a query. Without a log the file is opened as immutable, so that SQLite makes no files beside it."""
+    immutable = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
+    with closing(sqlite3.connect(f"file:{path}?mode=ro{immutable}", uri=True)) as database:
         return database.execute(sql).fetchall()
 
 

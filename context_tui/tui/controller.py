@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class CommandRefused(Exception):
-    """Refusal of a command, with the reason and a remedy."""
+    """Raised when a command cannot run; the text tells the user why and what to do, as a warning if ``warn`` is set."""
 
     def __init__(self, text: str, *, warn: bool = False) -> None:
         super().__init__(text)
@@ -54,16 +54,16 @@ MAX_BLOCKS_MEASURED_AT_ONCE = 5_000
 
 
 class Controller:
-    """View of one session, and everything derived from the view.
+    """The state behind the inspector: a view of one session, everything derived from it, and all commands.
 
     Attributes:
         view: state of the screen; ``view.cursor`` is the selected row, which is always listed.
-        revision: number of changes of the view, except changes that only move the cursor.
-        estimated_rows: all rows of the timeline, with tokens by ``bytes/4``.
-        loader: loader of the file; None for a session in memory.
+        revision: counter that grows with each change of the view, except when only the cursor moves.
+        estimated_rows: all timeline rows, with their tokens estimated by ``bytes/4``.
+        loader: loader for the session file, or None for a session in memory.
         is_measure_requested: whether the user chose a token measure that is still to be computed.
-        is_fresh: whether the view has not changed since the session was opened.
-        comparison, sweep_results: last content of the replay screen and of the sweep screen.
+        is_fresh: whether the view is unchanged since the session was opened.
+        comparison, sweep_results: content that the replay screen and the sweep screen showed last.
     """
 
     def __init__(self, target: Session | SessionInfo, options: InspectorOptions) -> None:
@@ -96,12 +96,12 @@ class Controller:
 
     @property
     def recorded_session(self) -> Session:
-        """Session before any plan was applied, as far as it has been read."""
+        """The session as it was before any plan was applied, as far as it has been read."""
         return self.view.undo_stack[0].session if self.view.undo_stack else self.view.session
 
     @property
     def jump_points(self) -> list[JumpPoint]:
-        """Points to jump between, in order."""
+        """The messages worth planning before, in ascending order; computed again when the session or policy changes."""
         view, firings = self.view, self.analysis.get_firings(self.view)
         key = view.session, view.policy, firings
         if self._jump_points is None or self._jump_points[0] != key:
@@ -113,24 +113,24 @@ class Controller:
 
     @property
     def token_table(self) -> TokenTable | None:
-        """Tokens of the session by the view's token measure; None for ``bytes/4``, and until measured."""
+        """The token sizes by the view's measure, or None if that is ``bytes/4`` or not computed yet."""
         measured = self.analysis.get_measured_rows(self.view)
         return measured.token_table if measured else None
 
     @property
     def calibrated_table(self) -> TokenTable | None:
-        """Calibrated tokens of the recorded session; None if another measure or a copy is shown, and until measured."""
+        """The calibrated token sizes of the recorded session, or None if the screen does not show these sizes."""
         table = self.token_table if self.recorded_session.facts is self.view.session.facts else None
         return table if table and table.measure is TokenMeasure.CALIBRATED else None
 
     @property
     def rows(self) -> TimelineRows:
-        """All rows of the timeline, by the view's token measure once measured."""
+        """All timeline rows, sized by the view's token measure, or by ``bytes/4`` until that is computed."""
         measured = self.analysis.get_measured_rows(self.view)
         return measured.rows if measured else self.estimated_rows
 
     def cycle_measure(self) -> None:
-        """Choose the next token measure: calibrated, exact, the policies' own."""
+        """Switch to the next token measure and request its sizes if they are still to be computed."""
         self._check_read()
         measures = list(TokenMeasure)
         next_measure = measures[(measures.index(self.view.measure) + 1) % len(measures)]
@@ -138,7 +138,7 @@ class Controller:
         self.is_measure_requested = self.token_table is None and next_measure is not TokenMeasure.OWN
 
     def finish_measuring(self, error: str = "") -> str:
-        """Show the measured sizes, or after an *error* those by ``bytes/4``; return a message for the user."""
+        """Show the computed sizes, or fall back to ``bytes/4`` after an *error*; return a message for the user."""
         is_fresh, self.is_measure_requested = self.is_fresh and not error, False
         self.change_view(replace(self.view, measure=TokenMeasure.OWN) if error else self.view)
         self.is_fresh = is_fresh
@@ -147,7 +147,7 @@ class Controller:
     # Reading
 
     def update_session(self, snapshot: SessionSnapshot) -> None:
-        """Update the session to a snapshot; its plan is computed when reading ends."""
+        """Show the session as read so far, or keep the snapshot until undo if a plan is applied while following."""
         if self.is_following and self.view.session.origin:
             self._pending_snapshot = snapshot  # shown after undo
             return
@@ -164,10 +164,10 @@ class Controller:
             self._update_listing()
 
     def open_session(self, session: Session, *, at_end: bool = False) -> None:
-        """Show a session that has been read, with the options and the user's choices since then.
+        """Show a session that has been read to the end, keeping the choices the user made while it was read.
 
         Args:
-            at_end: whether to move the cursor to the point, because the end of the growing session was selected.
+            at_end: whether to move the cursor to the planning point because the user followed the end of the session.
         """
         self.is_reading = False
         view = self.view.with_session(session).with_point(self.view.at)
@@ -177,14 +177,14 @@ class Controller:
         self.is_fresh = True
 
     def _find_initial_cursor(self, view: View) -> Location:
-        """Find the initial location of the cursor: the point, or in the demo the last cleared result."""
+        """Return where the cursor starts: at the planning point, or in the demo at the last cleared result."""
         if self.options.demo and view.plan and view.plan.changes:
             block = max(view.plan.changes)
             return Location(view.session.facts.block_message[block], block)
         return Location(min(view.point, max(len(view.session) - 1, 0)))
 
     def resume_reading(self) -> SessionLoader:
-        """Resume the stopped reading, and return the loader."""
+        """Mark the session as being read again and return its loader; refuse if there is nothing left to read."""
         if self.is_reading or self.loader is None or self.progress >= 1:
             raise CommandRefused("The session is being read" if self.is_reading else "All of the session has been read")
         if self.view.session.origin:
@@ -193,7 +193,7 @@ class Controller:
         return self.loader
 
     def collect_compaction_warning(self, fullness: Fullness) -> str:
-        """Return a warning that the followed session will soon be compacted, once for each context, or else ""."""
+        """Return a warning that the followed agent will soon compact, or "" if it will not or was announced before."""
         view, calls = self.view, fullness.calls_left
         is_at_end = self.is_following and not view.session.origin and view.context.at == len(view.session)
         if not is_at_end or calls is None or calls > WARNED_CALLS or view.context.epoch_start == self._warned_epoch:
@@ -204,7 +204,7 @@ class Controller:
         return f"The agent compacts {due}{tokens}"
 
     def toggle_following(self) -> SessionLoader | None:
-        """Start to follow the session and return its loader, or stop following and return None."""
+        """Start following the session file and return its loader, or stop following and return None."""
         if self.is_following:
             self.is_following = False
             return None
@@ -219,7 +219,7 @@ class Controller:
         return self.loader
 
     def collect_news(self) -> list[str]:
-        """Return the news of the followed session since the last call."""
+        """Return what has happened in the followed session since the last call; empty if it is not followed."""
         if not self.is_following or self._seen_state is None or self.view.session.origin:
             return []
         news = format_news(self._seen_state, self.view.session)
@@ -229,7 +229,7 @@ class Controller:
     # The view
 
     def change_view(self, view: View) -> None:
-        """Show another view."""
+        """Replace the view, then update the rows, marks, search and list so that the cursor is on a listed row."""
         self.revision += 1
         self.is_fresh = False
         if view.session.facts is not self.reader.session.facts:
@@ -270,13 +270,13 @@ class Controller:
         return Location(self.rows.message[row], block if block >= TURN_HEAD else WHOLE_MESSAGE)
 
     def move_cursor(self, location: Location) -> None:
-        """Move the cursor to a listed location."""
+        """Move the cursor to *location*, which must be listed."""
         if location != self.view.cursor:
             self._unlisted_cursor = None
             self.view = replace(self.view, cursor=location)
 
     def select_location(self, location: Location) -> str:
-        """Go to a location; unfold its turn, and list all rows if it is not listed. Return a message for the user."""
+        """Go to *location* and unfold its turn; if it is not listed, list all rows and return a message, or else ""."""
         view = self._locate_view(self.view, location)
         if not is_listed(self.listed_rows, self.rows.find_row(*location)):
             self.change_view(replace(view, filter=NO_FILTER, by_size=False))
@@ -297,20 +297,20 @@ class Controller:
     # Movement
 
     def move_to_turn(self, step: int) -> None:
-        """Go to the head of the next turn (+1), or of this or the previous turn (-1)."""
+        """Go to the heading of the next turn (+1), of this turn (-1), or from a heading to the one before (-1)."""
         row = self.rows.find_turn_head(self.rows.find_row(*self.view.cursor), step)
         if len(self.rows):
             self.move_cursor(self._find_nearest_listed(Location(self.rows.message[row], self.rows.block[row])))
 
     def move_to_changed(self, step: int) -> None:
-        """Go to the next or previous row that the plan changes, or has changed if it was applied."""
+        """Go to the next (+1) or previous (-1) row that the plan changes or that an applied plan has changed."""
         location = find_next_changed(self.rows, self.marker, self.view.cursor, step, self.limited_rows)
         if location is None:
             raise CommandRefused("The plan changes no row" + (" that is listed" if self.is_limited else ""))
         self.select_location(location)
 
     def move_to_match(self, step: int) -> bool:
-        """Go to the next or previous match; if there is none yet, return False and go to the first one once found."""
+        """Go to the next (+1) or previous (-1) match, or return False if the running search has found none yet."""
         location = self.search.find_next_match(self.rows, self.view.cursor, step, self.limited_rows)
         is_pending = location is None and bool(self.search.text) and not self.search.is_finished
         self.search.pending_step = step if is_pending else 0
@@ -326,13 +326,13 @@ class Controller:
         return True
 
     def toggle_fold(self) -> range:
-        """Fold or unfold the turn of the selected row, select its head, and return the rows of the turn."""
+        """Fold or unfold the turn that contains the cursor, select its heading, and return the rows in the turn."""
         self._check_folds()
         turn = self.rows.get_turn_number(self.rows.find_turn_of_message(self.view.cursor.message))
         return self._apply_folds(self.view.folds.toggle(turn))
 
     def toggle_all_folds(self) -> range:
-        """Fold all turns, or unfold them if all are folded; return the rows of the selected turn."""
+        """Fold all turns, or unfold all if every one is folded, and return the rows in the selected turn."""
         self._check_folds()
         numbers = range(self.rows.get_turn_number(0), self.rows.get_turn_number(len(self.rows.heads)))
         return self._apply_folds(NO_FOLDS if all(number in self.view.folds for number in numbers) else ALL_FOLDED)
@@ -353,16 +353,16 @@ class Controller:
     # Planning point
 
     def toggle_point(self) -> None:
-        """Plan before the selected message, or at the end again."""
+        """Move the planning point from the end to the selected message, or back to the end from elsewhere."""
         self.change_view(self.view.with_point(self.view.cursor.message if self.view.at is None else None))
 
     def plan_before(self, message: int) -> None:
-        """Plan before a message, and select it."""
+        """Move the planning point to just before *message* and select that message."""
         cursor = Location(min(message, max(len(self.view.session) - 1, 0)))
         self.change_view(self._locate_view(self.view.with_point(message), cursor))
 
     def move_to_jump_point(self, step: int) -> None:
-        """Plan at the next or previous jump point."""
+        """Move the planning point to the next (+1) or previous (-1) jump point, wrapping around."""
         point = find_next_jump(self.jump_points, self.view.point, step)
         if point is None:
             reason = f"No other jump points: {self.jump_points[0].reason}" if self.jump_points else ""
@@ -370,7 +370,7 @@ class Controller:
         self.plan_before(point.at)
 
     def move_to_compaction(self, step: int) -> None:
-        """Plan at the next or previous recorded compaction, announced by a record or inferred from recorded sizes."""
+        """Move the planning point to the next (+1) or previous (-1) compaction that was recorded or inferred."""
         events = find_context_events(self.view.session)
         points = [JumpPoint(event.message, format_event_point(event)) for event in events if is_compaction(event)]
         point = find_next_jump(points, self.view.point, step)
@@ -382,7 +382,7 @@ class Controller:
     # Replay
 
     def build_comparison(self) -> Comparison:
-        """Build the comparison for the replay screen: the policy on screen and those compared before."""
+        """Build the comparison for the replay screen, with the current policy and those compared before."""
         from context_tui.tui.comparison import Comparison
 
         self._check_read()
@@ -394,9 +394,10 @@ class Controller:
     def adopt_settings(
         self, policy: str, params: Mapping[str, Mapping[str, Any]], at: int | None, location: Location | None = None
     ) -> str:
-        """Adopt a policy and settings from another screen, and return a message for the user.
+        """Adopt a policy and settings chosen on another screen; plan before *at* and go to *location* if given.
 
-        Plan before message *at* and go to *location*, if given.
+        Returns:
+            A message for the user, or "" if neither the policy nor the settings differ from the current ones.
         """
         view = self.view
         differs = policy != view.policy or any(params.get(name, {}) != view.params.get(name, {}) for name in params)
@@ -411,19 +412,19 @@ class Controller:
     # Policies and their settings
 
     def choose_policy(self, policy: str) -> None:
-        """Choose a policy."""
+        """Plan with *policy*, keeping the settings and the planning point."""
         self.change_view(self.view.with_policy(policy))
 
     def set_param(self, policy: str, name: str, value: Any) -> None:
-        """Set a parameter of a policy."""
+        """Set one parameter of *policy* and plan again."""
         self.change_view(self.view.with_param(policy, name, value))
 
     def set_window(self, tokens: int | None) -> None:
-        """Set the size of the context window in tokens; None for the session's size."""
+        """Plan with a context window of *tokens* tokens, or with the session's own window if *tokens* is None."""
         self.change_view(self.view.with_window(tokens))
 
     def toggle_mark(self) -> None:
-        """Mark the selected result to be cleared, or remove its mark."""
+        """Mark the selected tool result for clearing by hand, or remove its mark."""
         cursor, view = self.view.cursor, self.view
         if cursor.block < 0:
             raise CommandRefused("Only tool results can be cleared; select one", warn=True)
@@ -432,7 +433,7 @@ class Controller:
         self.change_view(view.toggle_mark(cursor))
 
     def toggle_cut(self) -> None:
-        """Set the manual cut before the selected message, or remove it."""
+        """Plan by hand to summarise everything before the selected message, or remove the cut if it is there."""
         if self.view.cursor.message not in self.view.context.order:
             raise CommandRefused("This message is not in the context; select another one", warn=True)
         self.change_view(self.view.toggle_cut(self.view.cursor.message))
@@ -441,44 +442,44 @@ class Controller:
 
     @property
     def is_limited(self) -> bool:
-        """Whether rows may be hidden, by a filter or by the order by size, which lists only the context."""
+        """Whether the list may lack rows, because of a filter or because sorting by size leaves some out."""
         return bool(self.view.filter) or self.view.by_size
 
     @property
     def limited_rows(self) -> frozenset[int] | None:
-        """Listed rows, or None if all rows are listed."""
+        """The numbers of the listed rows, or None if the list is neither filtered nor sorted."""
         return frozenset(self.listed_rows) if self.is_limited else None
 
     @property
     def match_count_text(self) -> str:
-        """Number of matches, and the position of the selected one."""
+        """The number of search matches and which one of them is selected, as text."""
         return self.search.format_count(self.view.cursor, self.search.list_matches(self.rows, self.limited_rows))
 
     def build_filter_marker(self) -> RowMarker:
-        """Return the marker for filters, without a plan while the session is being read."""
+        """Return the marker by which filters judge rows; it knows no plan while the session is being read."""
         return RowMarker(self.view.context, None) if self.is_reading else self.marker
 
     def toggle_filter(self, kind: str, value: str | int) -> None:
-        """Add a condition to the filter, or remove it; an empty *kind* clears the filter."""
+        """Add one condition to the filter or remove it if it is set; an empty *kind* clears the whole filter."""
         row_filter = self.view.filter.toggle_condition(kind, value) if kind else NO_FILTER
         self.change_view(replace(self.view, filter=row_filter))
 
     def toggle_part_filter(self, kind: str, value: str) -> None:
-        """List only the rows of a category, tool or file in the context; if they are already listed alone, list all."""
+        """List only one category, tool or file in the context, or list all rows if just that one is listed."""
         self.change_view(replace(self.view, filter=self.view.filter.toggle_part(kind, value)))
 
     def toggle_sort(self) -> None:
-        """Sort the rows by size, or in the order of the file."""
+        """Switch the list between the order of the file and descending size."""
         self.change_view(replace(self.view, by_size=not self.view.by_size))
 
     def clear_filter(self) -> None:
-        """List all rows in the order of the file."""
+        """List all rows in the order of the file, without filter or sorting."""
         self.change_view(replace(self.view, filter=NO_FILTER, by_size=False))
 
     # Apply, undo, export
 
     def get_applicable_plan(self) -> Plan:
-        """Return the plan to apply, or refuse if there is none."""
+        """Return the plan to apply; refuse if it changes nothing, was just applied, or reading goes on."""
         view, plan = self.view, self.view.plan
         self._check_read()
         if view.applied:
@@ -489,7 +490,7 @@ class Controller:
         return plan
 
     def show_applied_copy(self, plan: Plan, copy: Session) -> None:
-        """Show the copy that resulted from applying a plan."""
+        """Show *copy*, the session that resulted from applying *plan*, and add the current view to the undo stack."""
         applied, cursor = describe_applied_plan(plan, copy, self.view.cursor, self.token_table)
         self.change_view(self.view.with_copy(copy, applied, cursor))
 
@@ -505,14 +506,14 @@ class Controller:
         return f"Back to {format_count(len(view.session), 'message')}; press U to redo"
 
     def redo(self) -> None:
-        """Reapply the plan that was undone last."""
+        """Show again the copy with the plan that was undone last; refuse if there is none."""
         view = self.view.redo_plan()
         if view is None:
             raise CommandRefused("Nothing to redo")
         self.change_view(view)
 
     def get_exportable_session(self) -> Session:
-        """Return the session or its compacted copy, or refuse if it has not been read to its end."""
+        """Return the session or its compacted copy; refuse if the session has not been read to its end."""
         self._check_read()
         if self.progress < 1:
             remedy = "press u to undo the applied plan, then r" if self.view.session.origin else "press r"
@@ -520,7 +521,7 @@ class Controller:
         return self.view.session
 
     def mark_exported(self) -> None:
-        """Note that the copy has been written to a file."""
+        """Record that the copy was written to a file, so that closing it asks no question."""
         self.view = replace(self.view, is_exported=True)
 
     def _check_read(self) -> None:
@@ -530,13 +531,13 @@ class Controller:
     # Clipboard
 
     def format_command(self) -> str:
-        """Return the command line that computes this plan."""
+        """Return the shell command that computes the current plan; refuse for a compacted copy."""
         if self.view.session.origin:
             raise CommandRefused("No command for a copy; press e to export it, then open the file", warn=True)
         return format_plan_command(self.view)
 
     def format_selected_text(self) -> str:
-        """Return the text of the selected row."""
+        """Return the full text of the selected row; refuse if the session has no messages."""
         cursor, facts = self.view.cursor, self.view.session.facts
         if not len(self.view.session):
             raise CommandRefused("No messages in this session")

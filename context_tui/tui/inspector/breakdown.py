@@ -61,10 +61,10 @@ FITTED_NOTE = "the categories, and the results by tool, add up to the next reque
 
 @dataclass(frozen=True)
 class BreakdownRow:
-    """Row, heading or line of prose in the breakdown.
+    """A line in the breakdown: a row with sizes, a heading, or a line of prose that has only a text.
 
-    A row filters the timeline by ``kind`` and ``value``. ``share`` is relative to the context, ``bar`` to the largest
-    row of the section. In a heading, ``note`` and ``count`` are the names of columns; a line of prose has only a text.
+    A row filters the timeline by ``kind`` and ``value``. ``share`` is relative to the context, and ``bar`` to the
+    largest row in the section. In a heading, ``note`` and ``count`` are the titles of columns.
     """
 
     text: str
@@ -81,7 +81,7 @@ class BreakdownRow:
 
     @property
     def subject(self) -> tuple[str, str, int, int]:
-        """Identity of the row, independent of its position."""
+        """What the row is about, as a key that stays the same when the row moves to another position."""
         return self.kind, self.value, self.message, self.block
 
 
@@ -92,9 +92,9 @@ BREAKPOINT_ROW = BreakdownRow("  cache breakpoint")
 def build_breakdown_rows(
     context: Context, sizes: ContextSizes, by_size: bool = True, opened: Container[str] = ()
 ) -> list[BreakdownRow]:
-    """Build the rows of every section, headings included, sorted by size or in the order of the file.
+    """Return the rows for all sections, headings included, sorted by size or in the order of the file.
 
-    Each category in *opened* is followed by its parts.
+    Each category whose name is in *opened* is followed by rows for its parts.
     """
     facts, parts, column = context.facts, sizes.breakdown, format_token_column(sizes.token_table)
     total = sum(parts.by_category.values())
@@ -209,7 +209,7 @@ def _build_file_rows(facts: Facts, parts: Breakdown) -> Iterable[tuple[int, Brea
 def build_largest_block_rows(
     context: Context, count: int = MAX_LARGEST_BLOCKS, token_table: TokenTable | None = None
 ) -> Iterable[tuple[int, BreakdownRow]]:
-    """Build the rows of the largest blocks, by a token measure or by ``bytes/4``."""
+    """Yield up to *count* rows for the largest blocks, largest first, each after a key for the order of the file."""
     facts, replaced, totals = context.facts, context.replacements, index_context(context).tokens
     if token_table:
         totals = [*map(sub, islice(token_table.prefix_sums_in(context), 1, None), token_table.prefix_sums_in(context))]
@@ -270,9 +270,9 @@ def _format_row_text(row: BreakdownRow, width: int, call: str) -> str:
 def format_row_line(
     row: BreakdownRow, width: int, is_current: bool, call: str = "", *, is_chosen: bool = False
 ) -> list[Run]:
-    """Format a row in *width* cells: subject, count, tokens, share and a bar, which is dropped first.
+    """Format a row in *width* cells: subject, count, tokens, share and, if there is room, a bar.
 
-    *call* is the call of a result as one line; *is_chosen* is set if the row filters the timeline.
+    *call* is the tool call that a result answers, as one line; *is_chosen* is set if the row filters the timeline.
     """
     if row.tokens is None:
         if row.note:
@@ -300,7 +300,6 @@ class _BreakdownColumns:
 
     @classmethod
     def fit(cls, row: BreakdownRow, width: int) -> _BreakdownColumns:
-        """Fit the columns of a row or heading to a width."""
         fitter = ColumnFitter(width, 2 + NUMBERS_WIDTH)
         fitter.give("count", COUNT_WIDTH if row.count else 0, spare=COUNT_WIDTH + 1)
         gap = 2
@@ -326,7 +325,7 @@ def _format_heading(row: BreakdownRow, width: int) -> list[Run]:
 
 
 class BreakdownView(ScrollView, can_focus=True):
-    """Breakdown of the context with shares; a chosen row filters the timeline or goes to its message."""
+    """A list that breaks the context down into shares; choosing a row filters the timeline or goes to a message."""
 
     BINDING_GROUP_TITLE = "Where the context went"
     DEFAULT_CSS = "BreakdownView { overflow-x: hidden; text-wrap: nowrap; text-overflow: clip; }"
@@ -335,14 +334,14 @@ class BreakdownView(ScrollView, can_focus=True):
 
     @dataclass
     class FilterRequested(Message):
-        """Request to filter by a row: ``kind`` is ``category``, ``tool`` or ``path``."""
+        """Posted to filter the timeline by a row; ``kind`` is ``category``, ``tool`` or ``path``."""
 
         kind: str
         value: str
 
     @dataclass
     class MessageRequested(Message):
-        """Request to go to one of the largest blocks, by message and block row."""
+        """Posted to go to one of the largest blocks; ``block`` is its number in the session."""
 
         message: int
         block: int
@@ -364,9 +363,9 @@ class BreakdownView(ScrollView, can_focus=True):
         row_filter: filters.RowFilter = NO_FILTER,
         reader: MessageReader | None = None,
     ) -> None:
-        """Show the parts of a context, and mark the row of *row_filter*, the filter of the timeline.
+        """Show the parts of a context, marking the row by which *row_filter* filters the timeline.
 
-        *reader* reads the calls of the largest results.
+        *reader* reads the tool calls that the largest results answer.
         """
         self._reader = reader
         shown_context, shown_sizes = self._context_and_sizes or (None, None)
@@ -438,7 +437,7 @@ class BreakdownView(ScrollView, can_focus=True):
         self.scroll_to_region(Region(0, new, 1, 1), animate=False)
 
     def action_move(self, rows: int) -> None:
-        """Move to another row that can be chosen."""
+        """Move by *rows* rows, then on to the nearest row that can be chosen."""
         if self.rows:
             target = min(max(self.cursor + rows, 0), len(self.rows) - 1)
             self.cursor = self._find_choosable_row(target, 1 if rows > 0 else -1)
@@ -446,7 +445,7 @@ class BreakdownView(ScrollView, can_focus=True):
                 self.scroll_to(y=0, animate=False)  # with the heading above it
 
     def action_choose(self) -> None:
-        """Filter by the row, open or close it, or go to its message."""
+        """Request a filter by the current row, expand or collapse its category, or go to its message."""
         row = self.rows[self.cursor] if self.rows else None
         if row and row.kind == "message":
             self.post_message(self.MessageRequested(row.message, row.block))
@@ -457,7 +456,7 @@ class BreakdownView(ScrollView, can_focus=True):
             self.post_message(self.FilterRequested(row.kind, row.value))
 
     def action_order(self) -> None:
-        """Switch between sorting by size and the order of the file."""
+        """Switch between sorting by size and sorting by the order of the file."""
         self.by_size = not self.by_size
         self._update_rows()
 

@@ -25,7 +25,7 @@ ABOUT_NOTE = (
 
 
 def build_calibration_parts(token_table: TokenTable) -> Iterator[TextPart]:
-    """Format the factors and errors of each model."""
+    """Yield, for each model, lines with the fitted factors and the errors of the estimate, then an explanation."""
     for calibration in token_table.calibrations:
         requests, factors = format_count(calibration.requests, "request"), calibration.factors
         yield TextPart(f"{make_visible(calibration.model) or 'model unknown'}: {requests} with a size", "heading")
@@ -74,7 +74,7 @@ def _build_factor_parts(factors: Factors) -> Iterator[TextPart]:
 
 
 class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
-    """Calibrations of a session, computed in a thread unless a token table is given."""
+    """A screen that shows a session's calibrations, which a thread computes unless a token table is given."""
 
     BINDINGS = read_bindings("calibration")
 
@@ -94,7 +94,7 @@ class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
         start_work(self, "calibration", "calibrate the session", work)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show the error in place of the calibrations."""
+        """Show *message* in place of the calibrations that could not be computed."""
         self.query_one(ReadingPane).show([TextPart(message)])
 
     def _show(self, token_table: TokenTable) -> None:
@@ -102,7 +102,7 @@ class CalibrationScreen(WorkErrorHandler, TextScreen[None]):
 
 
 def build_screen(controller: Controller) -> CalibrationScreen:
-    """Build the screen for the open session, as far as it has been read.
+    """Build the calibration screen for the open session, as far as it has been read.
 
     Raises:
         CommandRefused: the session has no messages.

@@ -19,12 +19,12 @@ FLAT_SHARE = 0.02
 
 
 def find_nearest(values: Sequence[float], current: float) -> int:
-    """Return the index of the value nearest to the current one."""
+    """Return the index of the entry in *values* that is nearest to *current*."""
     return min(range(len(values)), key=lambda index: abs(values[index] - current))
 
 
 def compute_bar_heights(tokens: Sequence[int], rows: int) -> list[int]:
-    """Return the height of each bar in eighths of a row, on a scale from zero; small differences are drawn flat."""
+    """Return bar heights in eighths of a row, on a scale from zero; differences below ``FLAT_SHARE`` disappear."""
     low, high = min(tokens), max(tokens)
     if high - low < high * FLAT_SHARE:
         return [rows * 8] * len(tokens)
@@ -34,7 +34,7 @@ def compute_bar_heights(tokens: Sequence[int], rows: int) -> list[int]:
 def draw_curve(
     name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, width: int, height: int, unit: str = ""
 ) -> list[list[Run]]:
-    """Draw the curve in *height* lines: a title if there are at least three, bars with their scale, and the values."""
+    """Return the curve as lines of runs: bars with their scale, the values and, from three lines on, a title."""
     if not values or len(values) != len(tokens) or height < 2 or width < 24:
         return []
     name = name.rpartition(".")[2]
@@ -88,7 +88,7 @@ def _draw_axis(
 
 
 class CurveView(Widget):
-    """Curve of a setting, as high as the free space allows."""
+    """A chart of the next request's tokens for each value of one setting, with the current value marked."""
 
     DEFAULT_CSS = "CurveView { height: 1fr; text-wrap: nowrap; text-overflow: clip; }"
 
@@ -101,19 +101,19 @@ class CurveView(Widget):
         self._unit = ""
 
     def show(self, name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, unit: str = "") -> None:
-        """Draw the next request, in tokens, for each value of a setting."""
+        """Draw *tokens*, the size of the next request for each of *values*, and mark the *current* value."""
         self.setting_name, self._values, self._tokens, self._current = name, values, tokens, current
         self._unit = unit
         self.refresh()
 
     def set_current(self, current: Any) -> None:
-        """Move the mark to another value of the same setting."""
+        """Move the mark to another value of the setting that the curve shows."""
         if current != self._current:
             self._current = current
             self.refresh()
 
     def clear(self) -> None:
-        """Clear the curve."""
+        """Remove the curve, leaving the widget empty."""
         if self._values:
             self.show("", (), (), None)
 

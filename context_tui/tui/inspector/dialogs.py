@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def list_commands(inspector: InspectorScreen) -> Iterator[SystemCommand]:
-    """Yield the commands of the palette that have no key: the sweep, and each policy."""
+    """Yield the command palette's entries for commands without a key: the sweep, and one for each policy."""
     sweep = "Sweep: Replay the policy at many settings and find the best ones"
     yield SystemCommand(sweep, "No key", partial(inspector.action_full_screen, "sweep"))
     for name, choose, about in list_policy_commands(inspector):
@@ -42,7 +42,7 @@ def list_commands(inspector: InspectorScreen) -> Iterator[SystemCommand]:
 
 
 def list_policy_commands(inspector: InspectorScreen) -> Iterator[tuple[str, Callable[[], None], str]]:
-    """Yield all policies with their numbers, the command that chooses each, and its effect; the listed ones first."""
+    """Yield (number and name, command, description) for each policy, beginning with those on the scoreboard."""
     names = dict.fromkeys((*inspector.view.listed_policies, *POLICIES))
     for number, name in enumerate(names, 1):
         choose = partial(inspector.action_policy, name)
@@ -50,7 +50,7 @@ def list_policy_commands(inspector: InspectorScreen) -> Iterator[tuple[str, Call
 
 
 async def go_to_message(inspector: InspectorScreen) -> None:
-    """Ask for the number of a message and go to it."""
+    """Ask for a message number and go to that message, unless the user cancels or the session is empty."""
     last = len(inspector.view.session) - 1
     if last < 0:
         inspector.show_notification("No messages in this session")
@@ -61,14 +61,14 @@ async def go_to_message(inspector: InspectorScreen) -> None:
 
 
 async def set_window(inspector: InspectorScreen) -> None:
-    """Ask for the size of the context window and set it."""
+    """Ask for the size of the context window, and plan with it unless the user cancels."""
     answer = await inspector.app.push_screen_wait(build_window_prompt(inspector.view.window))
     if answer is not None:
         inspector.run_command(inspector.controller.set_window, parse_window_tokens(answer))
 
 
 async def save_policy_settings(inspector: InspectorScreen) -> None:
-    """Ask for a name, and save the settings of the policy under this name, which ``-P`` accepts."""
+    """Ask for a name and save the policy's settings under it, for use with ``-P NAME`` on the command line."""
     policy = inspector.view.policy
     saved = SavedSettings(policy, tuple(format_assignments(inspector.view.get_settings(policy))))
     name = await inspector.app.push_screen_wait(build_name_prompt(policy, list(POLICIES)))
@@ -84,7 +84,7 @@ async def save_policy_settings(inspector: InspectorScreen) -> None:
 
 
 def choose_filter(inspector: InspectorScreen) -> None:
-    """Let the user choose a filter, and list its rows."""
+    """Open the filter dialog, and add or remove the condition that the user chooses there."""
     view, controller = inspector.view, inspector.controller
     rows, marker = controller.rows, controller.build_filter_marker()
     verdicts = find_possible_verdicts(marker, len(rows.first))
@@ -99,7 +99,7 @@ def choose_filter(inspector: InspectorScreen) -> None:
 
 
 async def apply_plan(inspector: InspectorScreen) -> None:
-    """Open the apply screen for the plan, and show the resulting copy."""
+    """Open the apply screen for the current plan and, if the user applies it, show the resulting copy."""
     plan = inspector.run_command(inspector.controller.get_applicable_plan)
     if plan is None:
         return
@@ -116,7 +116,7 @@ async def apply_plan(inspector: InspectorScreen) -> None:
 
 
 async def export_session(inspector: InspectorScreen) -> bool:
-    """Export the session, and return whether it was exported; offer to apply the plan first if none is applied."""
+    """Open the export screen, offering to apply the plan first; return whether a file was written."""
     from context_tui.tui.export.screen import ExportScreen
 
     if not inspector.view.session.origin:
@@ -133,13 +133,13 @@ async def export_session(inspector: InspectorScreen) -> bool:
 
 
 async def confirm_close(inspector: InspectorScreen, prompt: ChoicePrompt) -> bool:
-    """Ask whether the session may be closed, and export it first on request."""
+    """Show *prompt*, export the session if the user asks for it, and return whether the session may be closed."""
     answer = await inspector.app.push_screen_wait(prompt)
     return await export_session(inspector) if answer == "export" else answer == "quit"
 
 
 async def leave(inspector: InspectorScreen) -> None:
-    """Exit; ask first if a result or a draft of any open session would be lost."""
+    """Exit the program, asking first if any open session has a copy or drafts that would be lost."""
     drafts = inspector.drafts.unaccepted_count
     for screen in reversed(inspector.app.screen_stack):
         if isinstance(screen, type(inspector)):
@@ -152,7 +152,7 @@ async def leave(inspector: InspectorScreen) -> None:
 
 
 def request_subagents(inspector: InspectorScreen, message: int) -> bool:
-    """Request to open the subagents that a message called; return False if it called none."""
+    """Request to open the subagent sessions started by *message*; return False if there are none."""
     if message >= len(inspector.view.session):
         return False
     try:

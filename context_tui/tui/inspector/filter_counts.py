@@ -24,7 +24,7 @@ SLICE_ROWS = 512
 
 
 class FilterCounts:
-    """Numbers of rows of one view by their traits; ``counted_rows`` is the number of rows counted so far."""
+    """Row counts grouped by the traits that filters test; ``counted_rows`` says how many are counted so far."""
 
     def __init__(self, rows: TimelineRows, marker: RowMarker, path: str = "") -> None:
         self.counted_rows = 0
@@ -33,7 +33,7 @@ class FilterCounts:
         self._counts_by_traits = Counter[RowTraits]()
 
     def advance(self, seconds: float = inf) -> bool:
-        """Count for about *seconds*, and return whether all rows are counted."""
+        """Count rows for about *seconds* seconds, and return whether all rows are counted."""
         until = time.perf_counter() + seconds
         while self._next_row < self._row_count:
             self._count_rows(range(self._next_row, min(self._next_row + SLICE_ROWS, self._row_count)))
@@ -42,7 +42,7 @@ class FilterCounts:
         return self._next_row >= self._row_count
 
     def count_matching(self, row_filter: RowFilter) -> int:
-        """Return the number of counted rows that a filter lists."""
+        """Return how many of the rows counted so far match *row_filter*."""
         tool = find_tool_number(self._marker.context.facts, row_filter.tool) if row_filter.tool else -1
         return sum(count for traits, count in self._counts_by_traits.items() if row_filter.matches(traits, tool))
 
@@ -61,7 +61,7 @@ class FilterCounts:
 
 
 def find_possible_verdicts(marker: RowMarker, messages: int) -> list[str]:
-    """Return the verdicts that rows may have, in the order of the legend, without examining the rows."""
+    """Return the verdicts that rows may have, in legend order, as far as the plan and context tell."""
     plan, context = marker.plan, marker.context
     verdicts = {"kept"} | set(marker.applied_marks.values())
     if plan is not None:

@@ -35,7 +35,7 @@ FilterChoice = tuple[str, str | int]
 
 
 class FilterLine(NamedTuple):
-    """Line of the list: a condition (``choice``) with its name, or a heading."""
+    """A line in the filter dialog: a condition that can be chosen, or a heading if ``choice`` is None."""
 
     text: str
     choice: FilterChoice | None = None
@@ -45,7 +45,7 @@ class FilterLine(NamedTuple):
 def build_filter_lines(
     facts: Facts, current_filter: RowFilter, verdicts: list[str], policy: str, *, applied: bool = False
 ) -> Iterator[FilterLine]:
-    """Build the lines of all conditions; *verdicts* are the possible verdicts of a plan of *policy*."""
+    """Yield a line for each condition, with headings; *verdicts* are those that a plan by *policy* may give."""
     yield FilterLine("everything", ("", ""))
     yield FilterLine("kind")
     yield from (FilterLine(get_kind_label(kind), ("category", kind)) for kind in ROW_KINDS)
@@ -66,7 +66,7 @@ def build_filter_lines(
 
 
 def draw_filter_line(line: FilterLine, is_active: bool, count: int | None) -> list[Run]:
-    """Draw a line in ``LINE_WIDTH`` cells with the *count* of its rows, None while they are being counted."""
+    """Draw a line in ``LINE_WIDTH`` cells with its row count, or ``…`` while *count* is None."""
     if line.choice is None:
         return [(f"{line.text} {'─' * (LINE_WIDTH - len(line.text) - 6)} rows", MUTED)]
     room = LINE_WIDTH - COUNT_WIDTH - 2
@@ -78,7 +78,7 @@ def draw_filter_line(line: FilterLine, is_active: bool, count: int | None) -> li
 
 
 class FilterScreen(ModalScreen[FilterChoice | None]):
-    """List of conditions; returns (kind, value) of the chosen one, ("", "") for no filter, or None."""
+    """A dialog that returns the chosen condition as (kind, value), ("", "") to clear the filter, or None."""
 
     BINDINGS = read_bindings("filter")
 
@@ -156,7 +156,7 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
 
     @on(OptionList.OptionSelected)
     def handle_selected(self, event: OptionList.OptionSelected) -> None:
-        """Close with the choice, unless no row would be listed."""
+        """Close the dialog with the chosen condition, or say so if the filter would then list no row."""
         choice = self._lines[event.option_index].choice
         if choice and choice[0] and not self._is_active(choice) and self._count_rows(choice) == 0:
             suffix = " besides what is chosen" if self._current_filter else ""

@@ -58,7 +58,7 @@ Line = list[Run]
 
 
 def format_window_source(window: Window, width: int) -> str:
-    """Format the source of the window's size; empty unless the size is a guess."""
+    """Format how the window size was guessed, or "" if the size was not guessed."""
     if window.source not in ("assumed", "inferred"):
         return ""
     if width < 72:
@@ -67,7 +67,7 @@ def format_window_source(window: Window, width: int) -> str:
 
 
 def format_window_alternatives(window: Window) -> str:
-    """Format the other sizes that the window of this model may have; empty if the size is a guess."""
+    """Format other window sizes that the model may have, or "" if there are none or the size is a guess."""
     sizes = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
     return f"the window may be {sizes}: w sets it" if sizes and not format_window_source(window, 100) else ""
 
@@ -75,9 +75,9 @@ def format_window_alternatives(window: Window) -> str:
 def format_answer_variants(
     tokens: int, window: int, origin: SizeSource, fullness: Fullness | None
 ) -> Iterator[list[Line]]:
-    """Yield why the context is full and what can go, as words in runs, the longest variant first.
+    """Yield a text on why the context is full and what can go, as a list of words, in ever shorter variants.
 
-    Without *fullness*, which is computed later, only the level is known.
+    While *fullness* is None because it is not computed yet, the text says only how full the context is.
     """
     level = _split_words(f"{format_level(tokens, window, origin)}.", f"bold {BAD}" if tokens > window else BOLD)
     if fullness is None:
@@ -99,16 +99,16 @@ def _split_words(text: str, style: str) -> list[Line]:
 
 
 class HeaderBar(Widget):
-    """Header with the session and its counts, why the context is full and what can go, a gauge, and the recorded sizes.
+    """A header with the session's name, why its context is full, a gauge, and a chart of the recorded sizes.
 
-    If there are few lines, the recorded sizes are left out first, then the gauge.
+    If there are too few lines, the chart of recorded sizes is left out first, then the gauge.
     """
 
     DEFAULT_CSS = "HeaderBar { height: 5; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
 
     @dataclass
     class RequestClicked(Message):
-        """Posted when the request that ended at ``message`` was clicked."""
+        """Posted on a click in the chart; ``message`` belongs to the clicked request, drop or new context."""
 
         message: int
 
@@ -137,10 +137,10 @@ class HeaderBar(Widget):
         token_table: TokenTable | None = None,
         following: bool = False,
     ) -> None:
-        """Show a session at the point of *context*.
+        """Show a session as it is at the point where *context* ends.
 
         Args:
-            fullness: answer for the context; None until computed.
+            fullness: why the context is full and what can go, or None if that is not computed yet.
         """
         if session is not self.session:
             # These scan the whole session.
@@ -154,7 +154,7 @@ class HeaderBar(Widget):
         self._redraw()
 
     def show_progress(self, progress: float, messages: int) -> None:
-        """Show the share of the file and the number of messages that have been read; the other lines stay."""
+        """Show how much has been read: *progress* as a share of the file, and *messages* if none was shown yet."""
         self._progress = progress
         if self._read_messages is not None:
             self._read_messages = messages

@@ -16,7 +16,7 @@ from context_tui.tui.widgets.setting_rows import SettingRows
 
 
 def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
-    """Build the view of this name for the open session; its module is imported on first use.
+    """Build the named full-screen view for the open session; the view's module is imported on first use.
 
     Raises:
         CommandRefused: the view has nothing to show.
@@ -27,12 +27,12 @@ def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
 
 
 def build_bindings() -> list[BindingType]:
-    """Build all bindings, in the order of the footer."""
+    """Return all key bindings of the inspector screen, in the order in which the footer lists them."""
     return [*read_bindings("inspector-first"), *build_policy_bindings("Plan with"), *read_bindings("inspector-other")]
 
 
 def format_unknown_keys(names: Iterable[str]) -> str:
-    """Format a warning about unknown names of keys in the configuration file; empty if all are known."""
+    """Format a warning about key names in the configuration that no binding has, or "" if all are known."""
     bindings = (*build_bindings(), *Timeline.BINDINGS, *SettingRows.BINDINGS)
     known_ids = {each.id for each in bindings if isinstance(each, Binding)}
     unknown = ", ".join(name for name in names if name not in known_ids)

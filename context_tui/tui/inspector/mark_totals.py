@@ -24,7 +24,7 @@ VERDICT_BY_VERB = {verb: ACTION_PAST_TENSE[action] for action, verb in ACTION_VE
 
 @dataclass
 class MarkTally:
-    """Number of marked messages or blocks (``noun``), with the first and last message with such a mark."""
+    """A count of messages or blocks with the same mark, with the first and last message that has it."""
 
     noun: str
     count: int = 0
@@ -32,19 +32,19 @@ class MarkTally:
     last: int = -1
 
     def add(self, count: int, first: int, last: int) -> None:
-        """Add *count* marks in the messages from *first* to *last*."""
+        """Add *count* marks that lie in the messages from *first* to *last*, which is included."""
         self.count += count
         self.first, self.last = min(first, self.first if self.first >= 0 else first), max(last, self.last)
 
     def format_variants(self, name: str, short_name: str, keys: str = "") -> tuple[str, ...]:
-        """Format the name and the count, with the *keys* that move between the marks, longest variant first."""
+        """Format the count with its message range, longest variant first; *keys* move from mark to mark."""
         places = f"#{self.first:,} to #{self.last:,}" if self.first != self.last else f"#{self.first:,}"
         long, short = f"{name}: {format_count(self.count, self.noun)}, {places}", f"{short_name} {self.count:,}"
         return (*([f"{long} ({keys})"] if keys else []), long, f"{short}, {places}", short)
 
 
 def format_mark_totals(rows: TimelineRows, marker: RowMarker) -> dict[str, tuple[str, ...]]:
-    """Format the total of each mark that occurs, by verdict, longest variant first."""
+    """Return texts with the total for each mark that occurs, by verdict, each with its longest variant first."""
     context, totals = marker.context, dict[str, tuple[str, ...]]()
     for verdict, tally in _tally_changes(marker).items():
         name = VERDICT_PHRASES[verdict] if marker.plan else VERDICT_LABELS[verdict]

@@ -29,14 +29,14 @@ _STYLE_NAMES = ("kept", "cleared", "truncated", "summarised", "dropped", "outsid
 
 @dataclass(frozen=True)
 class MapSegment:
-    """Rows of one line of the map: their tokens, and the verdict on most of their bytes."""
+    """The rows that share one line on the map: their tokens, and the verdict on most of their changed bytes."""
 
     tokens: int
     verdict: str
 
 
 def build_map_segments(rows: TimelineRows, plan: Plan | None, first: int, point: int, lines: int) -> list[MapSegment]:
-    """Divide the rows into *lines* segments of equal length; the context spans from message *first* to *point*."""
+    """Divide *rows* into at most *lines* equal segments; messages before *first* or from *point* on are outside."""
     total = len(rows)
     lines = min(lines, total)
     if lines <= 0:
@@ -68,7 +68,7 @@ def build_map_segments(rows: TimelineRows, plan: Plan | None, first: int, point:
 
 
 def draw_map(segments: Sequence[MapSegment]) -> list[list[Run]]:
-    """Draw each segment in two cells: the mark of its changes and a bar of its tokens."""
+    """Draw each segment as one line of two cells: the glyph for its verdict, and a bar for its tokens."""
     largest = max((segment.tokens for segment in segments), default=0)
     canvas = Canvas(MAP_WIDTH, len(segments))
     for y, segment in enumerate(segments):
@@ -79,14 +79,14 @@ def draw_map(segments: Sequence[MapSegment]) -> list[list[Run]]:
 
 
 class Minimap(Widget):
-    """Map with the mark and the size of a segment on each line; a click or drag goes to that place."""
+    """A map of the whole session, one segment per line; a click or drag goes to the place under the mouse."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES = {f"minimap--{part}" for part in _STYLE_NAMES}
 
     @dataclass
     class Clicked(Message):
-        """Posted when the map was clicked, at a ``share`` of its height."""
+        """Posted when the map is clicked or dragged; ``share`` is the height, from 0 at the top to 1."""
 
         share: float
 
@@ -99,7 +99,7 @@ class Minimap(Widget):
         self._styles: dict[str, Style] = {}
 
     def show(self, build_segments: Callable[[int], list[MapSegment]]) -> None:
-        """Draw the segments that *build_segments* returns for the number of lines of the map."""
+        """Draw the map; *build_segments* returns its segments for a number of lines, and is called again on resize."""
         self._build_segments = build_segments
         segments = build_segments(self.size.height)
         if segments != self._segments:
@@ -107,7 +107,7 @@ class Minimap(Widget):
             self.refresh()
 
     def show_window(self, start: float, end: float) -> None:
-        """Mark the part from *start* to *end*, as shares of the whole; redraw only the changed lines."""
+        """Highlight the visible part of the session, from *start* to *end* as shares of its rows."""
         lines = len(self._lines)
         first = min(int(start * lines), max(lines - 1, 0))
         window = range(first, max(round(end * lines), first + 1))

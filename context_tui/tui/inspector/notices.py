@@ -22,7 +22,7 @@ MAX_WRAP_LOSS = 12
 
 
 def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
-    """Format a hint with the first keys to press in *width* cells, or with restored *settings*."""
+    """Format a hint of the first keys to press, or of restored *settings*, in the longest form that fits *width*."""
     forms = [
         "Z turns with their tokens, b details, P policy, ←→ its value, > what it changes, a applies it, ? all keys"
     ]
@@ -41,7 +41,7 @@ def format_key_hint(*, demo: bool, settings: str = "", width: int = 200) -> str:
 
 
 def fit_notice(text: str, width: int) -> str:
-    """Fit a notice to *width* cells: drop its reason, then cut its subject, but not the keys at its end."""
+    """Shorten a notice to *width* cells: first drop its reason, then cut its subject, but keep the keys at its end."""
     if len(text) <= width:
         return text
     notice, gap, keys = text.partition("   ")
@@ -51,12 +51,12 @@ def fit_notice(text: str, width: int) -> str:
 
 
 def format_reading(session: Session, progress: float) -> str:
-    """Format the progress of reading a session."""
+    """Format how much of a session has been read, with *progress* as a share from 0 to 1."""
     return f"Reading: {format_percent(progress)}, {format_count(len(session), 'message')}   esc stops"
 
 
 def format_problems(session: Session) -> str:
-    """Format the number of records, or other parts of the file, that could not be read."""
+    """Format how many records could not be read; problems that are not records are counted as problems."""
     facts, count = session.facts, len(session.facts.problems)
     if facts.record_kind.count(RecordKind.PROBLEM) == count:
         return f"{count:,} of {format_count(len(facts.record_kind), 'record')} could not be read"
@@ -64,7 +64,7 @@ def format_problems(session: Session) -> str:
 
 
 def format_branches(session: Session, width: int) -> str:
-    """Format the size of the rewound branches and the command that opens one, in *width* cells."""
+    """Format what the rewound branches hold and the command that opens the first one, or "" if there are none."""
     branches = session.facts.rewound_branches
     if not branches:
         return ""
@@ -85,10 +85,10 @@ def format_notice(
     progress: float = 1.0,
     lines: int = 1,
 ) -> str:
-    """Format the most important notice about a view, in *lines* lines of *width* cells.
+    """Format the most important notice about a view, cut to *lines* lines of *width* cells; may be empty.
 
     Args:
-        progress: share of the file that has been read; less than 1 if reading was stopped.
+        progress: share of the file that has been read; less than 1 if the user stopped reading.
     """
     return fit_notice(_choose_notice(view, points, width, progress), lines * width - (lines - 1) * MAX_WRAP_LOSS)
 
@@ -125,5 +125,5 @@ def _choose_notice(view: View, points: Sequence[JumpPoint], width: int, progress
 
 
 def _format_next_keys(progress: float) -> str:
-    """Format the keys that undo and export a compacted copy; only a session read to its end can be exported."""
+    """Format the keys to undo and, if the session was read to its end, to export a compacted copy."""
     return f"u undoes it   {'e exports it' if progress >= 1 else f'of {format_percent(progress)} of the session'}"

@@ -29,9 +29,9 @@ Paragraph = list[list[Run]]
 
 @dataclass(frozen=True, slots=True)
 class PlanOutcome:
-    """Totals of a plan: changed results by verb, other changed blocks, removed messages, and the next request.
+    """The totals of a plan: results changed, by verb, other blocks changed, messages removed, and the next request.
 
-    ``tokens_before`` and ``tokens_after`` are the tokens of the context without and with the plan (``bytes/4``).
+    ``tokens_before`` and ``tokens_after`` are the context's sizes without and with the plan, by ``bytes/4``.
     """
 
     changed_results: dict[str, int]
@@ -48,7 +48,7 @@ class PlanOutcome:
     tokens_after: int = 0
 
     def compute_request_sizes(self, tokens_after: Sequence[int]) -> list[int]:
-        """Compute the size of the next request for each size of the context after a plan; 0 stays 0."""
+        """Return the next request's size for each of *tokens_after*, sizes by ``bytes/4``; 0 stays 0."""
         removed_tokens, request = self.tokens_before - self.tokens_after, self.request
         # A policy's own estimator differs from bytes/4 by this factor.
         factor = (request.removed_tokens - request.inserted_tokens) / removed_tokens if removed_tokens else 1.0
@@ -64,7 +64,7 @@ _measured_outcome_cache: WeakKeyDictionary[Plan, tuple[TokenTable, PlanOutcome]]
 
 
 def compute_outcome(plan: Plan, token_table: TokenTable | None = None) -> PlanOutcome:
-    """Compute the totals of a plan, cached; a token measure, or else the policy's estimator, sizes the next request."""
+    """Return a plan's totals, cached; *token_table*, or else the policy's own estimator, measures the next request."""
     if token_table is None:
         return _compute_outcome(plan)
     entry = _measured_outcome_cache.get(plan)
@@ -102,7 +102,7 @@ def _compute_outcome(plan: Plan) -> PlanOutcome:
 
 
 def format_effect(outcome: PlanOutcome) -> str:
-    """Format the effect: ``clears 14 of 61 results``; empty if there is none."""
+    """Format what a plan does, as in ``clears 14 of 61 results``, or "" if it does nothing."""
     parts = []
     if outcome.changed_results:
         verbs = " and ".join(f"{verb} {number:,}" for verb, number in outcome.changed_results.items())
@@ -118,7 +118,7 @@ def format_effect(outcome: PlanOutcome) -> str:
 
 
 def format_result_variants(outcome: PlanOutcome, *, by_hand: bool = False) -> list[Paragraph]:
-    """Format the effect, the next request without and with the plan, and the saved share, longest variant first."""
+    """Format a plan's effect and the size of the next request without and with it, longest variant first."""
     request = outcome.request
     before, after = f"{format_estimate_sign(request)}{request.tokens_before:,}", f"~{request.tokens_after:,}"
     if not format_effect(outcome):
@@ -143,13 +143,13 @@ def format_result_variants(outcome: PlanOutcome, *, by_hand: bool = False) -> li
 
 
 def format_size_change(request: NextRequest) -> str:
-    """Format the share by which the request shrinks or grows: ``−40 %``."""
+    """Format by what share the plan shrinks or grows the next request, as in ``−40 %``."""
     saved_tokens = request.tokens_before - request.tokens_after
     return format_saved_share(saved_tokens, request.tokens_before, brief=True) if request.tokens_before else "0 %"
 
 
 def format_limit(trigger: Trigger) -> str:
-    """Format the limit of a trigger: ``at 112k``, ``at 300 s``; empty without one."""
+    """Format when a trigger fires, as in ``at 112k`` or ``at 300 s``, or "" if it has no limit."""
     if trigger.threshold is None:
         return ""
     return f"at {_format_quantity(trigger.threshold, trigger.unit)}"
@@ -162,9 +162,9 @@ def _format_quantity(number: int, unit: str) -> str:
 
 
 def format_planned_effect(plan: Plan) -> str:
-    """Format the effect of a plan, or of the steps of a chain that fire; empty if there is none.
+    """Format what a plan does, or what the steps of a chain do; "" if nothing.
 
-    The effect of a policy or step that does not fire follows ``if forced``.
+    An effect that needs force, because the policy or step would not fire now, follows ``if forced``.
     """
     steps = plan.steps or (plan,)
     effect = format_effect(compute_outcome(plan))
@@ -186,9 +186,9 @@ def format_planned_effect(plan: Plan) -> str:
 
 
 def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
-    """Format whether the policy would fire now or else where it would first have fired, longest variant first.
+    """Format whether the policy would fire now and why, or else where it would first, longest variant first.
 
-    *first* is the message before which the policy would first have fired; -1 for never, None if unknown.
+    *first* is the message before which the policy would first have fired, -1 if it never would, or None if unknown.
     """
     trigger = plan.trigger
     verdict, style = ("would fire now", f"bold {GOOD}") if trigger.fires else ("would not fire now", f"bold {WARN}")
@@ -222,7 +222,7 @@ def _format_trigger_numbers(trigger: Trigger) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Format a value of a setting."""
+    """Format a setting's value: on or off for a switch, the number of entries chosen for a list."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
@@ -233,9 +233,9 @@ def format_value(value: Any) -> str:
 def format_difference_variants(
     changes: list[tuple[str, Any, Any]], old: PlanOutcome, new: PlanOutcome
 ) -> list[Paragraph]:
-    """Format changed settings with their old and new values, and the effect of the change, longest variant first.
+    """Format the changed settings and what changed in the outcome, first with the settings' names, then without.
 
-    *old* and *new* are the outcomes of one policy for one context. The shorter variant omits the names.
+    Each change is a setting's name with its old and new value; *old* and *new* are outcomes for the same context.
     """
     effects = []
     old_results, new_results = sum(old.changed_results.values()), sum(new.changed_results.values())

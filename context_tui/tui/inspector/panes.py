@@ -45,7 +45,7 @@ REST_DELAY_S, DETAIL_DELAY_S = 0.04, 0.08
 
 
 class InspectorPanes:
-    """Drawing of the panes: each method shows the controller's view in the widgets of the screen."""
+    """Draws the inspector's panes: each method shows the controller's current view in one or more widgets."""
 
     def __init__(
         self, screen: Screen[Any], controller: Controller, jobs: InspectorWorkers, options: InspectorOptions
@@ -58,18 +58,18 @@ class InspectorPanes:
 
     @property
     def location(self) -> Location:
-        """Selected location; if nothing is listed, the last selected one."""
+        """The selected location, or if no row is listed, the one selected last."""
         timeline = self._screen.query_one(Timeline)
         return timeline.location if timeline.listed_count else self._controller.view.cursor
 
     def draw(self) -> None:
-        """Draw the timeline and the settings now, and the other panes when the keys pause."""
+        """Draw the timeline and the settings at once, and the slower panes when no key is pressed for a moment."""
         self.draw_timeline()
         self.draw_panel()
         self._rest_timer = self._restart_timer(self._rest_timer, REST_DELAY_S, self._draw_rest)
 
     def draw_detail_soon(self) -> None:
-        """Draw the selected message when the cursor pauses."""
+        """Draw the selected message as soon as the cursor has rested for ``DETAIL_DELAY_S`` seconds."""
         self._detail_timer = self._restart_timer(self._detail_timer, DETAIL_DELAY_S, self.draw_detail)
 
     def _restart_timer(self, timer: Timer | None, seconds: float, draw: Callable[[], None]) -> Timer:
@@ -79,7 +79,7 @@ class InspectorPanes:
         return self._screen.set_timer(seconds, draw)
 
     def draw_timeline(self) -> None:
-        """Draw the rows and their heading."""
+        """Draw the timeline's rows, or a text if the filter matches none, and the line above them."""
         controller = self._controller
         view = controller.view
         marker = None if controller.is_reading else controller.marker
@@ -90,7 +90,7 @@ class InspectorPanes:
         self.draw_column_heads()
 
     def draw_column_heads(self) -> None:
-        """Draw the heading of the timeline: its filter, its sort order, and the number of listed rows."""
+        """Draw the line above the timeline, with the filter, the sort order and the number of listed rows."""
         view, rows, count = self._controller.view, self._controller.rows, len(self._controller.listed_rows)
         title = format_line(", ".join(filter(None, ["largest first" if view.by_size else "", view.filter.describe()])))
         heads = self._screen.query_one(ColumnHeads)
@@ -99,7 +99,7 @@ class InspectorPanes:
         heads.set_class(bool(title), "-filtered")
 
     def draw_panel(self) -> None:
-        """Draw the settings and the outcome of the plan."""
+        """Draw the policy's settings with the plan's outcome, trigger and first firing."""
         view, firings = self._controller.view, self._controller.analysis.get_firings(self._controller.view)
         first = None if firings is None else firings.points[0] if firings.points else -1
         self._screen.query_one(ParameterPanel).show(
@@ -116,7 +116,7 @@ class InspectorPanes:
         self.draw_title()
 
     def draw_title(self) -> None:
-        """Draw the name of the policy, in the width available."""
+        """Draw the title of the settings: the policy's name, with as much about it as the width allows."""
         view, width = self._controller.view, self._screen.size.width - 4
         number = view.listed_policies.index(view.policy) + 1
         title = f"applied: {view.policy}" if view.applied else format_policy_title(view.policy, number, width)
@@ -143,14 +143,14 @@ class InspectorPanes:
         self.draw_sizes()
 
     def draw_visible_range(self) -> None:
-        """Show the visible rows on the map, and explain their marks."""
+        """Highlight the visible rows on the map, and list the marks that they bear in the legend."""
         timeline = self._screen.query_one(Timeline)
         self._screen.query_one(Minimap).show_window(*timeline.visible_share)
         unit = format_token_column(self._controller.token_table)
         self._screen.query_one(Legend).show(timeline.find_visible_styles(), unit)
 
     def request_curve(self) -> None:
-        """Compute the curve of the selected setting."""
+        """Start computing the curve for the selected setting in a thread, unless a plan is applied."""
         panel, view = self._screen.query_one(ParameterPanel), self._controller.view
         values = panel.curve_values(panel.selected) if panel.selected and not view.applied else []
         if values:
@@ -168,9 +168,9 @@ class InspectorPanes:
             self.draw_sizes()
 
     def draw_sizes(self, *, force: bool = False) -> None:
-        """Draw the sizes of the context in the header, the breakdown and the status line.
+        """Draw the computed context sizes in the header, the breakdown and the status line.
 
-        *force* draws the header even if its sizes are unchanged.
+        *force* redraws the header even if no size has changed.
         """
         controller, view, screen = self._controller, self._controller.view, self._screen
         sizes, progress = controller.analysis.get_context_sizes(view), controller.progress
@@ -199,7 +199,7 @@ class InspectorPanes:
         self.set_status(text, hint)
 
     def draw_detail(self) -> None:
-        """Draw the selected row in full."""
+        """Draw the selected row in full, or start a thread that reads it if its message is very large."""
         controller, here = self._controller, self.location
         session, rows, reader = controller.view.session, controller.rows, controller.reader
         detail = self._screen.query_one(Detail)
@@ -256,5 +256,5 @@ class InspectorPanes:
         return ""
 
     def set_status(self, text: str, hint: str = "") -> None:
-        """Show a text in the line above the timeline, below a hint of keys."""
+        """Show *text* in the status line above the timeline, below a *hint* of keys if given."""
         self._screen.query_one(StatusLine).show(text, hint)

@@ -53,12 +53,12 @@ NARROW_WIDTH = 72
 
 
 def fit_paragraphs(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int, below: int = 0) -> list[list[Run]]:
-    """Lay out paragraphs in *room* lines; each paragraph is a list of variants, longest first.
+    """Lay out paragraphs in *room* lines, given each paragraph's variants with the longest first.
 
     The paragraphs are shortened in turn, starting from the last one; if that is not enough, the last ones are cut.
 
     Args:
-        below: lines to leave free if the shortest variants allow it, but at least ``MIN_CURVE_HEIGHT``.
+        below: lines to leave free below if the shortest variants allow it, but at least ``MIN_CURVE_HEIGHT``.
     """
     wrapped = [[wrap_parts(parts, width) for parts in variants] for variants in paragraphs]
     min_lines = sum(min(map(len, variants)) for variants in wrapped)
@@ -83,7 +83,7 @@ def _find_shorter_variant(variants: list[list[list[Run]]], level: int) -> int | 
 
 
 class OutcomeText(Widget):
-    """Paragraphs about a plan: its result, the difference from the settings before, and its trigger."""
+    """A text about a plan: its result, the difference that the last change of settings made, and its trigger."""
 
     DEFAULT_CSS = "OutcomeText { height: auto; text-wrap: nowrap; text-overflow: clip; }"
 
@@ -94,13 +94,13 @@ class OutcomeText(Widget):
         self._room = 100
 
     def show(self, paragraphs: list[list[Paragraph]], below: int = 0) -> None:
-        """Show paragraphs, each in its longest variant that fits; *below* lines stay free."""
+        """Show each of *paragraphs* in the longest variant that fits, leaving *below* lines free."""
         before = self._count_lines(self.content_size.width)
         self.paragraphs, self.reserved_lines = paragraphs, below
         self.refresh(layout=self._count_lines(self.content_size.width) != before)
 
     def reserve_lines(self, below: int) -> None:
-        """Change the number of lines that stay free."""
+        """Leave *below* lines free, shortening the text if necessary."""
         if below != self.reserved_lines:
             self.show(self.paragraphs, below)
 
@@ -116,7 +116,7 @@ class OutcomeText(Widget):
 
 
 class ParameterPanel(Widget):
-    """Settings of the policy, outcome of the plan, difference from the settings before, and curve."""
+    """A panel with a policy's settings, the plan's outcome, and a curve for the selected setting."""
 
     DEFAULT_CSS = """
     ParameterPanel { height: 7; layout: horizontal; }
@@ -129,13 +129,13 @@ class ParameterPanel(Widget):
 
     @dataclass
     class Selected(Message):
-        """Posted when another setting is selected, to request its curve."""
+        """Posted when a different setting is selected, so that its curve can be computed."""
 
         policy: str
         name: str
 
     def __init__(self, change: Callable[[str, str, Any], object], *, id: str | None = None) -> None:
-        """Create a panel; *change* is called with a policy, the name of a setting and its new value."""
+        """Create a panel; *change* receives the policy, the setting's name and the new value."""
         super().__init__(id=id)
         self._change = change
         self.policy = ""
@@ -155,7 +155,7 @@ class ParameterPanel(Widget):
 
     @property
     def selected(self) -> str:
-        """Name of the selected setting; empty if the policy has none."""
+        """The name of the selected setting, or "" if the policy has none."""
         return self.rows.current_parameter.name if self.rows.current_parameter else ""
 
     def show(
@@ -171,12 +171,12 @@ class ParameterPanel(Widget):
         applied: str = "",
         token_table: TokenTable | None = None,
     ) -> None:
-        """Show a policy with its settings.
+        """Show the settings of *policy* in effect at the point, with the outcome of its plan.
 
         Args:
-            plan: plan of the policy; if None, *plan_error* or *applied* is the reason.
-            first: message before which the policy first fires; -1 for never, None until computed.
-            token_table: token measure of the next request; None for the policy's own.
+            plan: the policy's plan, or None if *plan_error* or *applied* says why there is none.
+            first: message before which the policy first fires; -1 if it never does, None until that is computed.
+            token_table: sizes for the next request, or None to use the policy's own estimator.
         """
         definition = POLICIES[policy]
         parameters = list_parameters_in_context(definition, params, context, state)
@@ -225,7 +225,7 @@ class ParameterPanel(Widget):
         return CURVE_HEIGHT if parameter and parameter.kind not in _KINDS_WITHOUT_CURVE and self._outcome else 0
 
     def curve_values(self, name: str) -> list[Any]:
-        """Return at most ``MAX_CURVE_POINTS`` values over the range of a setting, with the current one."""
+        """Return up to ``MAX_CURVE_POINTS`` values across the setting's range, or [] if it has no curve."""
         parameter = self._find_parameter(name)
         if parameter is None or parameter.kind in _KINDS_WITHOUT_CURVE:
             return []
@@ -239,7 +239,7 @@ class ParameterPanel(Widget):
         return next((parameter for parameter in self.rows.parameters if parameter.name == name), None)
 
     def show_curve(self, name: str, values: Sequence[Any], tokens_after: Sequence[int]) -> None:
-        """Draw the curve of a setting, if it is still selected, given the tokens after the plan for each value."""
+        """Draw the curve if *name* is still selected; *tokens_after* are context sizes after each plan."""
         parameter = self._find_parameter(name)
         if parameter and self._outcome and name == self.selected:
             requests = self._outcome.compute_request_sizes(tokens_after)

@@ -20,7 +20,7 @@ MISSING = "(the text of this record cannot be shown)"
 
 
 class ProblemsScreen(TextScreen[None]):
-    """List of the problems of a session."""
+    """A screen that lists the records that could not be read, each with its place, the reason and its text."""
 
     BINDINGS = read_bindings("problems")
 
@@ -47,12 +47,12 @@ class ProblemsScreen(TextScreen[None]):
         return (text[:RAW_LENGTH] or "(empty)") + suffix
 
     def action_jump(self, step: int) -> None:
-        """Scroll to the next or previous problem."""
+        """Scroll to the next (+1) or previous (-1) problem."""
         self.query_one(ReadingPane).jump_to_heading(step)
 
 
 def build_screen(controller: Controller) -> ProblemsScreen:
-    """Build the screen with the problems of the current session.
+    """Build the problems screen for the session that is shown.
 
     Raises:
         CommandRefused: the session has no problems.

@@ -15,16 +15,16 @@ from context_tui.tui.widgets.text_screen import TextScreen
 
 
 class RequestScreen(TextScreen[None]):
-    """JSON of one request."""
+    """A screen with the complete JSON of one recorded request."""
 
     BINDINGS = read_bindings("request")
 
 
 def build_screen(controller: Controller) -> RequestScreen:
-    """Build the screen with the last request at or before the point.
+    """Build the screen for the last request that was answered before the planning point.
 
     Raises:
-        CommandRefused: the file does not hold whole requests, or none up to the point.
+        CommandRefused: the session file holds no complete requests, or none before the point.
     """
     view = controller.view
     session, facts = view.session, view.session.facts

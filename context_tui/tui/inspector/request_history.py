@@ -26,7 +26,7 @@ HISTORY_GAP = 3
 
 @dataclass(frozen=True)
 class HistoryEvent:
-    """New context or drop (``glyph``) at a message, before the request with this number."""
+    """A new context or a drop of the recorded size, told apart by its ``glyph``, before the given request."""
 
     request: int
     message: int
@@ -35,7 +35,7 @@ class HistoryEvent:
 
 @dataclass(frozen=True, eq=False)
 class RequestHistory:
-    """Recorded context of each request in tokens, the message at which the request ended, and the events between."""
+    """The context size recorded for each request, the message that answered it, and the events between requests."""
 
     tokens: Sequence[int]
     messages: Sequence[int]
@@ -43,12 +43,12 @@ class RequestHistory:
 
     @cached_property
     def peak(self) -> int:
-        """Request with the largest context, or -1."""
+        """The number of the request with the largest context, or -1 if there are no requests."""
         return max(range(len(self.tokens)), key=self.tokens.__getitem__, default=-1)
 
 
 class WindowCrossing(NamedTuple):
-    """First request over a share of the window: its message, and whether all later requests are over that share."""
+    """The message at which the context first exceeded a share of the window, and whether it has since stayed above."""
 
     message: int
     is_lasting: bool
@@ -56,9 +56,9 @@ class WindowCrossing(NamedTuple):
 
 @lru_cache(maxsize=4)
 def find_window_crossings(history: RequestHistory, window: int, at: int) -> dict[int, WindowCrossing]:
-    """Find the crossing of each percentage that requests before message *at* reached.
+    """Return the crossing for each percentage in ``WINDOW_TICKS`` that a request before *at* reached.
 
-    If the last requests are over a percentage, the crossing that led to them counts, else the first one.
+    If the last of these requests is above a percentage, its latest crossing counts, otherwise the first.
     """
     point, crossings = bisect_left(history.messages, at), {}
     for tick in WINDOW_TICKS:
@@ -74,7 +74,7 @@ def find_window_crossings(history: RequestHistory, window: int, at: int) -> dict
 
 
 def build_request_history(session: Session) -> RequestHistory:
-    """Build the history of the recorded requests, up to the session's length."""
+    """Build the history of the session's recorded requests, in the order in which they were answered."""
     facts = session.facts
     count = bisect_left(facts.request_message, session.length)
     messages = facts.request_message[:count]
@@ -87,7 +87,7 @@ def build_request_history(session: Session) -> RequestHistory:
 
 @dataclass(frozen=True)
 class HistoryColumn:
-    """A column of the chart: requests from ``first`` up to but not including ``end``, and the tokens that it shows."""
+    """A chart column for the requests from ``first`` up to but not including ``end``, drawn at ``tokens`` tokens."""
 
     first: int
     end: int
@@ -96,7 +96,7 @@ class HistoryColumn:
 
 @lru_cache(maxsize=8)
 def build_history_columns(history: RequestHistory, width: int) -> list[HistoryColumn | HistoryEvent]:
-    """Build at most *width* columns in order, with the events between them if these take at most a quarter."""
+    """Return at most *width* columns with the events between them, leaving events out if they need too much room."""
     count = len(history.tokens)
     if not count or width < 1:
         return []
@@ -126,7 +126,7 @@ def build_history_columns(history: RequestHistory, width: int) -> list[HistoryCo
 
 
 def draw_history(history: RequestHistory, width: int, window: int, at: int) -> list[Run]:
-    """Draw the line in at most *width* cells, with a sign before message *at*; later requests are muted."""
+    """Draw the chart in at most *width* cells, with a sign before message *at* and later requests muted."""
     point, columns = _build_columns_at(history, width, at)
     largest = (history.tokens[history.peak] if history.tokens else 0) or 1
     canvas = Canvas(len(columns))
@@ -144,7 +144,7 @@ def draw_history(history: RequestHistory, width: int, window: int, at: int) -> l
 
 
 def find_message_at_cell(history: RequestHistory, width: int, at: int, cell: int) -> int | None:
-    """Return the message of the event, or of the largest request, in a cell; None if the cell has neither."""
+    """Return the message for the event or largest request in a cell of the chart, or None for other cells."""
     _, columns = _build_columns_at(history, width, at)
     column = columns[cell] if 0 <= cell < len(columns) else None
     if column is None or isinstance(column, HistoryEvent):
@@ -155,7 +155,7 @@ def find_message_at_cell(history: RequestHistory, width: int, at: int, cell: int
 def _build_columns_at(
     history: RequestHistory, width: int, at: int
 ) -> tuple[int, list[HistoryColumn | HistoryEvent | None]]:
-    """Return the number of the first request after message *at*, and the content of each cell: None for the point."""
+    """Return the first request after *at*, and the content of each cell, where None is the point."""
     point = bisect_left(history.messages, at)
     if point >= len(history.messages):
         return point, [*build_history_columns(history, width)]
@@ -170,7 +170,7 @@ def _is_after(column: HistoryColumn | HistoryEvent, point: int, at: int) -> bool
 
 
 def format_window_crossings(history: RequestHistory, window: int, at: int, is_full: bool) -> str:
-    """Format the crossings of the window's percentages before message *at*: all with *is_full*, else the lowest."""
+    """Format when requests before *at* exceeded shares of the window: every share if *is_full*, else the lowest."""
     crossings = find_window_crossings(history, window, at)
     if not crossings:
         has_later = at <= max(history.messages, default=-1)
@@ -183,7 +183,7 @@ def format_window_crossings(history: RequestHistory, window: int, at: int, is_fu
 
 
 def format_legend_variants(history: RequestHistory, window: int, at: int) -> Iterator[tuple[str, list[Run]]]:
-    """Yield the texts before and after the line, longest variant first."""
+    """Yield the texts to put before and after the chart, longest variant first."""
     if not history.tokens:
         for text in ("no usage recorded: sizes are estimates", "no usage recorded"):
             yield "", [(text, MUTED)]
@@ -207,10 +207,10 @@ def format_legend_variants(history: RequestHistory, window: int, at: int) -> Ite
 def format_history_line(
     history: RequestHistory, width: int, window: int, at: int, min_width: int
 ) -> tuple[list[Run], range]:
-    """Format the line with its texts in *width* cells; *min_width* cells are left for the line itself if possible.
+    """Format the chart with its texts in *width* cells, shortening the texts to leave the chart *min_width* cells.
 
     Returns:
-        Runs of the line with its texts, and the cells of the line without them.
+        The line as runs, and the range of cells that the chart itself occupies.
     """
     name, legend, room = "", list[Run](), 0
     min_width = min(min_width, len(history.tokens) + len(history.events) + 1)

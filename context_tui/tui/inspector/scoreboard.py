@@ -52,10 +52,10 @@ MIN_EFFECT_WIDTH = 27
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """Line of a policy; without a plan, ``plan_error`` is the reason.
+    """A line on the scoreboard for one policy; if it has no plan, ``plan_error`` gives the reason.
 
-    ``runs`` is whether the policy would fire now; None for a plan by hand or no plan. ``limit`` is the size or time at
-    which it would fire, and ``changes`` whether the plan has an effect.
+    ``runs`` tells whether the policy would fire now, or is None for a manual plan or no plan. ``limit`` is the size or
+    time at which it would fire, and ``changes`` tells whether its plan does anything.
     """
 
     policy: str
@@ -68,14 +68,14 @@ class ScoreRow:
 
     @property
     def run_label(self) -> str:
-        """Text of ``runs``, with the limit."""
+        """The text in the column on whether the policy would fire, such as ``no (at 112k)``; may be ""."""
         if self.runs is None:
             return "by hand" if self.request else ""
         return "yes" if self.runs else f"no ({self.limit})" if self.limit else "no"
 
 
 def build_score_row(plan: Plan, token_table: TokenTable | None = None) -> ScoreRow:
-    """Build the line of a plan, with the next request by a token measure or the policy's own."""
+    """Build a policy's line from its plan; *token_table*, or else the policy's estimator, sizes the next request."""
     outcome, trigger = compute_outcome(plan, token_table), plan.trigger
     runs = None if trigger.by_hand else trigger.fires
     limit, changes = "" if runs else format_limit(trigger), bool(format_effect(outcome))
@@ -89,7 +89,7 @@ def build_score_rows(
     get_plan_error: Callable[[str], str] = lambda policy: "no plan",
     token_table: TokenTable | None = None,
 ) -> list[ScoreRow]:
-    """Build a line for each of *policies*; *get_plan* returns the plan of a policy."""
+    """Build a line for each of *policies*; where *get_plan* returns None, *get_plan_error* gives the reason."""
     rows = []
     for policy in policies:
         plan = get_plan(policy)
@@ -115,7 +115,7 @@ SUMMARY_SUFFIX, SHORT_SUMMARY_SUFFIX = " + summary", "+"
 
 
 def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ColumnFitter:
-    """Fit the columns, each with the gap before it, to *width* cells.
+    """Return the column widths, each with the gap before it, that fit the rows into *width* cells.
 
     On a narrow screen, the bar is dropped first, then the effect, then the size of the request without the policy.
     """
@@ -139,7 +139,7 @@ def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ColumnFitter:
 
 
 def format_score_heading(columns: ColumnFitter, width: int, measure_label: str = "") -> list[Run]:
-    """Format the headings; *measure_label* names the token measure if it is not the policies' own."""
+    """Format the headings; *measure_label* names the token measure unless it is each policy's own."""
     text = "   " + "policy".ljust(columns["name"])
     if columns["runs"]:
         text += f"  {RUNS_HEADING if columns['runs'] >= len(RUNS_HEADING) + 2 else 'now'}".ljust(columns["runs"])
@@ -157,7 +157,7 @@ def format_score_heading(columns: ColumnFitter, width: int, measure_label: str =
 
 
 def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: ColumnFitter, width: int) -> list[Run]:
-    """Format the line of policy *number*, from 1, in *width* cells."""
+    """Format one line in *width* cells; *number* is the policy's position on the scoreboard, starting at 1."""
     digit = str(number) if number <= MAX_POLICY_DIGIT else ""
     runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), (f"{digit:<2}", BOLD if is_current else MUTED)]
     runs.append((shorten(row.policy, columns["name"]).ljust(columns["name"]), BOLD if is_current else ""))
@@ -192,7 +192,7 @@ def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: Col
 
 
 def format_policy_title(name: str, number: int, width: int) -> str:
-    """Format the title of policy *number* in *width* cells: its digit, name, origin and effect."""
+    """Format a title in *width* cells, with the policy's number as its key, its name and what it does."""
     policy = POLICIES[name]
     digit = f"{number} " if number <= MAX_POLICY_DIGIT else ""
     origin, _, effect = policy.about.partition(": ")
@@ -205,20 +205,20 @@ def format_policy_title(name: str, number: int, width: int) -> str:
 
 
 class Scoreboard(Widget, can_focus=True):
-    """Policies to choose from, by digit, arrow or click."""
+    """A table of policies with what each would do now; a digit, an arrow or a click chooses one."""
 
     DEFAULT_CSS = "Scoreboard { height: auto; text-wrap: nowrap; text-overflow: clip; }"
     BINDINGS = read_bindings("scoreboard")
 
     def __init__(self, choose: Callable[[str], object], *, id: str | None = None) -> None:
-        """Create a scoreboard; *choose* is called with the name of a policy as soon as it is chosen."""
+        """Create a scoreboard; *choose* receives a policy's name as soon as the user chooses that policy."""
         super().__init__(id=id)
         self._choose_policy = choose
         self.rows: Sequence[ScoreRow] = ()
         self.current = self.measure_label = ""
 
     def show(self, rows: Sequence[ScoreRow], current: str, measure_label: str = "") -> None:
-        """Show lines with the policy *current* marked; *measure_label* is as for ``format_score_heading``."""
+        """Show *rows*, with the policy named *current* marked; *measure_label* goes into the heading."""
         if rows != self.rows or current != self.current or measure_label != self.measure_label:
             layout = len(rows) != len(self.rows)
             self.rows, self.current, self.measure_label = list(rows), current, measure_label
@@ -257,7 +257,7 @@ class Scoreboard(Widget, can_focus=True):
             self._choose_number(min(max(at + rows, 0), len(names) - 1))
 
     def on_key(self, event: events.Key) -> None:
-        """Choose one of the first nine policies by its digit."""
+        """Choose the policy whose number is the digit pressed."""
         digit = int(event.character) if event.character and event.character.isdecimal() else 0
         if 1 <= digit <= min(len(self.rows), MAX_POLICY_DIGIT):
             event.stop()

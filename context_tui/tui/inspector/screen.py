@@ -50,7 +50,7 @@ Result = TypeVar("Result")
 
 
 class InspectorScreen(WorkErrorHandler, Screen[None]):
-    """Inspector of a session: keys change the view, and the panes draw it."""
+    """The main screen for one session: keys replace the controller's view, and the panes draw that view."""
 
     AUTO_FOCUS = "Timeline"
     BINDING_GROUP_TITLE = "Session"
@@ -59,13 +59,13 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     @dataclass
     class SubagentsRequested(Message):
-        """Posted to open the subagents that a message called."""
+        """Posted to open the sessions of subagents that a message started."""
 
         infos: list[SessionInfo]
         screen: InspectorScreen
 
     class BackRequested(Message):
-        """Posted when esc has nothing left to close on this screen."""
+        """Posted when the user presses esc and nothing is left to close on this screen."""
 
     def __init__(self, target: Session | SessionInfo, options: InspectorOptions, drafts: Drafts | None = None) -> None:
         super().__init__()
@@ -80,12 +80,12 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     @property
     def view(self) -> View:
-        """Current view."""
+        """The controller's current view."""
         return self.controller.view
 
     @property
     def saved_state(self) -> InspectorState:
-        """State saved for the next run; available while the screen is still being opened."""
+        """The state to save for the next run; available even while the screen is still being opened."""
         side = self.query(ContentSwitcher)
         breakdown = side.first().current == "breakdown" if side else self.options.last_state.breakdown
         return build_inspector_state(self.view, self.options.last_state.policies, breakdown=breakdown)
@@ -126,7 +126,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.call_after_refresh(self.jobs.read_session, loader, self._show_read)  # after the first paint
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show a notice if the terminal is too small; restore the focus once it is large enough."""
+        """Show a notice while the terminal is too small, and restore the focus once it is large enough."""
         tiny = event.size.width < 60 or event.size.height < 20
         if tiny and not self.has_class("-tiny"):
             self._focus_before = self.focused  # hidden widgets lose the focus
@@ -139,7 +139,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.call_after_refresh(self.panes.draw_sizes)  # its texts depend on the width
 
     def on_screen_suspend(self) -> None:
-        """Dismiss the notification, which would cover a dialog."""
+        """Dismiss the notification if a dialog opens, because it would cover the dialog."""
         if self.app.screen.is_modal:
             self.dismiss_notification()
 
@@ -149,11 +149,11 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     @property
     def location(self) -> Location:
-        """Selected location; if nothing is listed, the last selected one."""
+        """The selected location, or if no row is listed, the one selected last."""
         return self.panes.location
 
     def run_command(self, command: Callable[..., Result], *arguments: Any) -> Result | None:
-        """Run a command of the controller, draw the view, and return the result; None if the command is refused."""
+        """Run a controller command, draw what changed, and return the result, or None if it was refused."""
         controller, timeline = self.controller, self.query_one(Timeline)
         controller.move_cursor(self.location)
         revision, result = controller.revision, None
@@ -168,7 +168,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         return result
 
     def run_and_show(self, command: Callable[..., object], *arguments: Any) -> None:
-        """Run a command; show the text that it returns as a notification, or scroll to the rows that it returns."""
+        """Run a controller command; notify the user of a returned text, or scroll to a returned range of rows."""
         result = self.run_command(command, *arguments)
         if isinstance(result, str) and result:
             self.show_notification(result)
@@ -176,12 +176,12 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.query_one(Timeline).scroll_to_rows(result)
 
     def action_run(self, name: str, *arguments: Any) -> None:
-        """Run the command of the controller with this name."""
+        """Run the controller command with the given name."""
         self.run_and_show(getattr(self.controller, name), *arguments)
 
     @work
     async def action_dialog(self, name: str) -> None:
-        """Call the function of the module ``dialogs`` with this name, which opens a dialog."""
+        """Open a dialog by calling the function with the given name in the module ``dialogs``."""
         await getattr(dialogs, name)(self)
 
     # Reading
@@ -212,7 +212,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.panes.draw_detail()
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Notify about the error of a worker."""
+        """Notify the user of an error in a background thread."""
         self.show_notification(message, warn=True)
 
     def _show_news(self, has_fired: bool) -> None:
@@ -241,7 +241,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     # Showing the view
 
     def draw(self) -> None:
-        """Draw the view, and start a search that it began."""
+        """Draw the view, and start a search that the controller has requested."""
         self.dismiss_notification()
         self.query_one(SearchBar).start_if_changed()
         self.panes.draw()
@@ -251,13 +251,13 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.panes.draw_visible_range()
 
     def show_notification(self, text: str, *, warn: bool = False) -> None:
-        """Show a notification in place of the last one; its text is never markup."""
+        """Show *text*, never parsed as markup, in a notification that replaces earlier ones."""
         self.dismiss_notification()
         self._has_notification = True
         self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
     def dismiss_notification(self) -> None:
-        """Dismiss the notification, which concerns a view that is no longer shown."""
+        """Remove the notification, if there is one, when the view it refers to is replaced."""
         if self._has_notification:
             self._has_notification = False
             self.app.clear_notifications()
@@ -299,7 +299,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     @on(Timeline.Opened)
     def open_detail(self) -> None:
-        """Read the selected row in full."""
+        """Open the pane with the full text of the selected row, and focus it."""
         self._show_side("detail")
         self.add_class("-reading")
         self.panes.draw_detail()
@@ -307,7 +307,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     @on(Detail.Closed)
     def close_detail(self) -> None:
-        """Return to the timeline."""
+        """Close the open message and focus the timeline."""
         self.remove_class("-reading")
         self.query_one(Timeline).focus()
 
@@ -320,7 +320,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.run_command(self.controller.plan_before, event.message)
 
     def go_to(self, location: Location) -> None:
-        """Select a location; notify if all rows had to be listed for it."""
+        """Select *location*, notifying the user if all rows had to be listed to show it."""
         self.run_and_show(self.controller.select_location, location)
 
     def action_pane(self, step: int) -> None:
@@ -337,12 +337,12 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.action_policy(names[number - 1])
 
     def action_policies(self) -> None:
-        """Let the user choose one of all policies, those of the list first."""
+        """Let the user choose from all policies, beginning with those on the scoreboard."""
         commands = [*dialogs.list_policy_commands(self)]
         self.app.search_commands(commands, placeholder="Plan with which policy?")
 
     def commands(self) -> Iterable[SystemCommand]:
-        """Return the commands that have no key, for the command palette."""
+        """Return entries for the command palette: the commands that have no key."""
         return dialogs.list_commands(self)
 
     @on(ParameterPanel.Selected)
@@ -373,7 +373,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.run_command(self.controller.clear_filter)
 
     def action_breakdown(self) -> None:
-        """Show the breakdown of the context, or the message again."""
+        """Switch the side pane from the selected message to the context's breakdown, or back."""
         is_covered = self.has_class("-narrow") and not self.has_class("-reading")
         if self.query_one(ContentSwitcher).current == "breakdown" and not is_covered:
             self._show_side("detail")
@@ -409,7 +409,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
         self.query_one(SearchBar).open()
 
     def action_match(self, step: int) -> None:
-        """Go to the next or previous match; if there is none yet, go to the first one once found."""
+        """Go to the next (+1) or previous (-1) match, or wait for the first if the search has found none yet."""
         if self.run_command(self.controller.move_to_match, step):
             self.query_one(SearchBar).show_selected_match()
 
@@ -431,7 +431,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.query_one(Detail).toggle_raw()
 
     def action_copy(self, is_raw: bool = False) -> None:
-        """Copy the selected message as drawn, or with *is_raw* as in the file; in the settings, copy the command."""
+        """Copy the selected message, unsanitized if *is_raw*; while the settings have the focus, copy the command."""
         on_settings = self.query_one(ParameterPanel).has_focus_within
         text = self.run_command(self.controller.format_command if on_settings else self.controller.format_selected_text)
         if text is not None:
@@ -454,7 +454,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.run_and_show(command)
 
     def action_back(self) -> None:
-        """End the first active one of: reading, the search, an open message, the filter, the planned point."""
+        """End the first that is active: reading, the search, an open message, the filter, the planning point."""
         bar, timeline = self.query_one(SearchBar), self.query_one(Timeline)
         if self.controller.is_reading:
             self.jobs.cancel("read")

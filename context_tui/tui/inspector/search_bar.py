@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class SearchBar(Horizontal):
-    """Bar with the text to search and the number of matches; it is hidden until it is opened."""
+    """A bar with an input for the search text and the number of matches; hidden until ``open`` is called."""
 
     BINDINGS = read_bindings("search")
 
     def __init__(
         self, controller: Controller, jobs: InspectorWorkers, step: Callable[[int], object], *, id: str | None = None
     ) -> None:
-        """Create a search bar; *step* goes to the next (1) or previous (-1) match."""
+        """Create a search bar; *step* is called with 1 or -1 to go to the next or previous match."""
         super().__init__(id=id)
         self._controller, self._jobs, self._step = controller, jobs, step
         self._started_number = 0  # number of the last started search
@@ -45,7 +45,7 @@ class SearchBar(Horizontal):
         self.query_one(Input).focus()
 
     def start_if_changed(self) -> None:
-        """Start the controller's search, unless it has been started."""
+        """Start the search that the controller holds in a thread, unless that search was already started."""
         if self._controller.search.number != self._started_number:
             self._start()
 
@@ -68,7 +68,7 @@ class SearchBar(Horizontal):
                 self._step(search.pending_step)
 
     def show_selected_match(self) -> None:
-        """Highlight the text in the selected message, and update the number of matches."""
+        """Highlight the search text in the selected message, and update the match count."""
         self.screen.query_one(Detail).set_search_text(self._controller.search.text)
         self._show_count(self._controller.match_count_text)
 

@@ -40,7 +40,7 @@ UNSETTLED_ROWS = 64
 
 
 class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
-    """Rows of a session with their marks; ``show`` sets the rows, marks and texts."""
+    """A list of a session's turns, messages and tool results, with the plan's marks; only visible lines are drawn."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in _STYLE_NAMES}
@@ -52,24 +52,24 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class Moved(Message):
-        """Posted when another row is selected."""
+        """Posted when a different row is selected."""
 
         location: Location
 
     @dataclass
     class Entered(Message):
-        """Posted when enter was pressed on a row."""
+        """Posted when enter is pressed on a row, or a turn's heading is clicked to fold it."""
 
         location: Location
 
     @dataclass
     class Opened(Message):
-        """Posted to read the selected row in full."""
+        """Posted when the user asks to read the selected row in full."""
 
         location: Location
 
     class Scrolled(Message):
-        """Posted when the visible rows have changed."""
+        """Posted when other rows have come into view."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -96,7 +96,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         cursor: Location | None = None,
         empty_text: str = "",
     ) -> None:
-        """Show *listed_rows* in this order with their marks; if there are none, show *empty_text*."""
+        """List *listed_rows* in the order given, with the marks by *marker*, or *empty_text* if there are no rows."""
         self._empty_text = empty_text
         is_same = rows is self._rows and listed_rows is self._listed
         self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed_rows
@@ -108,7 +108,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def update_rows(self, rows: TimelineRows, reader: MessageReader, listed_rows: Sequence[int]) -> None:
-        """Show a session that is being read; redraw only if the visible rows may have changed."""
+        """Show more of a session while it is being read; redraw only if visible rows may have changed."""
         old = self._rows
         settled_rows = min(len(old) - UNSETTLED_ROWS, old.heads[-1] if old.heads else 0)
         old_scale, scale = ((each.largest, each.largest_turn, self._build_columns(each)) for each in (old, rows))
@@ -129,7 +129,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return TimelineColumns.fit(self.scrollable_content_region.width, len(rows.first))
 
     def show_matches(self, matches: frozenset[Location]) -> None:
-        """Mark the matches, and the heads of folded turns that contain any."""
+        """Mark the rows at *matches*, and the headings of folded turns that contain a match."""
         self._matches = matches
         self._matching_turns = frozenset(self._rows.find_turn_of_message(match.message) for match in matches)
         self._generation += 1
@@ -137,16 +137,16 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def listed_count(self) -> int:
-        """Number of listed rows."""
+        """The number of listed rows."""
         return len(self._listed)
 
     @property
     def location(self) -> Location:
-        """Selected location."""
+        """The location of the selected line, or the first message if no row is listed."""
         return self.get_location_at(self.cursor)
 
     def get_location_at(self, line: int) -> Location:
-        """Return the location of a line; for an event, that of the next message."""
+        """Return the location of the row on *line*; an event row gives that of the message below it."""
         if not 0 <= line < self.listed_count:
             return Location(0)
         row = self._listed[line]
@@ -154,7 +154,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return Location(self._rows.message[row], block if block >= TURN_HEAD else WHOLE_MESSAGE)
 
     def find_line(self, location: Location) -> int:
-        """Return the line of a location, or the nearest listed one."""
+        """Return the line that shows *location*, or if it is not listed, the line nearest to it."""
         return find_line(self._listed, self._rows.find_row(*location))
 
     # Visible rows
@@ -165,7 +165,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def visible_share(self) -> tuple[float, float]:
-        """Visible range, as shares of the session or of the filtered or sorted rows."""
+        """The visible range as two shares, of all rows, or of the listed rows if they are filtered or sorted."""
         lines, total = self._get_visible_lines(), max(len(self._rows), 1)
         if isinstance(self._listed, array):
             return lines.start / max(self.listed_count, 1), lines.stop / max(self.listed_count, 1)
@@ -173,14 +173,14 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return first / total, (self._listed[lines.stop] if lines.stop < self.listed_count else total) / total
 
     def select_share(self, share: float) -> None:
-        """Select the row at a *share* as in ``visible_share``."""
+        """Select the row at *share*, counted from 0 to 1 in the same way as ``visible_share``."""
         if isinstance(self._listed, array):
             self.cursor = int(share * self.listed_count)
         else:
             self.cursor = find_line(self._listed, int(share * len(self._rows)))
 
     def find_visible_styles(self) -> set[str]:
-        """Return the style names of the visible marks and signs, for the legend."""
+        """Return the style names for the marks and signs in view, which the legend explains."""
         names = {"bar"} if self._build_columns(self._rows).bar and self.listed_count else set()
         for line in self._get_visible_lines():
             row = self._listed[line]
@@ -198,7 +198,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return (self._listed[next_line] if next_line < self.listed_count else len(self._rows)) != row + 1
 
     def select_location(self, location: Location) -> None:
-        """Select a location, and scroll to it."""
+        """Select the line for *location*, scrolling if it is not in view."""
         line = self.find_line(location)
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         if height > 0 and not top <= line < top + height:
@@ -206,7 +206,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.cursor = line
 
     def scroll_to_rows(self, rows: range) -> None:
-        """Scroll down until the last of these rows is visible, or the first one is at the top."""
+        """Scroll down just far enough to show all of *rows*, or until the first of them is at the top."""
         first, stop = find_line(self._listed, rows.start), find_line(self._listed, rows.stop - 1) + 1
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         if height > 0 and stop > top + height:
@@ -306,7 +306,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved(self.location))
 
     def watch_has_focus(self, focus: bool) -> None:
-        """Redraw the cursor, whose style depends on the focus."""
+        """Redraw the selected line, whose style depends on the focus."""
         super().watch_has_focus(focus)
         self.refresh_line(self.cursor)
 
@@ -330,7 +330,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.cursor += step * max(self.scrollable_content_region.height - 1, 1)
 
     def action_go(self, line: int) -> None:
-        """Select a line; -1 is the last."""
+        """Select the line numbered *line* from 0, or the last line if *line* is negative."""
         self.cursor = self.listed_count - 1 if line < 0 else line
 
     def action_enter(self) -> None:
@@ -342,7 +342,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Opened(self.location))
 
     def on_click(self, event: events.Click) -> None:
-        """Select the clicked row; a double click opens the row, a click on the sign of a turn toggles its fold."""
+        """Select the clicked row; open it on a double click, and fold a turn on a click on its sign."""
         offset = event.get_content_offset(self)
         if offset is None:
             return

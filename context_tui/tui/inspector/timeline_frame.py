@@ -47,13 +47,13 @@ SIGN_WIDTH = 4
 
 
 class ColumnHeads(Widget):
-    """Line above the timeline with a title and column headings, drawn heavier while the timeline has the focus."""
+    """The line above the timeline with its title and column headings; drawn heavier if the timeline has the focus."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"column-heads--{part}" for part in ("edge", "label", "title")}
 
     class Cleared(Message):
-        """Posted when the user asks to list all rows again."""
+        """Posted when a click on the line asks to list all rows again."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -71,10 +71,10 @@ class ColumnHeads(Widget):
     def show(
         self, title: str, messages: int, listed_counts: tuple[int, int] | None = None, unit: str = DEFAULT_UNIT
     ) -> None:
-        """Show a title above the columns; *messages* is the number of messages of the session.
+        """Show a title and the headings for a session with *messages* messages.
 
         Args:
-            listed_counts: numbers of listed rows and of all rows; None if all are listed.
+            listed_counts: number of listed rows and of all rows, or None if all are listed.
             unit: heading of the token column.
         """
         if (title, messages, listed_counts, unit) != (self.title, self._messages, self.listed_counts, self.unit):
@@ -96,7 +96,7 @@ class ColumnHeads(Widget):
 
 
 def format_listed_variants(count: int, total: int, focused: bool) -> tuple[str, ...]:
-    """Format the number of listed rows and the key to press, longest variant first; with *focused*, esc lists all."""
+    """Format how many rows are listed and the key that changes it, longest variant first; esc only if *focused*."""
     counts = f": {count:,} of {total:,}"
     if focused:
         return f"{counts} rows, esc shows all", f"{counts} rows, esc: all", f"{counts}, esc: all"
@@ -104,7 +104,7 @@ def format_listed_variants(count: int, total: int, focused: bool) -> tuple[str, 
 
 
 class Legend(Widget):
-    """Line below the timeline: totals of the marks in the context, and the meanings of the visible signs."""
+    """The line below the timeline that explains the visible signs and totals the marks in the context."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in ("about", *VERDICT_LABELS, "head", "bar")}
@@ -117,14 +117,14 @@ class Legend(Widget):
         self._unit = DEFAULT_UNIT
 
     def show(self, style_names: Collection[str], unit: str = DEFAULT_UNIT) -> None:
-        """Show the signs of these styles; *unit* is the unit of the bars."""
+        """Explain the signs drawn in the styles *style_names*; *unit* says what the bars measure."""
         if unit != self._unit:
             self._unit, self.shown = unit, ()
         self._style_names = style_names
         self._update_labels()
 
     def show_totals(self, totals: Mapping[str, Sequence[str]]) -> None:
-        """Show the total of each mark, given by style, longest variant first."""
+        """Show *totals*, which maps a mark's style to variants of the text with its total, longest first."""
         if totals != self._totals:
             self._totals, self.shown = totals, ()
             self._update_labels()
@@ -152,7 +152,7 @@ class Legend(Widget):
 def fit_legend(
     style_names: Sequence[str], totals: Mapping[str, Sequence[str]], width: int, unit: str = DEFAULT_UNIT
 ) -> list[tuple[str, str]]:
-    """Choose the texts of the styles that fit in *width* cells; open turns and bars are explained last.
+    """Choose (style, text) pairs for the legend that fit in *width* cells; open turns and bars come last.
 
     Each text leaves room for the shortest variants of the texts after it.
     """
@@ -176,7 +176,7 @@ def fit_legend(
 
 
 class StatusLine(Static):
-    """A hint and a text, each on a line; hidden while empty and never parsed as markup."""
+    """A text of one or two lines, below a hint if there is one; hidden when both are empty."""
 
     DEFAULT_CSS = "StatusLine { display: none; &.-said { display: block; } }"
 
@@ -185,7 +185,7 @@ class StatusLine(Static):
         self.text = self.hint = ""
 
     def show(self, text: str, hint: str = "") -> None:
-        """Show a text below a *hint*, which is drawn muted."""
+        """Show *text*, never parsed as markup, below a muted line with *hint*."""
         if (text, hint) != (self.text, self.hint):  # a line that comes or goes moves everything below it
             is_resized = bool(self.hint) != bool(hint) or not (self.text and text)
             one_line = not is_resized and max(len(self.text), len(text)) < self.size.width

@@ -25,7 +25,7 @@ MIN_PREVIEW_WIDTH = 14
 
 @dataclass(frozen=True)
 class TimelineColumns:
-    """Widths of the columns in cells; a narrow timeline has no bar."""
+    """Column widths for the timeline in cells; ``bar`` is 0 in a timeline too narrow for bars."""
 
     width: int
     index: int
@@ -33,7 +33,7 @@ class TimelineColumns:
 
     @classmethod
     def fit(cls, width: int, last_index: int) -> TimelineColumns:
-        """Fit the columns to a width."""
+        """Return the columns for *width* cells and message numbers up to *last_index*."""
         fitter = ColumnFitter(width)
         fitter.give("bar", MAX_BAR_WIDTH // 2, from_width=48)
         fitter.give("bar", MAX_BAR_WIDTH, from_width=64)
@@ -41,21 +41,21 @@ class TimelineColumns:
 
     @property
     def kind_start(self) -> int:
-        """Cell at which the kind starts, after the mark and the number."""
+        """The cell at which the message's kind starts, after the mark and the message number."""
         return 2 + self.index + 2
 
     @property
     def tokens_start(self) -> int:
-        """Cell at which the tokens start, before the bar."""
+        """The cell at which the token count starts, before the bar."""
         return max(self.width - TOKENS_WIDTH - (self.bar + 1 if self.bar else 0), 0)
 
     @property
     def preview_width(self) -> int:
-        """Cells left for the preview."""
+        """The number of cells left for the preview, between the kind and the token count."""
         return max(self.tokens_start - self.kind_start - KIND_WIDTH, 0)
 
     def format_bar(self, tokens: int, largest: int) -> str:
-        """Format a bar on the scale of the *largest* number of tokens; blank for very few tokens."""
+        """Format a bar whose full length means *largest* tokens; blank if *tokens* is too small to show."""
         if tokens * self.bar * 3 <= largest:
             return " " * (self.bar + 1)
         return (BAR_GLYPH * min(-(-tokens * self.bar // largest), self.bar)).ljust(self.bar + 1)
@@ -63,7 +63,7 @@ class TimelineColumns:
 
 @dataclass(frozen=True)
 class RowCells:
-    """Content of a row, by column."""
+    """The content of one timeline row, column by column; ``tokens`` is None if the size is unknown."""
 
     index: str
     starts_turn: bool
@@ -76,7 +76,7 @@ class RowCells:
 def paint_row(
     row: RowCells, columns: TimelineColumns, largest: int, styles: Mapping[str, Style], overlay: Style
 ) -> Strip:
-    """Paint a row; *overlay* is a style over every segment, such as that of the cursor."""
+    """Paint a row; *overlay* is laid over the style of every segment, for example to highlight the cursor."""
     is_outside = row.mark.verdict in ("before", "after")
     dim = styles["outside"]
     kind = dim if is_outside else styles.get(row.kind, styles["text"])
@@ -105,7 +105,7 @@ def paint_head(
     styles: Mapping[str, Style],
     overlay: Style,
 ) -> Strip:
-    """Paint the head of a turn: a rule, or if the turn is folded, its *preview* and a bar."""
+    """Paint a turn's heading: a rule, or if *preview* is given because the turn is folded, its text and a bar."""
     dim = styles["outside"] if turn.outside else None
     head, text, quiet = (dim or styles[name] for name in ("head", "text", "about"))
     verdict_style = styles.get(turn.verdict, quiet)
@@ -159,7 +159,7 @@ def paint_column_heads(
     listed_variants: Sequence[str] = ("",),
     unit: str = "est. tokens",
 ) -> Strip:
-    """Paint the upper edge of the timeline: the title and the column headings, without those that the title displaces.
+    """Paint the timeline's upper edge: its title, and the column headings that the title leaves room for.
 
     Args:
         listed_variants: texts after the title, longest first; the title is cut if there is no room for the shortest.
@@ -185,7 +185,7 @@ def paint_column_heads(
 
 
 def paint_rule(labels: Sequence[str], width: int, style: Style) -> Strip:
-    """Paint a rule across the timeline with the first of *labels* that fits; the last one is cut."""
+    """Paint a rule across the timeline with the first of *labels* that fits, or with the last one cut to fit."""
     texts = [f" {RULE_GLYPH * 2} {label} " for label in labels]
     text = choose_form(texts, width)
     return Strip([Segment(clip_to_width(text + RULE_GLYPH * max(width - cell_len(text), 0), width), style)])

@@ -45,14 +45,14 @@ MAX_PLANNED_MESSAGES = 50_000
 
 @dataclass
 class MeasureComputed(Message):
-    """Posted when a view's session has been measured; ``error`` is the reason if this is impossible."""
+    """Posted when the view's session has been measured, or could not be, for the reason in ``error``."""
 
     view: View
     error: str = ""
 
 
 class InspectorWorkers:
-    """Background work of the inspector, each started once; *draw* is called with the result."""
+    """Starts the inspector's background threads; each calls its *draw* on the screen's thread with the result."""
 
     def __init__(self, screen: Screen[Any], analysis: AnalysisCache) -> None:
         self._screen, self._analysis = screen, analysis
@@ -71,11 +71,11 @@ class InspectorWorkers:
         start_work(self._screen, group, description, work, pause)
 
     def cancel(self, group: str) -> None:
-        """Stop the work of a group."""
+        """Stop the running work in a worker group, if there is any."""
         self._screen.workers.cancel_group(self._screen, group)
 
     def read_session(self, loader: SessionLoader, draw: PostReport) -> None:
-        """Read a session, or continue to read it."""
+        """Read a session in a thread, from where *loader* stopped; *draw* receives snapshots or a failure."""
 
         def work(job: ThreadJob) -> None:
             post = partial(self._screen.call_later, draw)
@@ -84,7 +84,7 @@ class InspectorWorkers:
         self._start("read", "read the session", work, SHORT_PAUSE_S)
 
     def follow(self, loader: SessionLoader, draw: PostReport) -> None:
-        """Read the session whenever its file changes, until the work is cancelled."""
+        """Read on whenever the session file changes, until the work is cancelled."""
 
         def work(job: ThreadJob) -> None:
             loader.follow(partial(self._screen.call_later, draw), job.stop_event, job.yield_to_screen)
@@ -92,7 +92,7 @@ class InspectorWorkers:
         self._start("follow", "follow the session", work, SHORT_PAUSE_S)
 
     def read_blocks(self, reader: MessageReader, message: int, draw: Callable[[], object]) -> None:
-        """Read a large message."""
+        """Read a very large message into the cache of *reader*, then call *draw*."""
 
         def work(job: ThreadJob) -> None:
             reader.read_blocks(message)
@@ -101,7 +101,7 @@ class InspectorWorkers:
         self._start("blocks", "read a large message", work)
 
     def search(self, session: Session, text: str, number: int, draw: Callable[[SearchReport], object]) -> None:
-        """Search a session."""
+        """Search a session for *text*; *draw* receives the matches in reports that carry the search's *number*."""
 
         def work(job: ThreadJob) -> None:
             search_session(session, text, number, partial(self._screen.call_later, draw), job.checkpoint)
@@ -109,7 +109,7 @@ class InspectorWorkers:
         self._start("search", "search the session", work)
 
     def compute_context_sizes(self, view: View, rows: TimelineRows, draw: Callable[[], object]) -> None:
-        """Compute the breakdown of a view's context by its token measure; *rows* are the rows of its session.
+        """Compute and cache the view's context sizes, unless that was done or requested; *rows* are its session's.
 
         A session that is not measured yet is measured first, and ``MeasureComputed`` is posted.
         """
@@ -138,7 +138,7 @@ class InspectorWorkers:
         self._start("sizes", "compute the breakdown", work)
 
     def find_firings(self, view: View, draw: Callable[[], object]) -> None:
-        """Find the firings of a view's policy; *draw* is called with them, and again with the first effect."""
+        """Find where the view's policy would have fired; *draw* is called, and again once a first effect is found."""
         if self._analysis.get_firings(view) is not None:
             return
 
@@ -159,7 +159,7 @@ class InspectorWorkers:
         self._start("fires", "find where triggers fire", work, LONG_PAUSE_S)
 
     def compute_runtime_sizes(self, session: Session, draw: Callable[[], object]) -> None:
-        """Compute the sizes that each runtime assumed over a session."""
+        """Compute the context sizes that each runtime assumed before the session's messages."""
         if self._runtime_sizes_session is session:
             return
 
@@ -173,7 +173,7 @@ class InspectorWorkers:
     def compute_curve(
         self, view: View, name: str, values: Sequence[Any], draw: Callable[[Sequence[int]], object]
     ) -> None:
-        """Compute the tokens after the plan for each value of a setting, and pass them to *draw*."""
+        """Compute the context's tokens after the plan for each of *values*, and pass the list to *draw*."""
 
         def work(job: ThreadJob) -> None:
             tokens_after: list[int] = []

@@ -41,7 +41,7 @@ _NUMBER_PATTERN = re.compile(r"[0-9.,_kKmM%]*")
 
 
 class NumberEntry(Input, inherit_bindings=False):
-    """Hidden input for a number; keys that cannot be part of a number bubble to the rows."""
+    """An invisible input for typing a number; a key that cannot be part of a number is left to the rows."""
 
     DEFAULT_CSS = "NumberEntry { width: 0; height: 0; padding: 0; border: none !important; }"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("backspace", "delete_left", show=False)]
@@ -56,9 +56,9 @@ class NumberEntry(Input, inherit_bindings=False):
 
 
 class SettingRows(Widget, can_focus=True):
-    """One row for each setting, with the values passed to ``show``.
+    """A list of a policy's settings, one row each, whose values can be changed by keys and mouse.
 
-    A key reports the new value at once, and the owner calls ``show`` with it, so that the next key applies to the new
+    Each change is reported at once, and the owner answers by calling ``show``, so that the next key starts from the new
     value. A typed value is accepted or refused before another key is handled.
     """
 
@@ -68,12 +68,12 @@ class SettingRows(Widget, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """Posted when another row was chosen."""
+        """Posted when a different setting is selected."""
 
         name: str
 
     def __init__(self, set_value: Callable[[str, Any], object], *, id: str | None = None) -> None:
-        """Create the rows; *set_value* is called with a setting's name and new value, and must call ``show``."""
+        """Create the rows; *set_value* receives the name and new value of a setting, and must call ``show``."""
         super().__init__(id=id)
         self._set_value = set_value
         self.parameters: list[Parameter] = []
@@ -87,21 +87,21 @@ class SettingRows(Widget, can_focus=True):
         self._is_typable = False
 
     def compose(self) -> ComposeResult:
-        """Yield the hidden input in which a number is typed."""
+        """Yield the invisible input for typed numbers."""
         yield self._entry
 
     @property
     def typed_text(self) -> str | None:
-        """Text that is being typed; None if no value is being typed."""
+        """The text typed so far, which may be empty, or None if the user is not typing a value."""
         return self._entry.value if self._entry.can_focus else None
 
     @property
     def current_parameter(self) -> Parameter | None:
-        """Setting on the chosen row."""
+        """The selected setting, or None if the policy has no settings."""
         return self.parameters[self.row] if self.parameters else None
 
     def show(self, parameters: list[Parameter], values: dict[str, Any]) -> None:
-        """Show settings with their values; the chosen setting stays chosen if it is shown."""
+        """Show *parameters* with their *values*; the selected setting stays selected if it is among them."""
         name = self.current_parameter.name if self.current_parameter else ""
         names = [parameter.name for parameter in parameters]
         height = len(self.parameters)
@@ -114,7 +114,7 @@ class SettingRows(Widget, can_focus=True):
         self.refresh(layout=len(parameters) != height)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable typing for settings that are not numbers, so that enter reaches the screen."""
+        """Disable the typing action for settings that are not numbers, so that the screen receives enter."""
         return self._is_typable if action == "type" else True
 
     def _update_footer_keys(self) -> None:
@@ -131,7 +131,7 @@ class SettingRows(Widget, can_focus=True):
 
     @property
     def columns(self) -> SettingColumns:
-        """Columns for the current width."""
+        """The column widths that fit the settings into the current width."""
         return fit_setting_columns(self.parameters, self.values, self.content_size.width)
 
     def _build_details(self, width: int, room: int = 99) -> SettingDetails:
@@ -197,14 +197,14 @@ class SettingRows(Widget, can_focus=True):
         self.refresh()
 
     def on_descendant_blur(self) -> None:
-        """Accept the typed value if it is valid, else discard it."""
+        """Accept the typed value when its input loses the focus, or discard it if it is invalid."""
         if self.screen.focused is not self._entry and not self.finish_entry():
             self._close_entry()
 
     # Setting values
 
     def set_value(self, value: Any) -> None:
-        """Set the value of the chosen setting, and report it if it has changed."""
+        """Set the value of the selected setting and report it to the owner if it differs from the old one."""
         parameter = self.current_parameter
         self._close_entry()
         if parameter and value != self.values[parameter.name]:
@@ -215,7 +215,7 @@ class SettingRows(Widget, can_focus=True):
         self.choose_row(self.row + rows)
 
     def choose_row(self, number: int) -> None:
-        """Choose the row of a setting."""
+        """Select the setting in row *number*, moved into range if necessary, and post ``Moved``."""
         number = min(max(number, 0), len(self.parameters) - 1)
         if number >= 0 and number != self.row:
             self.row, self.item = number, 0
@@ -225,7 +225,7 @@ class SettingRows(Widget, can_focus=True):
             self.refresh()
 
     def action_step(self, steps: int) -> None:
-        """Change the value by steps; in a list, go to another entry, or with several steps, move an ordered entry."""
+        """Change the value by *steps*; in a list, select another entry, or reorder it with more than one step."""
         parameter = self.current_parameter
         if parameter is None:
             return
@@ -242,7 +242,7 @@ class SettingRows(Widget, can_focus=True):
             self.set_value(scale.step_value(scale.low if effective is None else effective, steps))
 
     def action_tick(self) -> None:
-        """Switch the setting on or off, or tick the current entry."""
+        """Turn a switch on or off, or tick or untick the selected entry in a list."""
         parameter = self.current_parameter
         if parameter and parameter.kind == "switch":
             self.set_value(not self.values[parameter.name])
@@ -268,7 +268,7 @@ class SettingRows(Widget, can_focus=True):
         self.item = names.index(name) if name in names else self._current_item
 
     def action_type(self) -> None:
-        """Start to type a value; show a notification if the setting is not a number."""
+        """Start typing a value, or notify the user if the setting is not a number."""
         if self.current_parameter and self.current_parameter.scale:
             self._entry.can_focus = True
             self._entry.clear()
@@ -284,7 +284,7 @@ class SettingRows(Widget, can_focus=True):
             self.set_value(self.current_parameter.default)
 
     def on_key(self, event: events.Key) -> None:
-        """Accept the typed value before another key is handled; drop the key if the value is invalid."""
+        """Accept the typed value before another key acts; ignore that key if the value is invalid."""
         if self.typed_text is None or event.key == "backspace":  # the input handles backspace
             return
         if event.key == "escape":
@@ -306,7 +306,7 @@ class SettingRows(Widget, can_focus=True):
         self.refresh()
 
     def finish_entry(self) -> bool:
-        """Accept the typed value, if any; show an error and return False if it is invalid."""
+        """Accept the typed value, if any, and return True; if it is invalid, show an error and return False."""
         parameter = self.current_parameter
         if not self.typed_text or parameter is None or parameter.scale is None:
             self._close_entry()
@@ -338,7 +338,7 @@ class SettingRows(Widget, can_focus=True):
         return True
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Choose a row; on a slider, set its value and start to drag it."""
+        """Select the clicked row; on a slider, also set its value and start dragging it."""
         number = self._find_row_at(event)
         if event.button != 1:
             return
@@ -369,7 +369,7 @@ class SettingRows(Widget, can_focus=True):
             self.release_mouse()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Choose the row above; the wheel changes no value."""
+        """Select the row above; the mouse wheel never changes a value."""
         event.stop()
         self.choose_row(self.row - 1)
 

@@ -15,19 +15,19 @@ from context_tui.tui.rendering.formatting import format_line
 
 
 class ContextEvent(NamedTuple):
-    """Event of the context just before ``message``; a drop is in the request that ``message`` answers."""
+    """A compaction, clear or drop of the context just before ``message``; for a drop, the message is the reply."""
 
     message: int
     fact: Compaction | Epoch | Drop
 
     @property
     def begins_context(self) -> bool:
-        """Whether another context begins with the message."""
+        """Whether a new context begins with the message, after a clear or a full compaction."""
         return isinstance(self.fact, Epoch) or (isinstance(self.fact, Compaction) and self.fact.kind == "full")
 
 
 def find_context_events(session: Session) -> list[ContextEvent]:
-    """Find the compactions, clears and drops of a session's context, in order."""
+    """Return the compactions, clears and drops in a session, in message order, without drops explained by another."""
     facts = session.facts
     compactions = (compaction for compaction in facts.compactions if compaction.message <= session.length)
     clears = (epoch for epoch in facts.epochs if epoch.cause == "clear" and epoch.message <= session.length)
@@ -37,13 +37,13 @@ def find_context_events(session: Session) -> list[ContextEvent]:
 
 
 def is_compaction(event: ContextEvent) -> bool:
-    """Return whether an event is a compaction: announced by a record, or inferred from cleared results."""
+    """Return whether an event is a compaction, announced by a record or inferred from cleared results."""
     fact = event.fact
     return isinstance(fact, Compaction) or (isinstance(fact, Drop) and bool(fact.cleared_blocks))
 
 
 def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
-    """Format the labels of an event, the longest first."""
+    """Format variants of the text that the timeline shows for an event, longest first."""
     fact = event.fact
     if isinstance(fact, Epoch):
         return ("context cleared (/clear)",)
@@ -84,7 +84,7 @@ def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
 
 
 def format_event_point(event: ContextEvent) -> str:
-    """Format the reason to jump to the point before an event."""
+    """Format why the point before an event is worth jumping to, as in ``before the recorded full compaction``."""
     fact = event.fact
     if isinstance(fact, Epoch):
         return "before the context was cleared (/clear)"
@@ -94,7 +94,7 @@ def format_event_point(event: ContextEvent) -> str:
 
 
 def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
-    """Yield the lines about an event that are shown above a message in full."""
+    """Yield one or two lines about an event, to be shown above the full text of the message after it."""
     yield format_event_labels(facts, event)[0]
     if isinstance(event.fact, Drop) and event.fact.cleared_blocks:
         owners = [facts.block_message[row] for row in event.fact.cleared_blocks]
@@ -104,7 +104,7 @@ def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
 
 
 class SeenState(NamedTuple):
-    """State of a followed session when its news was last shown; ``compactions`` holds their kinds and messages."""
+    """A followed session's state when its news was last shown; ``compactions`` holds (kind, message) pairs."""
 
     compactions: frozenset[tuple[str, int]]
     branches: int
@@ -112,7 +112,7 @@ class SeenState(NamedTuple):
 
     @classmethod
     def from_session(cls, session: Session) -> SeenState:
-        """Return the present state of a session."""
+        """Return the state of a session as far as it has been read."""
         facts = session.facts
         announced = ((compaction.kind, compaction.message) for compaction in facts.compactions)
         silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
@@ -120,7 +120,7 @@ class SeenState(NamedTuple):
 
 
 def format_news(old: SeenState, session: Session) -> list[str]:
-    """Format the news since *old*: compactions with the blocks that they removed, rewinds, or a rewritten file."""
+    """Format what happened since *old*: compactions with their losses, rewinds, or a rewritten file; may be empty."""
     new = SeenState.from_session(session)
     if new.messages < old.messages and new.branches <= old.branches:
         return ["The file was rewritten, and read again from its start"]

@@ -48,16 +48,16 @@ class RowTraits(NamedTuple):
 
     @property
     def in_context(self) -> bool:
-        """Whether rows with these traits are in the context."""
+        """Whether rows with these traits are in the context at the planning point."""
         return self.verdict not in ("before", "after")
 
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Conditions that a row must meet; empty values are ignored.
+    """A set of conditions that a row must meet to be listed; empty values set no condition.
 
-    ``category`` is one of ``ROW_KINDS``, ``verdict`` the verdict of a mark, ``path`` a file that was read; with
-    ``in_context``, the row must be in the context.
+    ``category`` is one of ``ROW_KINDS``, ``verdict`` one of a row mark's verdicts, and ``path`` a file that was read.
+    With ``in_context``, the row must be in the context.
     """
 
     category: str = ""
@@ -71,7 +71,7 @@ class RowFilter:
         return self != NO_FILTER
 
     def matches(self, row: RowTraits | _RowProperties, tool_number: int) -> bool:
-        """Return whether a row meets all conditions, given the number of the filter's tool."""
+        """Return whether a row meets every condition; *tool_number* is the number of the tool named in the filter."""
         return (
             row.tokens >= self.min_tokens
             and (not self.in_context or row.in_context)
@@ -82,17 +82,17 @@ class RowFilter:
         )
 
     def toggle_condition(self, kind: str, value: str | int) -> RowFilter:
-        """Set a condition, or remove the condition if it already has this value."""
+        """Return a filter in which the condition *kind* is *value*, or is unset if it was *value* before."""
         empty = getattr(NO_FILTER, kind)
         return replace(self, **{kind: empty if getattr(self, kind) == value else value})  # type: ignore[arg-type]
 
     def toggle_part(self, kind: str, value: str) -> RowFilter:
-        """Return the filter of a part of the context, or no filter if that is already set."""
+        """Return a filter for one part of the context only, or no filter if this filter is already that one."""
         part_filter = build_part_filter(kind, value)
         return NO_FILTER if self == part_filter else part_filter
 
     def describe(self) -> str:
-        """Describe the filter, for a title."""
+        """Return the conditions as text, separated by commas, or "" if there are none."""
         conditions = [get_kind_label(self.category)] if self.category else []
         conditions += [self.tool] if self.tool else []
         conditions += [self.path] if self.path else []
@@ -102,7 +102,7 @@ class RowFilter:
         return ", ".join(conditions)
 
     def format_no_match(self, policy: str) -> str:
-        """Format the message for an empty listing; it names the *policy* if the filter has a verdict."""
+        """Format a message that no row matches; it names *policy* if the filter tests a verdict."""
         suffix = f" by {policy}" if self.verdict else ""
         return f"No rows match: {self.describe()}{suffix}; f changes it, esc shows all"
 
@@ -111,26 +111,26 @@ NO_FILTER = RowFilter()
 
 
 def build_part_filter(kind: str, value: str) -> RowFilter:
-    """Build the filter of a part of the context: a ``category``, ``tool`` or ``path`` (*kind*)."""
+    """Return a filter for the rows in context that have a ``category``, ``tool`` or ``path`` with this value."""
     return NO_FILTER.toggle_condition(kind, value).toggle_condition("in_context", True)
 
 
 def get_kind_label(name: str) -> str:
-    """Return the label of a kind of row or of a verdict."""
+    """Return the label for a kind of row or for a verdict, by default its name with spaces."""
     return KIND_LABELS.get(name) or VERDICT_LABELS.get(name) or name.replace("_", " ")
 
 
 def find_tool_number(facts: Facts, tool: str) -> int:
-    """Return the number of a tool; -2 if the session has no such tool."""
+    """Return the tool's number in the session, or -2, which no row has, if the session has no such tool."""
     return facts.tools.index(tool) if tool in facts.tools else -2
 
 
 def find_row_traits(facts: Facts, message: int, block: int, path: str = "") -> tuple[int, tuple[int, ...]]:
-    """Find the kinds of a row, as bits, and the numbers of the tools that it calls or is a result of.
+    """Return a row's kinds, as bits, and the numbers of the tools that it calls or whose result it is.
 
     Args:
-        block: row of facts of a result; negative for the message without its results.
-        path: leave out tools that do not read this file.
+        block: number of a tool result's block, or negative for the message without its results.
+        path: if not empty, leave out tool calls that do not read this file.
     """
     if block >= 0:
         kinds = _KIND_BITS[categorize_block(facts, message, block)]
@@ -156,7 +156,7 @@ def _reads_path(facts: Facts, block: int, path: str) -> bool:
 
 @dataclass(frozen=True)
 class TurnFolds:
-    """Numbers of folded turns, or if ``inverted``, of unfolded ones; turns that are read later are then folded."""
+    """The numbers of the folded turns or, if ``inverted``, of the open ones, so that turns read later are folded."""
 
     turns: frozenset[int] = frozenset()
     inverted: bool = False
@@ -168,11 +168,11 @@ class TurnFolds:
         return (turn in self.turns) != self.inverted
 
     def toggle(self, turn: int) -> TurnFolds:
-        """Fold or unfold a turn."""
+        """Return the folds with the given turn folded, or open if it was folded."""
         return replace(self, turns=self.turns ^ {turn})
 
     def unfold(self, turn: int) -> TurnFolds:
-        """Unfold a turn."""
+        """Return the folds with the given turn open."""
         return self.toggle(turn) if turn in self else self
 
 
@@ -182,9 +182,9 @@ NO_FOLDS, ALL_FOLDED = TurnFolds(), TurnFolds(inverted=True)
 def list_rows(
     rows: TimelineRows, marker: RowMarker, row_filter: RowFilter, by_size: bool, folds: TurnFolds = NO_FOLDS
 ) -> Sequence[int]:
-    """Return the rows to list, in order.
+    """Return the numbers of the rows to list, in list order.
 
-    With a filter or by size, no heads are listed and folds are ignored; by size, only rows of the context are listed.
+    A filter or sorting by size leaves out turn headings and ignores folds; sorting also leaves out rows not in context.
     """
     if not row_filter and not by_size:
         return fold_rows(rows, folds) if folds else range(len(rows))
@@ -202,12 +202,12 @@ def list_rows(
 
 
 def is_listed(listed_rows: Sequence[int], row: int) -> bool:
-    """Return whether a row is listed, or would be if its turn were unfolded."""
+    """Return whether a row is in the list or is hidden only because its turn is folded."""
     return not isinstance(listed_rows, array) or row in listed_rows
 
 
 def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
-    """Return the visible rows: of a folded turn, only its heading and the events that begin another context."""
+    """Return the rows left visible: a folded turn keeps its heading and the events that begin a new context."""
     context_starts = [row for row, event in rows.iterate_event_rows() if event.begins_context]
     spans: list[range] = [range(rows.heads[0])] if rows.heads else []
     for turn in range(len(rows.heads)):
@@ -224,7 +224,7 @@ def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
 
 
 def find_line(listed_rows: Sequence[int], row: int) -> int:
-    """Find the line of a row, or else of the nearest listed row; in a folded turn, of the last row above."""
+    """Return the line for *row* or, if it is not listed, for the nearest row; in a folded turn, for the row above."""
     if not isinstance(listed_rows, array):
         return max(bisect_right(listed_rows, row) - 1, 0)
     if row in listed_rows:
@@ -282,7 +282,7 @@ class _RowProperties:
 
 
 def count_shown_tokens(rows: TimelineRows, marker: RowMarker, row: int) -> int:
-    """Count the tokens of a row in the context, or as recorded if it is outside."""
+    """Return a row's tokens as the context holds them, or as recorded if the row is outside the context."""
     block, context = rows.block[row], marker.context
     if block >= 0 and block in context.replacements and marker.find_position(rows.message[row]) >= 0:
         return rows.token_table.block_tokens(context, block) if rows.token_table else context.replacements[block].tokens

@@ -14,7 +14,7 @@ from context_tui.tokens.measures import TokenTable
 
 
 class RowMark(NamedTuple):
-    """Verdict on a row, with its glyph and its reason."""
+    """The effect of a plan on one row: a glyph for the timeline, a verdict such as ``cleared``, and the reason."""
 
     glyph: str
     verdict: str
@@ -91,13 +91,13 @@ class RowMarker:
         self._epoch = epoch_at(context.facts, context.at)
 
     def find_position(self, message: int) -> int:
-        """Return the position of a message in the context, or -1."""
+        """Return the position of a message in the context, or -1 if it is not in the context."""
         if self._order_range is not None:
             return message - self._order_range.start if message in self._order_range else -1
         return index_context(self.context).position_of.get(message, -1)
 
     def find_mark(self, message: int, block: int = -1) -> RowMark:
-        """Return the mark of a message without its results, or of one of its results, given by its row of facts."""
+        """Return the mark for a tool result by its number *block*, or if that is -1, for the rest of the message."""
         position = self.find_position(message)
         if position < 0:
             if message >= self.context.at:
@@ -142,7 +142,7 @@ class RowMarker:
         return NO_MARK
 
     def find_changed_blocks(self, message: int) -> list[int]:
-        """Return the blocks of a message that the plan changes, without results, which have rows of their own."""
+        """Return the blocks in a message that the plan changes, except tool results; empty if none."""
         if self.plan is None or not self.plan.changes:
             return []
         facts, changes = self.context.facts, self.plan.changes

@@ -21,7 +21,7 @@ WHOLE_MESSAGE, TURN_HEAD = -1, -2
 
 
 class Location(NamedTuple):
-    """Place in the timeline: a message, its tool result in row ``block`` of the facts, or the head of its turn."""
+    """A place in the timeline: a message, a turn's heading, or a tool result by its ``block`` in the facts."""
 
     message: int
     block: int = WHOLE_MESSAGE
@@ -57,7 +57,7 @@ class TimelineRows:
         return len(self.message)
 
     def copy(self) -> TimelineRows:
-        """Return a copy for another thread."""
+        """Return a copy that another thread may read while this object grows."""
         rows = TimelineRows()
         for name in ("message", "block", "tokens", "first", "turn", "heads", "sums"):
             setattr(rows, name, getattr(self, name)[:])
@@ -66,7 +66,7 @@ class TimelineRows:
         return rows
 
     def with_table(self, token_table: TokenTable, checkpoint: Checkpoint = lambda: None) -> TimelineRows:
-        """Return the rows with tokens by another measure; *checkpoint* is called at every row and may raise to stop."""
+        """Return a copy with the sizes from *token_table*; *checkpoint* runs for each row and may raise to stop."""
         rows = self.copy()
         rows.token_table = token_table
         tokens, blocks, messages = rows.tokens, token_table.blocks, token_table.messages
@@ -86,7 +86,7 @@ class TimelineRows:
         return rows
 
     def grow(self, session: Session, revised_from: int | None = None) -> None:
-        """Update the rows to a session that has grown; its messages from *revised_from* on have changed."""
+        """Add rows for new messages, rebuilding those from *revised_from* on and those with changed events."""
         facts, start, events = session.facts, len(self.first), find_context_events(session)
         differing_events = (pair for pair in zip_longest(self.events, events) if pair[0] != pair[1])
         first_pair = next(differing_events, ())
@@ -162,17 +162,17 @@ class TimelineRows:
                 self.largest = max(self.tokens, default=1) or 1
 
     def find_events(self, message: int) -> list[ContextEvent]:
-        """Return the events above a message."""
+        """Return the events just before *message*; empty if there are none."""
         start = bisect_left(self.events, message, key=lambda event: event.message)
         return self.events[start : bisect_right(self.events, message, key=lambda event: event.message)]
 
     def get_event(self, row: int) -> ContextEvent | None:
-        """Return the event of a row; None for other rows."""
+        """Return the event that a row shows, or None for a row that shows no event."""
         number = _convert_event_number(self.block[row])
         return self.events[number] if number >= 0 else None
 
     def iterate_event_rows(self) -> Iterator[tuple[int, ContextEvent]]:
-        """Yield the rows of events with their events, in order."""
+        """Yield (row, event) for each event, in timeline order."""
         row = -1
         for event in self.events:
             if event.message < len(self.first):
@@ -181,7 +181,7 @@ class TimelineRows:
 
     @property
     def listable_count(self) -> int:
-        """Number of rows that a filter can list: those of messages and results."""
+        """The number of rows that a filter can list, which are the messages and tool results."""
         return len(self.message) - len(self.heads) - sum(event.message < len(self.first) for event in self.events)
 
     def _find_group_start(self, message: int) -> int:
@@ -192,7 +192,7 @@ class TimelineRows:
         return row
 
     def find_row(self, message: int, block: int = WHOLE_MESSAGE) -> int:
-        """Find the row of a location; if there is none, the first row of the message."""
+        """Return the row at a location, or the first row for the message if there is no such location."""
         if not self.first:
             return 0
         message = min(max(message, 0), len(self.first) - 1)
@@ -208,29 +208,29 @@ class TimelineRows:
     # Turns, by index in ``heads``
 
     def find_turn_of_row(self, row: int) -> int:
-        """Find the turn of a row; events above a head belong to the previous turn."""
+        """Return the turn that a row belongs to; events above a heading belong to the previous turn."""
         return max(bisect_right(self.heads, row) - 1, 0)
 
     def find_turn_of_message(self, message: int) -> int:
-        """Find the turn of a message."""
+        """Return the index in ``heads`` of the turn that contains *message*."""
         return self.turn[message] - self.turn[0] if message < len(self.turn) else 0
 
     def get_turn_number(self, turn: int) -> int:
-        """Return the number of a turn, from 1; 0 for the messages before the first turn."""
+        """Return the number that the screen shows for a turn, from 1; 0 means before the first turn."""
         return turn + self.turn[0]
 
     def get_turn_rows(self, turn: int) -> range:
-        """Return the rows of a turn, with its head."""
+        """Return the rows in a turn, including its heading."""
         stop = self.heads[turn + 1] if turn + 1 < len(self.heads) else len(self)
         return range(self.heads[turn], stop)
 
     def get_turn_messages(self, turn: int) -> range:
-        """Return the messages of a turn."""
+        """Return the messages in a turn."""
         stop = self.message[self.heads[turn + 1]] if turn + 1 < len(self.heads) else len(self.first)
         return range(self.message[self.heads[turn]], stop)
 
     def find_turn_head(self, row: int, step: int) -> int:
-        """Find the head of the next turn (+1), or of this or the previous one (-1); the last row if no turn follows."""
+        """Return the next turn's heading (+1; else the last row), or this turn's or the previous one's (-1)."""
         if not self.heads:
             return 0
         turn = self.find_turn_of_row(row)

@@ -31,7 +31,7 @@ MAX_EXAMINED_CHANGES = 2_000
 
 
 class TurnEffect(NamedTuple):
-    """Effect of a plan on a turn: ``affected`` of ``total`` messages, results or other blocks; 0 hides the total."""
+    """What a plan does to ``affected`` of ``total`` parts of a turn; a ``total`` of 0 is not shown."""
 
     verdict: str
     verb: str
@@ -46,7 +46,7 @@ class TurnEffect(NamedTuple):
 
     @property
     def short(self) -> str:
-        """Effect, without its noun if that is not needed."""
+        """The effect as a short text, without the noun where possible."""
         if self.noun == "message" and self.affected == self.total:
             return f"{self.verb} all"
         return f"{self.verb} {self.affected:,} of {self.total:,}" if self.total else str(self)
@@ -54,11 +54,10 @@ class TurnEffect(NamedTuple):
 
 @dataclass(frozen=True)
 class TurnSummary:
-    """Summary of a turn; ``number`` is 0 for the messages before the first turn.
+    """A summary of one turn; ``number`` is 0 for the messages before the first turn.
 
-    ``tokens`` is the sum of its rows, by the token measure that ``unit`` names, and ``share`` the share of its messages
-    in the next request. If no message of the turn is in the context, ``share`` is None and ``outside`` is ``before``
-    or ``after``.
+    ``tokens`` is the turn's size by the token measure that ``unit`` names, and ``share`` is its share of the next
+    request. If no message in the turn is in the context, ``share`` is None and ``outside`` is ``before`` or ``after``.
     """
 
     number: int
@@ -71,16 +70,16 @@ class TurnSummary:
 
     @property
     def name(self) -> str:
-        """Heading of the turn: ``turn 3``, or ``before turn 1``."""
+        """The turn's name on screen: ``turn 3``, or ``before turn 1``."""
         return f"turn {self.number:,}" if self.number else "before turn 1"
 
     @property
     def verdict(self) -> str:
-        """Verdict on the turn: a verdict of ``RowMark``."""
+        """The verdict by which the turn's heading is marked: that of the first effect, or ``kept``."""
         return self.outside or (self.effects[0].verdict if self.effects else "kept")
 
     def format_summary(self) -> str:
-        """Format the summary as a sentence."""
+        """Format the turn's messages, size, share and effects as one line of text."""
         first, last = self.messages[0], self.messages[-1]
         message_text = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
         place = "not in this context" if self.share is None else f"{format_percent(self.share)} of the context"
@@ -89,7 +88,7 @@ class TurnSummary:
 
 
 class TurnSummaries:
-    """Summaries of turns, computed on demand; without a marker, only with their sizes."""
+    """Summaries for all turns, computed on demand; without a marker, they hold only sizes."""
 
     def __init__(self, rows: TimelineRows, marker: RowMarker | None) -> None:
         self._rows, self._marker = rows, marker
@@ -105,7 +104,7 @@ class TurnSummaries:
         return max(measure_context(context, token_table).tokens, estimate)
 
     def get_summary(self, turn: int) -> TurnSummary:
-        """Return the summary of the turn at this index in ``TimelineRows.heads``."""
+        """Return the summary for the turn at index *turn* in ``TimelineRows.heads``."""
         summary = self._summaries.get(turn)
         if summary is None:
             summary = self._summaries[turn] = self._build_summary(turn)
@@ -184,7 +183,7 @@ def _count_effects(plan: Plan, blocks: list[int], total: int, noun: str) -> list
 
 
 def find_overlaps(ranges: Sequence[range], span: range) -> Iterator[range]:
-    """Yield the overlaps of a span with sorted ranges."""
+    """Yield the parts of *span* that lie in one of *ranges*, which must be sorted."""
     first = bisect_right(ranges, span.start, key=lambda other: other.stop)
     for other in islice(ranges, first, None):
         if other.start >= span.stop:
@@ -193,7 +192,7 @@ def find_overlaps(ranges: Sequence[range], span: range) -> Iterator[range]:
 
 
 def subtract_ranges(span: range, removed: Sequence[range]) -> Iterator[range]:
-    """Yield the ranges of a span that remain without the sorted *removed* ranges; some may be empty."""
+    """Yield the parts of *span* outside the sorted *removed* ranges; some may be empty."""
     start = span.start
     for overlap in find_overlaps(removed, span):
         yield range(start, overlap.start)
@@ -203,7 +202,7 @@ def subtract_ranges(span: range, removed: Sequence[range]) -> Iterator[range]:
 
 @memoize
 def compute_message_spans(context: Context) -> Spans:
-    """Return the messages of a context as ranges."""
+    """Return the messages in a context as ranges, in prompt order."""
     return Spans(context.order) if isinstance(context.order, range) else Spans.from_numbers(context.order)
 
 
@@ -235,7 +234,7 @@ def _compute_cleared_tokens(context: Context, token_table: TokenTable | None) ->
 
 
 class ContextCounts(NamedTuple):
-    """Counts of a context: its messages, the turns that begin in it, and the turns that began before it."""
+    """How many messages a context holds, how many turns begin in it, and which turns it holds only in part."""
 
     messages: int
     turns: int
@@ -257,18 +256,18 @@ def format_context_counts(counts: ContextCounts, messages: int, turns: int, widt
 
 
 def format_fraction(count: int, total: int, noun: str) -> str:
-    """Format ``2 of 3 messages``, or if *count* is *total*, ``3 messages``."""
+    """Format a count as ``2 of 3 messages``, or as ``3 messages`` if it equals *total*."""
     return format_count(count, noun) if count == total else f"{count:,} of {format_count(total, noun)}"
 
 
 def find_turn_starts(session: Session) -> list[int]:
-    """Find the messages that begin a turn."""
+    """Return the numbers of the messages that begin a turn, in order."""
     flags, start = session.facts.flags, int(MessageFlag.TURN_START)
     return [message for message in range(session.length) if flags[message] & start]
 
 
 def count_context(context: Context, starts: Sequence[int]) -> ContextCounts:
-    """Count the messages and turns of a context; *starts* are the messages with which the session's turns begin."""
+    """Count a context's messages and turns; *starts* are the first messages of all turns in the session."""
     first_messages = {context.order[position] for position in index_context(context).turn_starts}
     turns = (bisect_right(starts, span.start) for span in compute_message_spans(context).ranges)
     partial_turns = dict.fromkeys(turn for turn in turns if turn and starts[turn - 1] not in first_messages)

@@ -81,7 +81,7 @@ class BreakdownRow:
 
     @property
     def subject(self) -> tuple[str, str, int, int]:
-        """What the row is about, as a key that stays the same when the row moves to another position."""
+        """The subject of the row, as a key that stays the same when the row moves to another position."""
         return self.kind, self.value, self.message, self.block
 
 

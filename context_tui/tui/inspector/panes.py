@@ -45,7 +45,7 @@ REST_DELAY_S, DETAIL_DELAY_S = 0.04, 0.08
 
 
 class InspectorPanes:
-    """Draws the inspector's panes: each method shows the controller's current view in one or more widgets."""
+    """A helper that draws the inspector's panes: each method shows the current view in one or more widgets."""
 
     def __init__(
         self, screen: Screen[Any], controller: Controller, jobs: InspectorWorkers, options: InspectorOptions

@@ -52,7 +52,7 @@ class MeasureComputed(Message):
 
 
 class InspectorWorkers:
-    """Starts the inspector's background threads; each calls its *draw* on the screen's thread with the result."""
+    """The inspector's background threads; each passes its result to a function that the screen calls."""
 
     def __init__(self, screen: Screen[Any], analysis: AnalysisCache) -> None:
         self._screen, self._analysis = screen, analysis

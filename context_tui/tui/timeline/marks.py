@@ -73,7 +73,7 @@ CHANGED_VERDICTS = frozenset({"cleared", "truncated", "summarised", "dropped"})
 
 
 class RowMarker:
-    """Computes, on demand, how each row is marked by the current plan, or else by the last applied plan.
+    """The marks of all rows, each computed on demand from the current plan, or else from the last applied plan.
 
     Reasons state sizes by the measure of ``token_table``, if there is one.
     """

@@ -234,7 +234,7 @@ def _compute_cleared_tokens(context: Context, token_table: TokenTable | None) ->
 
 
 class ContextCounts(NamedTuple):
-    """How many messages a context holds, how many turns begin in it, and which turns it holds only in part."""
+    """The number of messages in a context, of turns that begin in it, and the turns that it holds only in part."""
 
     messages: int
     turns: int

@@ -37,7 +37,7 @@ SELECTED_CHART_LINES = 9
 
 @dataclass(frozen=True)
 class ChartPlace:
-    """Place of a policy's chart: its number, its first line, and its lines including the title."""
+    """The place of one policy's chart on screen: the policy's number, the first line, and the height with the title."""
 
     number: int
     top: int
@@ -46,7 +46,7 @@ class ChartPlace:
 
 @dataclass(frozen=True)
 class ThresholdLine:
-    """Threshold line in a chart: the number of the policy, the line, and the size in tokens."""
+    """A threshold drawn in a chart: the policy's number, the line on screen, and the threshold in tokens."""
 
     number: int
     y: int
@@ -55,7 +55,7 @@ class ThresholdLine:
 
 @dataclass(frozen=True, eq=False)
 class Charts:
-    """Drawn charts: the lines, the place of each chart, and the common scale, None if no chart is drawn."""
+    """The drawn charts: their lines, where each chart is, and their common scale, or None if there is no chart."""
 
     lines: Sequence[Sequence[Run]]
     places: Sequence[ChartPlace] = ()
@@ -64,13 +64,13 @@ class Charts:
     thresholds: Sequence[ThresholdLine] = ()
 
     def find_call(self, x: int) -> int | None:
-        """Return the call of a column; None outside the chart."""
+        """Return the call at column *x*, or None if the column is outside the charts."""
         if self.scale is None or not GUTTER <= x < GUTTER + self.scale.width:
             return None
         return self.scale.get_calls(x - GUTTER).start
 
     def find_threshold(self, y: int) -> ThresholdLine | None:
-        """Return the threshold on a line or, in a tall chart, on an adjacent line."""
+        """Return the threshold at line *y*, or in a tall chart next to that line; None if there is none."""
         place = self._find_place(y)
         if place is None:
             return None
@@ -79,7 +79,7 @@ class Charts:
         return min(lines, key=lambda line: abs(line.y - y), default=None)
 
     def compute_size(self, number: int, y: int) -> int | None:
-        """Return the size in tokens at a line in the chart of a policy; beyond the chart, that of the nearer end."""
+        """Return the tokens that line *y* stands for in a policy's chart; beyond the chart, those at its edge."""
         place = next((place for place in self.places if place.number == number), None)
         if place is None or self.scale is None:
             return None
@@ -87,7 +87,7 @@ class Charts:
         return compute_size_at_line(y - top, self.scale, rows)
 
     def find_lane_number(self, y: int) -> int | None:
-        """Return the number of the policy whose chart is at a line."""
+        """Return the number of the policy whose chart covers line *y*, or None if no chart does."""
         place = self._find_place(y)
         return place.number if place else None
 
@@ -96,7 +96,7 @@ class Charts:
 
 
 def build_sawtooth(comparison: Comparison, lane: Lane) -> Sawtooth | None:
-    """Build the sawtooth of a policy; None until the policy is replayed."""
+    """Return the chart data for a policy, or None if its replay is not finished."""
     result, recording = lane.result, comparison.recording
     if result is None or recording is None:
         return None
@@ -117,7 +117,7 @@ def build_sawtooth(comparison: Comparison, lane: Lane) -> Sawtooth | None:
 
 
 def place_charts(numbers: Sequence[int], selected: int, height: int) -> list[ChartPlace]:
-    """Return the places of as many charts as fit, including the selected one, which is the tallest."""
+    """Return places for as many charts as fit into *height*; the selected policy's is always there and the tallest."""
     other_count = max(height - SELECTED_CHART_LINES, 0) // OTHER_CHART_LINES
     index = numbers.index(selected)
     first = max(min(index - other_count // 2, len(numbers) - other_count - 1), 0)
@@ -141,7 +141,7 @@ def _compute_block_lines(place: ChartPlace, has_title: bool) -> tuple[int, int]:
 
 
 def draw_charts(comparison: Comparison, zoom: int, width: int, height: int) -> Charts:
-    """Draw the charts in *height* lines, the axis in the last of them."""
+    """Draw the charts in *height* lines, with their common axis in the last line."""
     lanes = enumerate(comparison.lanes)
     sawtooths = {number: sawtooth for number, lane in lanes if (sawtooth := build_sawtooth(comparison, lane))}
     recording, selected, cursor = comparison.recording, comparison.selected_number, comparison.call

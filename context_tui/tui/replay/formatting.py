@@ -75,7 +75,7 @@ Preview = Callable[[int, int], str]
 
 
 def format_header(comparison: Comparison, progress: float, width: int) -> list[Run]:
-    """Format the session and its sizes, and at the right edge the treatment of recorded compactions."""
+    """Format the session and its sizes and, at the right edge, how the replay treats recorded compactions."""
     session, recording = comparison.session, comparison.recording
     window = session.window
     sizes = ""
@@ -100,7 +100,7 @@ def format_header(comparison: Comparison, progress: float, width: int) -> list[R
 
 
 def format_backtest(comparison: Comparison, width: int) -> str:
-    """Format the number of recorded full compactions at which the agent's policy fires; empty if none is testable."""
+    """Format at how many recorded full compactions the agent's policy also fires, or "" if none can be tested."""
     for backtest in comparison.backtests:
         testable = [each for each in backtest.results if each.testable and each.kind == "full"]
         if testable:
@@ -110,7 +110,7 @@ def format_backtest(comparison: Comparison, width: int) -> str:
 
 
 def format_legend(signs: Collection[str], width: int) -> list[Run]:
-    """Format the legend of the charts in *width* cells."""
+    """Format the meaning of the *signs* that the charts contain, in *width* cells."""
     labels = {
         "█": ("under the policy", "policy"),
         SHADE: ("without it", "without"),
@@ -131,7 +131,7 @@ def format_legend(signs: Collection[str], width: int) -> list[Run]:
 
 
 def format_lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
-    """Format the line above one of several charts."""
+    """Format the title line above a policy's chart where several charts are shown."""
     result = lane.result
     status = lane.error or "…"
     if result and not lane.error:
@@ -146,7 +146,7 @@ def format_lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
 
 
 def format_call_line(comparison: Comparison, width: int) -> list[Run]:
-    """Format the call under the cursor: its message and its sizes."""
+    """Format the call under the cursor, with the message that it produced and the context sizes there."""
     recording, replay, call = comparison.recording, comparison.replay, comparison.call
     if recording is None or not recording.calls:
         return []
@@ -172,12 +172,12 @@ def format_call_line(comparison: Comparison, width: int) -> list[Run]:
 
 
 def count_compactions(comparison: Comparison) -> int:
-    """Count the recorded compactions: full, micro and unlogged."""
+    """Return the number of recorded compactions: full, micro, and those inferred without a record."""
     return sum(is_compaction(event) for each in comparison.context_events.values() for event in each)
 
 
 def format_never_fires(comparison: Comparison) -> str:
-    """Explain why a policy never fires, for example because recorded compactions prevent it."""
+    """Explain why the selected policy never fires, for example because recorded compactions prevent it."""
     lane, replay = comparison.selected_lane, comparison.replay
     later_events = (event for call, events in comparison.context_events.items() if call for event in events)
     is_preceded = comparison.recorded_mode == "keep" and any(map(is_compaction, later_events))
@@ -190,7 +190,7 @@ def format_never_fires(comparison: Comparison) -> str:
 
 
 def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]]:
-    """Format the nearest firings before and after the call under the cursor, or why the policy never fires."""
+    """Format the firings nearest to the cursor on both sides, or why the policy never fires."""
     replay, recording, call = comparison.replay, comparison.recording, comparison.call
     if replay is None or recording is None:
         return []
@@ -210,7 +210,7 @@ def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]
 
 
 def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:
-    """Yield the recorded events of the context before the call under the cursor."""
+    """Yield a line for each recorded event, such as a compaction, just before the call under the cursor."""
     facts, is_undone = comparison.session.facts, comparison.recorded_mode == "ignore"
     for event in comparison.context_events.get(comparison.call, ()):
         sign = COMPACTION_SIGN if event.begins_context else CLEARING_SIGN
@@ -225,7 +225,7 @@ def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]
 
 
 def format_firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Preview) -> Iterator[list[Run]]:
-    """Yield the lines of a firing, most important first: sizes, reason, price, later uses, largest removed items."""
+    """Yield lines about a firing, in order of importance: sizes, reason, price, later uses, largest items."""
     replay = comparison.replay
     count = len(replay.firings) if replay else 0
     number = replay.firings.index(firing) + 1 if replay else 0
@@ -295,7 +295,7 @@ def _format_verdict(cost: FiringPrice) -> str:
 
 
 class FiringItem(NamedTuple):
-    """Content that a firing removed: its estimated tokens (``bytes/4``), location and action."""
+    """A block or message that a firing removed: its estimated tokens (``bytes/4``), location, and the action."""
 
     tokens: int
     message: int
@@ -307,7 +307,7 @@ ACTION_OUTCOMES = {"clear": "cleared", "truncate": "truncated", "drop": "dropped
 
 
 def find_largest_items(firing: Firing, count: int = MAX_ITEM_LINES) -> list[FiringItem]:
-    """Return the *count* largest items that a firing removed, in descending order."""
+    """Return up to *count* items that a firing removed, largest first."""
     plan = firing.plan
     facts, order = plan.context.facts, plan.context.order
     items = [
@@ -337,7 +337,7 @@ def _resolve_largest_result(facts: Facts, item: FiringItem) -> FiringItem:
 
 @dataclass(frozen=True)
 class PolicyColumn:
-    """Column of the policy table: its heading, and its text for a policy or the baseline, in full or abbreviated."""
+    """A column in the policy table: its heading, and a function for its text, which can be abbreviated."""
 
     head: str
     format_policy: Callable[[LaneResult, bool], str]
@@ -402,7 +402,7 @@ SHORT_BASELINE_NAMES = {"keep": "as recorded", "ignore": "compactions undone"}
 
 
 def format_policy_table(comparison: Comparison, width: int, height: int) -> list[list[Run]]:
-    """Format the policy table in *height* lines: headings, the policies around the selected one, and the baseline."""
+    """Format the policy table in *height* lines: headings, the policies around the selected one, the baseline."""
     lanes, recorded_mode = comparison.lanes, comparison.recorded_mode
     result = next((lane.result for lane in (comparison.selected_lane, *lanes) if lane.result), None)
     cells = _build_table_cells(POLICY_COLUMNS, lanes, result, True)
@@ -458,7 +458,7 @@ def _build_table_cells(
 
 
 def compute_first_visible(count: int, selected: int, height: int) -> int:
-    """Return the first visible policy of a table in *height* lines that shows the selected policy."""
+    """Return the first policy to list in *height* lines so that the selected one is visible."""
     room = max(height - 2, 1)
     return max(min(selected, count - 1) - room + 1, 0)
 
@@ -467,7 +467,7 @@ def compute_first_visible(count: int, selected: int, height: int) -> int:
 
 
 def explain_missing_chart(comparison: Comparison) -> tuple[str, str]:
-    """Return the reason why no chart is drawn, and a remedy; both are empty if a chart is drawn."""
+    """Return why no chart is drawn and what the user can do, or two empty strings if one is drawn."""
     if comparison.recording is None:
         return "Preparing the recording…", ""
     if not comparison.call_count:

@@ -13,20 +13,20 @@ from context_tui.tui.widgets.styled_text import Lines, LinesPane
 
 
 class ChartsView(LinesPane, can_focus=True):
-    """The charts: a click or a horizontal drag moves the cursor, a vertical drag of a threshold moves the threshold."""
+    """A pane with the charts: a click or horizontal drag moves the cursor, a vertical drag moves a threshold."""
 
     BINDING_GROUP_TITLE = "Chart"
 
     @dataclass
     class CallPointed(Message):
-        """Posted when a call was clicked, in the chart of policy ``number``; None while the mouse is dragged."""
+        """Posted when the user points at a call; ``number`` is the clicked policy, or None during a drag."""
 
         call: int
         number: int | None
 
     @dataclass
     class ThresholdDragged(Message):
-        """Posted when a threshold was dragged to a size; ``is_first`` in the first message of a drag."""
+        """Posted while a threshold is dragged; ``is_first`` is set in the first message of a drag."""
 
         threshold: ThresholdLine
         tokens: int
@@ -45,7 +45,7 @@ class ChartsView(LinesPane, can_focus=True):
         return self.charts.lines
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Grab the threshold under the mouse, or else select the call; then follow the mouse."""
+        """Take hold of the threshold under the mouse or, if there is none, select the call; then track the mouse."""
         if event.button == 1:
             self._last_y = event.y - self.gutter.top
             self._pressed_threshold = self.charts.find_threshold(self._last_y)
@@ -55,7 +55,7 @@ class ChartsView(LinesPane, can_focus=True):
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Drag the grabbed threshold if the mouse moves up or down, else the cursor."""
+        """Drag the threshold if the user holds one and moves vertically; otherwise move the cursor."""
         y = event.y - self.gutter.top
         if not self._is_dragging:
             return
@@ -73,7 +73,7 @@ class ChartsView(LinesPane, can_focus=True):
             self._pressed_threshold = None
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """End the drag; a click on a threshold that was not dragged selects the call."""
+        """End the drag, selecting the call if a threshold was clicked but not moved."""
         if self._is_dragging:
             self._is_dragging = False
             self.release_mouse()

@@ -42,7 +42,7 @@ MIN_NEEDLE_LENGTH = 4
 
 
 class CaseSide(NamedTuple):
-    """Side of a case: location, block row, message before which the inspector plans, and tokens (``bytes/4``)."""
+    """One side of a regret case: its location, block, planning point for the inspector, and tokens (``bytes/4``)."""
 
     location: Location
     row: int
@@ -52,7 +52,7 @@ class CaseSide(NamedTuple):
 
 @dataclass(frozen=True)
 class CaseSelection:
-    """Selected cases of a study, by number; ``firing_numbers`` maps each case to its firing."""
+    """The selected regret cases in a study, by number; ``firing_numbers`` gives the firing behind each."""
 
     study: Study
     case_numbers: Sequence[int]
@@ -63,17 +63,17 @@ class CaseSelection:
 
     @property
     def cases(self) -> list[RegretCase]:
-        """Selected cases."""
+        """The selected cases, in the order of their firings."""
         return [self.study.regret.cases[number] for number in self.case_numbers]
 
     def get_firing(self, index: int) -> tuple[int, Firing]:
-        """Return the firing that dropped the block of a case, and its number."""
+        """Return the number of the firing that dropped the block in case *index*, and the firing."""
         number = self.firing_numbers[self.case_numbers[index]]
         return number, self.study.replay.firings[number]
 
 
 def select_cases(study: Study, call: int | None = None) -> CaseSelection:
-    """Select all cases of a study in the order of their firings, or only those of the firings at a call."""
+    """Select the regret cases for the firings at *call*, or for all firings if *call* is None."""
     by_firing, firings = study.group_cases_by_firing(), study.replay.firings
     firing_numbers = {case: number for number, cases in enumerate(by_firing) for case in cases}
     cases = [case for case, number in firing_numbers.items() if call is None or firings[number].call == call]
@@ -84,7 +84,7 @@ def select_cases(study: Study, call: int | None = None) -> CaseSelection:
 
 
 def find_side(selection: CaseSelection, index: int, name: str) -> CaseSide:
-    """Return a side of a case by name: ``dropped``, the block, or ``used``, its later use."""
+    """Return one side of a case: ``dropped`` for the block that was dropped, or ``used`` for its later use."""
     case, facts = selection.cases[index], selection.study.replay.session.facts
     if name == "used":
         row, point = list(facts.blocks_of(case.later))[case.later_block], case.later
@@ -96,9 +96,9 @@ def find_side(selection: CaseSelection, index: int, name: str) -> CaseSide:
 
 
 def choose_needle(case: RegretCase, block: Mapping[str, Any], name: str) -> str:
-    """Choose the text to highlight on a side: the needed text or, in a call that fetches again, its argument.
+    """Return the text to highlight on a side: the needed text or, in a call that fetches again, its argument.
 
-    Empty if the block does not contain it, for example because it can no longer be read.
+    The result is empty if the block does not contain the text, for example because it can no longer be read.
     """
     if name == "used" and case.tier == "re-fetch":
         return _find_fetch_argument(block)
@@ -125,7 +125,7 @@ def _find_fetch_argument(block: Mapping[str, Any]) -> str:
 
 
 def format_summary(selection: CaseSelection, width: int) -> list[Run]:
-    """Format the amount of dropped content that was needed later."""
+    """Format how many of the dropped blocks, and of their tokens, were needed later."""
     regret = selection.study.regret
     share = f" ({format_percent(regret.tokens_used_later / regret.tokens_dropped)})" if regret.tokens_dropped else ""
     blocks = f"{regret.used_later:,} of {format_count(regret.dropped, 'dropped block')} needed later"
@@ -135,7 +135,7 @@ def format_summary(selection: CaseSelection, width: int) -> list[Run]:
 
 
 def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list[Run]:
-    """Format the tokens (``bytes/4``) that could have been dropped at a call without loss, and those that were."""
+    """Format how many tokens (``bytes/4``) could have been dropped at a call without loss, and how many were."""
     study = selection.study
     if not 0 <= call < len(study.bound.everything.droppable):
         return []
@@ -158,7 +158,7 @@ def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list
 
 
 def format_case_table(selection: CaseSelection, selected: int, width: int, height: int) -> list[list[Run]]:
-    """Format column headings and the cases around the selected one, in *height* lines."""
+    """Format a table in *height* lines: column headings, and the cases around the *selected* one."""
     cases = selection.cases
     rows = [
         (case.tier, f"#{case.message:,}", f"{case.tokens:,}", f"#{case.dropped:,}", f"#{case.later:,}")
@@ -186,12 +186,12 @@ def _align_right(texts: Sequence[str], sizes: Sequence[int]) -> str:
 
 
 def compute_first_row(count: int, selected: int, height: int) -> int:
-    """Return the first visible case of a table in *height* lines, column headings included."""
+    """Return the first case to list so that the selected one is visible in *height* lines, headings included."""
     return max(min(selected - (height - 1) // 2, count - (height - 1)), 0)
 
 
 def format_evidence(selection: CaseSelection, index: int, width: int) -> list[list[Run]]:
-    """Format a case in two lines: its size and later use, and the evidence."""
+    """Format two lines about a case: how large it is and how it was used later, then the evidence."""
     case, (_, firing) = selection.cases[index], selection.get_firing(index)
     study = selection.study
     calls = [call.message for call in study.replay.calls]
@@ -206,14 +206,14 @@ def format_evidence(selection: CaseSelection, index: int, width: int) -> list[li
 
 
 def format_side_title(selection: CaseSelection, index: int, name: str, preview: str) -> str:
-    """Format the title of a side of a case, the most important part first."""
+    """Format the title for one side of a case, with its most important part first because the end may be cut."""
     side = find_side(selection, index, name)
     event = "needed later" if name == "used" else f"dropped at #{selection.cases[index].dropped:,}"
     return f"{event}: #{side.location.message:,}, est. {format_count(side.tokens, 'token')}: {format_line(preview)}"
 
 
 def explain_no_cases(selection: CaseSelection) -> str:
-    """Explain why no case is selected."""
+    """Explain why there is no regret case to show."""
     regret = selection.study.regret
     if not regret.dropped:
         return "The policy drops nothing in this recording, so nothing was needed later"

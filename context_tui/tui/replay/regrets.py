@@ -34,13 +34,13 @@ SIDES = ("dropped", "used")
 
 @dataclass
 class MessageRead(Message):
-    """Posted when a large message has been read."""
+    """Posted when a thread has finished reading a very large message."""
 
     message: int
 
 
 class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
-    """Screen that shows one case at a time. Keys pressed before the regrets are computed are handled afterwards."""
+    """A screen that shows one regret case at a time; keys pressed before the regrets are ready take effect later."""
 
     CSS_PATH = "regrets.tcss"
     AUTO_FOCUS = "ClickableLines"
@@ -50,7 +50,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
     BINDINGS = read_bindings("regrets")
 
     def __init__(self, controller: Controller, comparison: Comparison, *, all_firings: bool = False) -> None:
-        """Show the regrets of the selected policy for the firing under the cursor, or with *all_firings*, for all."""
+        """Create a screen for the firing under the cursor or, with *all_firings*, for all firings."""
         super().__init__()
         self.controller, self.comparison = controller, comparison
         has_firing = bool(comparison.get_firings(comparison.call)) and not all_firings
@@ -61,12 +61,12 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the regrets are computed."""
+        """Whether the selected policy's regrets are computed."""
         return self.case_selection is not None
 
     @property
     def is_failed(self) -> bool:
-        """Whether the policy cannot be replayed."""
+        """Whether the selected policy cannot be replayed, so that regrets will never be ready."""
         return bool(self.comparison.selected_lane.error)
 
     # Drawing
@@ -81,11 +81,11 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Show the regrets that are already computed, once the panes have a size."""
+        """Show the regrets, if they are already computed, as soon as the panes have a size."""
         self.call_after_refresh(self.update_regrets)
 
     def update_regrets(self) -> None:
-        """Show the regrets once computed, and handle the keys that were pressed before."""
+        """Show the regrets if they are computed by now, and handle the keys pressed before."""
         study = self._study
         if self.case_selection is None and study is not None:
             self.case_selection = regret_cases.select_cases(study, self.call)
@@ -100,7 +100,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         return result.study if result and not self.comparison.is_pending else None
 
     def draw(self) -> None:
-        """Draw everything."""
+        """Draw every pane on the screen."""
         selection = self.case_selection
         self.query_one("#regrets-list").styles.height = self._list_height
         for part in ("#regrets-head", "#regrets-list", "#regrets-evidence"):
@@ -191,7 +191,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.draw()
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Notify about the error of a worker."""
+        """Notify the user of an error in a background thread."""
         self.notify(make_visible(message), severity="warning", markup=False)
 
     # Keys
@@ -215,7 +215,7 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @when_ready
     def action_side(self, step: int) -> None:
-        """Focus the dropped block (-1), the later use (+1), or the side without focus (0)."""
+        """Focus the dropped block (-1), its later use (+1), or whichever of the two is not focused (0)."""
         if not self.case_selection:
             return
         if step == 0:
@@ -228,14 +228,14 @@ class RegretsScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.query_one(ClickableLines).focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Let enter open the side that has received the focus."""
+        """Remember which side has the focus, so that enter opens that side."""
         widget: Widget = event.widget
         if widget.id in ("regrets-dropped", "regrets-used"):
             self._select_side(widget.id.removeprefix("regrets-"))
 
     @when_ready
     def action_scope(self) -> None:
-        """Switch between the cases of one firing and of all firings; keep the selected case if possible."""
+        """Switch between the cases for one firing and for all firings, keeping the selected case if possible."""
         selection, study = self.case_selection, self._study
         if selection is None or study is None:
             return

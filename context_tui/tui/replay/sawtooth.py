@@ -31,7 +31,7 @@ MIN_WINDOW_SHARE = 0.4
 
 @dataclass(frozen=True, eq=False)
 class Sawtooth:
-    """Chart data of one policy, by call.
+    """The data for one policy's chart, with one value for each call.
 
     Attributes:
         sizes: tokens of the context under the policy; ``baseline_sizes`` are those without it.
@@ -48,7 +48,7 @@ class Sawtooth:
 
 
 class ChartScale(NamedTuple):
-    """Calls in ``range(first_call, end_call)`` over ``width`` columns, and tokens from 0 to ``max_tokens``."""
+    """The scale that charts share: calls from ``first_call`` to before ``end_call``, up to ``max_tokens`` tokens."""
 
     first_call: int
     end_call: int
@@ -56,13 +56,13 @@ class ChartScale(NamedTuple):
     max_tokens: int
 
     def get_calls(self, x: int) -> range:
-        """Return the calls of a column, at least one."""
+        """Return the calls that column *x* shows, which is at least one."""
         count = self.end_call - self.first_call
         low = x * count // self.width
         return range(self.first_call + low, self.first_call + max((x + 1) * count // self.width, low + 1))
 
     def get_columns(self, call: int) -> range:
-        """Return the columns of a call; empty if it is not visible."""
+        """Return the columns that show a call; empty if the call is not visible."""
         if not self.first_call <= call < self.end_call:
             return range(0)
         count, place = self.end_call - self.first_call, call - self.first_call
@@ -75,7 +75,7 @@ class ChartScale(NamedTuple):
 
 
 def compute_max_tokens(charts: Sequence[Sawtooth]) -> int:
-    """Return the upper end of the scale: the largest size, or a threshold or window that is not far above it."""
+    """Return the top of the scale: the largest size, or a threshold or window not far above it."""
     peak = max((max((*chart.sizes, *chart.baseline_sizes), default=0) for chart in charts), default=0)
     limits = [each for chart in charts for each in chart.thresholds]
     limits += [max(chart.windows) for chart in charts if chart.windows]
@@ -83,19 +83,19 @@ def compute_max_tokens(charts: Sequence[Sawtooth]) -> int:
 
 
 def build_scale(charts: Sequence[Sawtooth], width: int, calls: range) -> ChartScale:
-    """Build the common scale of charts in *width* cells, gutter included."""
+    """Return a scale common to all charts; *width* includes the gutter with the token labels."""
     return ChartScale(calls.start, calls.stop, max(width - GUTTER, 1), compute_max_tokens(charts))
 
 
 def compute_zoom_range(count: int, cursor: int, level: int) -> range:
-    """Return the visible calls around the cursor: all of *count* at level 0, half as many at each further level."""
+    """Return the calls visible around the cursor: all *count* at level 0, half as many at each further level."""
     size = max(count >> level, min(count, 8))
     first = min(max(cursor - size // 2, 0), count - size)
     return range(first, first + size)
 
 
 def draw_sawtooth(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: int = -1) -> list[list[Run]]:
-    """Draw a chart with its scale in *height* lines, with event signs in the last one; *cursor* is a call."""
+    """Draw a chart in *height* lines, the last of which holds the signs of events; *cursor* is a call."""
     rows, width = height - 1, scale.width
     canvas, bottom = Canvas(GUTTER + width, height), rows - 1
     sizes, without = sawtooth.sizes, sawtooth.baseline_sizes
@@ -128,12 +128,12 @@ def draw_sawtooth(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: in
 
 
 def compute_line(value: int, scale: ChartScale, rows: int) -> int:
-    """Return the line of a size in tokens, counted from the top."""
+    """Return the line that shows a size of *value* tokens, counted from the top of the chart."""
     return rows - max(-(-count_eighths(value, scale.max_tokens, rows) // 8), 1)
 
 
 def compute_size_at_line(y: int, scale: ChartScale, rows: int) -> int:
-    """Return the size in tokens at the middle of a line; beyond the chart, that of the nearer end."""
+    """Return the tokens at the middle of line *y*; a line beyond the chart counts as its edge."""
     return round(min(max((rows - y - 0.5) / rows, 0), 1) * scale.max_tokens)
 
 
@@ -174,7 +174,7 @@ def _draw_trace(canvas: Canvas, sawtooth: Sawtooth, scale: ChartScale, rows: int
 
 
 def choose_sign(sawtooth: Sawtooth, calls: range) -> str:
-    """Return the most important sign of the calls of a column; empty if there is none."""
+    """Return the most important sign among the calls in a column, or "" if they have none."""
     if any(call in sawtooth.firing_calls for call in calls):
         return FIRING_SIGN
     event_signs = {sawtooth.event_signs[call] for call in calls if call in sawtooth.event_signs}
@@ -197,7 +197,7 @@ def _draw_signs(canvas: Canvas, sawtooth: Sawtooth, scale: ChartScale, y: int, c
 
 
 def draw_axis(messages: Sequence[int], scale: ChartScale, cursor: int) -> list[Run]:
-    """Draw the axis below all charts: the messages at both ends, and the one under the cursor."""
+    """Draw the axis below all charts, labelled with the messages at both ends and at the cursor."""
     canvas = Canvas(GUTTER + scale.width)
     if not messages or scale.end_call <= scale.first_call:
         return canvas.get_line()

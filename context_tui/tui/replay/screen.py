@@ -66,14 +66,14 @@ SETTING_NOTE_LINES, MAX_BOTTOM_LINES = 2, 12
 
 @dataclass
 class RecordingPrepared(Message):
-    """Posted when the data that all replays share is ready."""
+    """Posted when the recording has been prepared for replaying any policy."""
 
     recording: Recording
 
 
 @dataclass
 class TaskFinished(Message):
-    """Posted with the result of a task, or with the reason why it failed."""
+    """Posted when a computation has ended, with its result or with the reason why it failed."""
 
     task: ReplayTask
     result: LaneResult | str
@@ -81,20 +81,20 @@ class TaskFinished(Message):
 
 @dataclass
 class RecordingIndexed(Message):
-    """Posted when the data that prices and regrets share is ready."""
+    """Posted when the data shared by all prices and regrets is ready."""
 
     index: RecordingIndex
 
 
 @dataclass
 class ReplayProgress(Message):
-    """Posted with the completed share of a slow replay."""
+    """Posted while a slow replay runs, with the share that is completed."""
 
     share: float
 
 
 class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
-    """Screen that draws a comparison, computes missing results in threads, and lets the user change the settings."""
+    """A screen that compares replays; missing results are computed in threads while settings can be changed."""
 
     CSS_PATH = "replay.tcss"
     AUTO_FOCUS = "ChartsView"
@@ -120,12 +120,12 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the selected policy's replay is ready."""
+        """Whether the selected policy's replay has finished."""
         return self.comparison.replay is not None
 
     @property
     def is_failed(self) -> bool:
-        """Whether the selected policy cannot be replayed, or there is no call."""
+        """Whether the selected policy cannot be replayed, or the recording has no calls."""
         comparison = self.comparison
         has_no_calls = comparison.recording is not None and not comparison.call_count
         return bool(comparison.selected_lane.error) or has_no_calls
@@ -190,14 +190,14 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.call_after_refresh(self._fit_bottom)
 
     def draw(self) -> None:
-        """Draw everything, and compute missing results."""
+        """Draw the whole screen, and start computing results that are missing."""
         self._draw_settings()
         self.query_one("#replay-header").refresh()
         self.draw_results()
         self._start_next_task()
 
     def draw_results(self) -> None:
-        """Draw everything that depends on a replay, including an open regrets screen."""
+        """Draw all panes that show replay results, and the regrets screen if it is open."""
         for screen in self.app.screen_stack:
             if isinstance(screen, RegretsScreen) and screen.is_mounted:
                 screen.update_regrets()
@@ -218,7 +218,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
             )
 
     def draw_cursor(self) -> None:
-        """Draw everything that depends on the cursor."""
+        """Draw all panes whose content depends on the cursor."""
         self.query_one(ChartsView).refresh()
         self.query_one("#replay-words").refresh()
 
@@ -344,7 +344,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         self.query_one(ChartsView).refresh()
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Notify about the error of a worker, and start the next task."""
+        """Notify the user of an error in a background thread, and start the next computation."""
         notify_briefly(self, message, warn=True)
         task, self._running_task = self._running_task, None
         if task is not None and task.result is None:
@@ -539,5 +539,5 @@ def _list_replayable_policies() -> dict[str, Any]:
 
 
 def build_screen(controller: Controller) -> ReplayScreen:
-    """Return the replay screen; raises CommandRefused while the session is read, or for a compacted copy."""
+    """Return the replay screen, or raise CommandRefused for a compacted copy or while the session is read."""
     return ReplayScreen(controller, controller.build_comparison())

@@ -33,7 +33,7 @@ _SETTINGS_FIELDS = {_DELAY: "delay", _SUMMARY_TOKENS: "summary_tokens", _SHARES_
 def build_common_controls(
     settings: StudySettings, recording: Recording | None, *, has_compactions: bool
 ) -> list[Parameter]:
-    """Build the settings that all replays share; *recording* is None until it is prepared."""
+    """Return the settings that all replays share; *recording* is None if it is still being prepared."""
     derived = recording.summary_tokens if recording else None
     max_delay = max(USUAL_DELAY_CALLS, settings.delay)
     max_summary = max(USUAL_SUMMARY_TOKENS, derived or 0, settings.summary_tokens or 0)
@@ -74,13 +74,13 @@ def build_common_controls(
 
 
 def get_common_values(settings: StudySettings) -> dict[str, Any]:
-    """Return the values of the common settings by name."""
+    """Return the values of the settings that all replays share, by name."""
     switches = {_RECORDED: settings.recorded == "keep", _CACHE_ANYWHERE: settings.reuse == "anywhere"}
     return {**switches, **{name: getattr(settings, key) for name, key in _SETTINGS_FIELDS.items()}}
 
 
 def replace_common_value(settings: StudySettings, name: str, value: Any) -> StudySettings | None:
-    """Return the settings with one value replaced; None if *name* is not a common setting."""
+    """Return the settings with one value replaced, or None if *name* is not a setting that all replays share."""
     if name == _RECORDED:
         return replace(settings, recorded="keep" if value else "ignore")
     if name == _CACHE_ANYWHERE:
@@ -96,14 +96,14 @@ _THRESHOLD_UNITS = ("tokens", "of window", "%")
 
 
 class ThresholdHandle(NamedTuple):
-    """Handle of a threshold line: the parameter that moves it, and the step of the policy whose threshold it is."""
+    """A threshold that can be dragged: the parameter to change, and the policy's step with that threshold."""
 
     control: Parameter
     step: int
 
 
 class ThresholdDrag:
-    """Draggable thresholds of a policy; *values* differ from its defaults."""
+    """A converter from dragged thresholds to settings; *values* are the policy's settings that differ from defaults."""
 
     def __init__(self, policy: Policy, values: dict[str, Any], controls: list[Parameter], state: RuntimeState) -> None:
         self._policy, self._values, self._state = policy, values, state
@@ -111,7 +111,7 @@ class ThresholdDrag:
         self._params = build_params(policy, values)
 
     def find_handle(self, threshold: int) -> ThresholdHandle | None:
-        """Return the handle of the threshold at a size; None if no parameter moves it."""
+        """Return the handle for the threshold nearest to *threshold* tokens, or None if no parameter moves it."""
         limits = compute_step_thresholds(self._policy, self._params, self._state)
         distances = [(abs(limit - threshold), step) for step, limit in enumerate(limits) if limit is not None]
         if not distances:
@@ -122,7 +122,7 @@ class ThresholdDrag:
         return ThresholdHandle(control, step) if control and direction_count else None
 
     def compute_value(self, handle: ThresholdHandle, tokens: int) -> Number:
-        """Return the value that moves the threshold nearest to a size: a round value within the parameter's range."""
+        """Return the round value in the parameter's range that puts the threshold nearest to *tokens*."""
         scale = handle.control.scale
         if scale is None:
             raise ValueError(f"{handle.control.name} is no number")

@@ -38,7 +38,7 @@ SOURCES_NOTE = "As of November 2026, from documentation, source code and user re
 
 
 def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
-    """List a policy, or those that it runs, with its agent's settings or None; raises PlanError if invalid."""
+    """Return the policy or its steps, each with its agent's settings or None; raises PlanError if invalid."""
     policy, params, window = POLICIES[lane.policy], lane.params, lane.view.session.window
     settings = build_agent_settings(lane.policy, params, window)
     if settings is None and find_nested_field(policy) and (steps := policy.steps(params)):
@@ -50,7 +50,7 @@ def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
 
 
 def format_configuration(lane: Lane) -> str:
-    """Format the configuration to be shown, copied or saved; everything except settings is a comment."""
+    """Format the agent's configuration to show, copy or save, with everything but settings as comments."""
     window, lines = lane.view.session.window, list[str]()
     try:
         configurations = list_configurations(lane)
@@ -67,14 +67,14 @@ def format_configuration(lane: Lane) -> str:
 
 
 def build_configuration_parts(lane: Lane) -> Iterator[TextPart]:
-    """Yield the lines of the configuration; comments are muted."""
+    """Yield the configuration line by line, with muted comments."""
     for line in format_configuration(lane).splitlines():
         remedy = "; y on the previous screen copies a command" if line.endswith(UNKNOWN_SETTINGS_TEXT) else ""
         yield TextPart(line + remedy, "muted" if line.startswith("#") else "text")
 
 
 class ConfigurationScreen(TextScreen[None]):
-    """Screen that shows the configuration, and copies or saves it."""
+    """A screen that shows the agent's configuration for a policy, with keys to copy or save it."""
 
     BINDINGS = read_bindings("configuration")
 
@@ -90,7 +90,7 @@ class ConfigurationScreen(TextScreen[None]):
 
 
 def build_firing_parts(comparison: Comparison) -> Iterator[TextPart]:
-    """Yield the totals and firings of each policy; sizes are in tokens."""
+    """Yield the totals and firings for each compared policy, with sizes in tokens."""
     result = next((lane.result for lane in comparison.lanes if lane.result), None)
     if result is not None:
         calls, baseline = format_count(comparison.call_count, "call"), BASELINE_NAMES[comparison.recorded_mode]
@@ -141,7 +141,7 @@ def _format_study(study: Study) -> Iterator[str]:
 
 
 class FiringsScreen(TextScreen[InspectorCommand | None]):
-    """Firings of all compared policies as a text that can be selected and copied."""
+    """A screen that lists the firings of all compared policies as text that can be selected and copied."""
 
     BINDINGS = read_bindings("firings")
 

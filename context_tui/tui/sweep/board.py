@@ -31,7 +31,7 @@ MAX_PARAMETER_COLUMNS = 4
 
 @dataclass(eq=False)
 class SweepRowCache:
-    """Rows of a session by setting, and the session's sweep, which measures them; None until prepared."""
+    """A session's measured rows by setting, and the sweep that measures them, or None if it is not prepared."""
 
     session: Session
     options: SweepOptions
@@ -40,7 +40,7 @@ class SweepRowCache:
 
 
 class SortOrder(NamedTuple):
-    """Order of the settings: its name, its key, and whether the largest comes first."""
+    """An order in which settings can be listed: its name, its sort key, and whether the largest comes first."""
 
     name: str
     key: Callable[[Totals], float]
@@ -100,44 +100,44 @@ class SweepBoard:
 
     @property
     def sweep(self) -> Sweep:
-        """Sweep of the measured settings, with savings in the chosen unit."""
+        """A sweep of the settings measured so far, with savings in the chosen unit."""
         if self.saving_unit not in self._sweeps:
             self._sweeps[self.saving_unit] = replace(next(iter(self._sweeps.values())), saving_unit=self.saving_unit)
         return self._sweeps[self.saving_unit]
 
     @property
     def settings(self) -> Sequence[SweepSetting]:
-        """All settings."""
+        """All settings in the sweep, measured or not."""
         return self.sweep.settings
 
     @property
     def current_setting(self) -> SweepSetting:
-        """Setting with which all others are compared."""
+        """The setting that all others are compared with."""
         return self.settings_by_name[next(iter(self._sweeps.values())).current]
 
     @property
     def is_live(self) -> bool:
-        """Whether this is a sweep of the open session, whose grid can be changed."""
+        """Whether the sweep is over the open session, so that its grid can be changed."""
         return self.row_cache is not None
 
     @property
     def missing_settings(self) -> list[SweepSetting]:
-        """Settings that have not been measured."""
+        """The settings that are still to be measured."""
         if self.row_cache is None or self.error:
             return []
         return [each for each in self.settings if each.name not in self.row_cache.rows]
 
     @property
     def totals(self) -> Mapping[str, Totals]:
-        """Totals of the measured settings, by name."""
+        """The totals for each measured setting, by the setting's name."""
         return next(iter(self._sweeps.values())).totals
 
     def build_native(self, setting: SweepSetting) -> AgentSettings | None:
-        """Build the native configuration of a setting; None if unknown."""
+        """Return a setting as its agent would configure it, or None if that is not known."""
         return build_agent_settings(setting.policy.name, setting.params, self.window)
 
     def format_label(self, name: str) -> str:
-        """Format a setting briefly; omit the name of the current policy."""
+        """Format a setting's name briefly, without the policy if it is the current one."""
         policy = self.current_setting.policy.name
         setting = self.settings_by_name.get(name)
         if setting is None or setting.policy.name != policy:
@@ -153,23 +153,23 @@ class SweepBoard:
 
     @property
     def listed_names(self) -> list[str]:
-        """Names of the listed settings, in order."""
+        """The names of the listed settings, in list order."""
         return self._get_listing()[0]
 
     @property
     def cursor_index(self) -> int:
-        """Index of the cursor in the list; 0 if the cursor's setting is not listed."""
+        """The position of the cursor's setting in the list, or 0 if that setting is not listed."""
         return self._get_listing()[1].get(self.cursor, 0)
 
     @property
     def is_largest_first(self) -> bool:
-        """Whether the list starts with the largest value."""
+        """Whether the list begins with the largest value in the current order."""
         falling = next((each.is_largest_first for each in SORT_ORDERS if each.name == self.order), False)
         return falling != self.is_reversed
 
     @property
     def is_column_descending(self) -> bool:
-        """Whether the sorted column starts with the largest value; savings in money are sorted by cost."""
+        """Whether the sorted column descends; savings in money show and sort the cost instead."""
         return self.is_largest_first != (self.order == "saved" and self.saving_unit == "money")
 
     def _get_listing(self) -> tuple[list[str], dict[str, int]]:
@@ -195,7 +195,7 @@ class SweepBoard:
     # Commands
 
     def update(self, rows: Iterable[SweepRow], sweep: Sweep | None = None) -> None:
-        """Add measured rows; *sweep* is the sweep that includes them, if computed."""
+        """Add measured rows; *sweep*, if given, is a sweep that already includes them."""
         if self.row_cache is None:
             return
         self.row_cache.rows.update((row.setting, row) for row in rows)
@@ -205,7 +205,7 @@ class SweepBoard:
         self._sweeps = {sweep.saving_unit: sweep}
 
     def set_grid(self, grid_text: str) -> None:
-        """Sweep another grid, keeping rows that are measured; raises PlanError if it is invalid or too large."""
+        """Sweep another grid, keeping the rows already measured; raises PlanError if it is invalid or too large."""
         current = self.current_setting
         settings = build_settings(parse_grid(grid_text, current.policy), current)
         self.grid_text, self.error = grid_text, ""
@@ -216,47 +216,47 @@ class SweepBoard:
             self.cursor = current.name
 
     def move_cursor(self, steps: int) -> None:
-        """Move the cursor by *steps* settings."""
+        """Move the cursor by *steps* settings, stopping at either end of the list."""
         self.move_to_index(self.cursor_index + steps)
 
     def move_to_index(self, index: int) -> None:
-        """Move the cursor to the nearest index in the list."""
+        """Move the cursor to position *index* in the list, or to the nearer end if it is out of range."""
         if self.listed_names:
             self.cursor = self.listed_names[min(max(index, 0), len(self.listed_names) - 1)]
 
     def move_to_setting(self, name: str) -> None:
-        """Move the cursor to a setting; if that is not listed, list all settings."""
+        """Move the cursor to the named setting, listing all settings if it is not listed."""
         if name in self.settings_by_name:
             self.cursor = name
             if name not in self._get_listing()[1]:
                 self.only_best = False
 
     def cycle_order(self, step: int) -> None:
-        """Sort by the next (+1) or previous (-1) order."""
+        """Sort by the next (+1) or previous (-1) order, wrapping around."""
         names = [*(each.name for each in SORT_ORDERS), GRID_ORDER]
         self.set_order(names[(names.index(self.order) + step) % len(names)])
 
     def set_order(self, name: str) -> None:
-        """Sort by an order; if that is the current order, reverse it."""
+        """Sort by the named order, or reverse the list if it is already sorted by that order."""
         self.is_reversed = not self.is_reversed if name == self.order else False
         self.order = name
 
     def toggle_saving_unit(self) -> bool:
-        """Switch savings between tokens and money; return False if there are no prices."""
+        """Switch savings between tokens and money; return False, changing nothing, if there are no prices."""
         if self.saving_unit == "tokens" and not self.sweep.has_prices:
             return False
         self.saving_unit = "money" if self.saving_unit == "tokens" else "tokens"
         return True
 
     def toggle_only_best(self) -> None:
-        """Switch between listing the Pareto front and all settings."""
+        """Switch between listing only the Pareto front and listing all settings."""
         self.only_best = not self.only_best
         if self.cursor not in self._get_listing()[1]:
             self.move_to_index(0)
 
 
 def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], other: Sweep) -> Sweep:
-    """Build a sweep of the settings measured so far, with the current setting and the unit of *other*."""
+    """Return a sweep of the settings measured so far, with the current setting and unit taken from *other*."""
     measured_rows = [rows[each.name] for each in settings if each.name in rows]
     return Sweep(settings, measured_rows, current=other.current, saving_unit=other.saving_unit)
 
@@ -279,7 +279,7 @@ def find_parameter_columns(settings: Sequence[SweepSetting], policy: str) -> dic
 
 
 def format_value(value: Any) -> str:
-    """Format the value of a parameter."""
+    """Format a parameter's value for the table."""
     if value is None:
         return "–"
     if isinstance(value, bool):

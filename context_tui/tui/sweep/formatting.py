@@ -42,17 +42,17 @@ SAVING_UNIT_NAMES = {"tokens": "in tokens", "money": "in money"}
 
 
 def format_amount_saved(board: SweepBoard, amount: float, *, brief: bool = False) -> str:
-    """Format an amount in the unit of savings, tokens or money, with a minus sign if negative."""
+    """Format an amount in the board's saving unit, tokens or money, with a minus sign if it is negative."""
     return format_cost(amount, board.sweep.point_unit, brief=brief)
 
 
 def format_board_saving(board: SweepBoard, saved: float, *, brief: bool = False) -> str:
-    """Format savings in the unit of the board: ``saves 1,234 tokens``, ``costs $2.67 more``."""
+    """Format savings in the board's unit, as in ``saves 1,234 tokens`` or ``costs $2.67 more``."""
     return format_saving(saved, board.sweep.point_unit, brief=brief, with_unit=not brief)
 
 
 def format_header(board: SweepBoard, width: int) -> list[Run]:
-    """Format the session and its policies, and at the right edge the unit of savings and the order of the list."""
+    """Format the session and its policies and, at the right edge, the saving unit and the sort order."""
     cache, calls = board.row_cache, ""
     if cache is not None:
         info = cache.session.info
@@ -82,7 +82,7 @@ def format_header(board: SweepBoard, width: int) -> list[Run]:
 
 
 def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width: int) -> list[Run]:
-    """Format the line below the grid: its error, the progress of the sweep, or its result."""
+    """Format the line below the grid: an error in the grid, the sweep's progress, or its result."""
     if grid_error or board.error:
         return [(shorten_at_word(format_safe_line(grid_error or board.error), width), BAD)]
     count = format_count(len(board.settings), "setting")
@@ -111,7 +111,7 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
 
 
 def format_legend(board: SweepBoard, width: int) -> list[Run]:
-    """Format the legend of the plot."""
+    """Format the meaning of the signs in the plot, in *width* cells."""
     saving = "cost saved" if board.saving_unit == "money" else "tokens saved"
     regret = board.sweep.regret_name
     best_sign = f"{BEST_SIGN}{KNEE_SIGN}" if board.sweep.knee else BEST_SIGN
@@ -145,7 +145,7 @@ def format_legend(board: SweepBoard, width: int) -> list[Run]:
 
 
 def format_setting(board: SweepBoard, width: int) -> Iterator[list[Run]]:
-    """Yield the setting under the cursor, the most important lines first.
+    """Yield lines about the setting under the cursor, the most important first so that the last may be cut.
 
     The lines are its rank, its numbers, its changes from the current setting, and its native configuration.
     """

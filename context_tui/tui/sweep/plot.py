@@ -25,7 +25,7 @@ CELL_ASPECT = 2.0
 
 
 class PlotFrame(NamedTuple):
-    """Regret from ``left`` to ``right`` over ``width`` cells, savings from ``bottom`` to ``top`` over ``height``."""
+    """A plot's area: regret from ``left`` to ``right``, savings from ``bottom`` to ``top``, and its size in cells."""
 
     left: float
     right: float
@@ -35,14 +35,14 @@ class PlotFrame(NamedTuple):
     height: int
 
     def compute_cell(self, point: ParetoPoint) -> tuple[int, int]:
-        """Return the cell of a point, from the upper left of the plot."""
+        """Return the column and line of a point, counted from the plot's upper left corner."""
         x = (point.regret - self.left) / (self.right - self.left) * (self.width - 1)
         y = (self.top - point.saved) / (self.top - self.bottom) * (self.height - 1)
         return round(x), round(y)
 
 
 def build_frame(points: Sequence[ParetoPoint], width: int, height: int) -> PlotFrame:
-    """Return the frame of the points, which includes savings and regret of 0."""
+    """Return a frame that contains all points and the origin, where savings and regret are 0."""
     saved = [each.saved for each in points] or [0.0]
     top, bottom = max(0.0, *saved), min(0.0, *saved)
     right = max((each.regret for each in points), default=0.0)
@@ -51,7 +51,7 @@ def build_frame(points: Sequence[ParetoPoint], width: int, height: int) -> PlotF
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """Points of settings in a frame; ``cells`` has one setting for each cell."""
+    """The points in a plot; ``cells`` maps each occupied cell to one of the settings there."""
 
     points: Mapping[str, ParetoPoint]
     frontier: Sequence[str]
@@ -59,7 +59,7 @@ class Scatter:
     cells: Mapping[tuple[int, int], str]
 
     def find_nearest(self, x: int, y: int) -> str | None:
-        """Return the setting in the nearest cell; None without points."""
+        """Return the setting whose cell is nearest to (*x*, *y*), or None if the plot has no points."""
         distances = {cell: hypot(cell[0] - x, CELL_ASPECT * (cell[1] - y)) for cell in self.cells}
         return self.cells[min(distances, key=distances.__getitem__)] if distances else None
 
@@ -67,7 +67,7 @@ class Scatter:
 def build_scatter(
     points: Mapping[str, ParetoPoint], frontier: Sequence[str], current: str, width: int, height: int
 ) -> Scatter:
-    """Build the points in *width* and *height* cells, without the scales."""
+    """Place the points in a plot of *width* by *height* cells, which does not include the scales."""
     frame = build_frame([*points.values()], width, height)
     cells: dict[tuple[int, int], str] = {}
     for name in (*(name for name in (current, *frontier) if name in points), *points):
@@ -78,7 +78,7 @@ def build_scatter(
 def draw_plot(
     scatter: Scatter, current: str, cursor: str, format_saving: Callable[[float], str], knee: str | None = None
 ) -> list[list[Run]]:
-    """Draw the plot with its scales at the left and below; *format_saving* formats savings briefly."""
+    """Draw the plot with scales at its left and below it; *format_saving* formats the labels for savings."""
     frame, points = scatter.frame, scatter.points
     width, height = frame.width, frame.height
     canvas = Canvas(GUTTER + width, height + 1)

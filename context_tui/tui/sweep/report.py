@@ -19,7 +19,7 @@ UNWRAPPED_CELLS = 1_000
 
 
 def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
-    """Yield the report: the result, the setting under the cursor, and all settings with their numbers."""
+    """Yield the sweep's result, the setting under the cursor, and all settings with their numbers."""
     if board.grid_text:
         yield TextPart(f"{board.current_setting.policy.name} {board.grid_text}\n", "muted")
     yield TextPart("".join(text for text, _ in format_status(board, "", False, UNWRAPPED_CELLS)).strip() + "\n")
@@ -49,7 +49,7 @@ def _build_setting_parts(board: SweepBoard, name: str) -> Iterator[TextPart]:
 
 
 def build_project_parts(board: SweepBoard) -> Iterator[TextPart]:
-    """Yield the best setting of each project."""
+    """Yield the best setting for each project with its savings."""
     heading = "Best in each project: saves most, with no more needed later than with the current setting"
     yield TextPart(heading, "heading")
     projects = find_best_by_project(board)
@@ -60,6 +60,6 @@ def build_project_parts(board: SweepBoard) -> Iterator[TextPart]:
 
 
 class SweepTextScreen(TextScreen[None]):
-    """Screen that shows a report, or the best settings of all projects."""
+    """A screen that shows a sweep's report, or the best setting for each project, as text."""
 
     BINDINGS = read_bindings("sweep-text")

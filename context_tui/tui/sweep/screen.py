@@ -66,7 +66,7 @@ class RowsMeasured(Message):
 
 
 class MeasuringRun(NamedTuple):
-    """Settings to measure, a sweep with all settings, and the rows measured so far by setting."""
+    """A run that measures settings: which ones, a sweep with all settings, and the rows measured so far."""
 
     number: int
     settings: Sequence[SweepSetting]
@@ -75,7 +75,7 @@ class MeasuringRun(NamedTuple):
 
 
 class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
-    """Screen that draws a board, measures missing settings in a thread, and lets the user change the board."""
+    """A screen that shows a sweep's table and plot while a thread measures the settings that are missing."""
 
     CSS_PATH = "sweep.tcss"
     AUTO_FOCUS = "#sweep-table"
@@ -171,14 +171,14 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self.call_after_refresh(self.draw)
 
     def draw(self) -> None:
-        """Draw everything."""
+        """Draw every pane on the screen."""
         self._reveal_cursor()
         for pane in self.query(LinesPane):
             pane.refresh()
         self._draw_titles()
 
     def draw_cursor(self) -> None:
-        """Draw everything that depends on the cursor."""
+        """Draw all panes whose content depends on the cursor."""
         self._reveal_cursor()
         for name in ("#sweep-table", "#sweep-plot", "#sweep-words"):
             self.query_one(name).refresh()
@@ -255,7 +255,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         self.draw()
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show the error of a worker beside the rows measured so far."""
+        """Show an error in a background thread, keeping the rows measured so far."""
         self.is_measuring, self.board.error = False, message
         self.draw()
 
@@ -387,7 +387,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         save_picture(self, cache.session.info.path if cache else "sessions", "sweep")
 
     def action_take(self) -> None:
-        """Adopt the setting; in a sweep over sessions, list the sessions."""
+        """Adopt the setting under the cursor or, in a sweep over sessions, list its sessions."""
         setting = self.board.settings_by_name[self.board.cursor]
         if self._adopt is None:
             self.app.push_screen(SessionsScreen(self.board, setting))
@@ -395,7 +395,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             self.dismiss(partial(self._adopt, setting))
 
     def action_go_on(self) -> None:
-        """Continue a stopped sweep."""
+        """Continue measuring after the sweep was stopped."""
         if not self.board.missing_settings:
             notify_briefly(self, "Every setting is measured" if not self.board.error else "Change the grid first (e)")
         elif not self.is_measuring:
@@ -404,7 +404,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
             self.draw()
 
     def action_back(self) -> None:
-        """Leave the grid, or else stop the sweep, or else go back."""
+        """Leave the grid's input if it has the focus, else stop a running sweep, else close the screen."""
         line = self.query(Input)
         if line and line.first().has_focus:
             line.first().value, self.grid_error = self.board.grid_text, ""
@@ -486,7 +486,7 @@ def _adopt_in_comparison(comparison: Comparison, setting: SweepSetting) -> str:
 
 
 def merge_params(params: Mapping[str, Mapping[str, Any]], setting: SweepSetting) -> dict[str, Mapping[str, Any]]:
-    """Return the changed values of all policies, by policy, with those of a swept setting replaced."""
+    """Return every policy's changed values, with those that a swept setting defines replaced by its values."""
     policy = setting.policy
     policies = {policy.name, *list_nested_policies(policy, setting.params)}
     other_params = {name: values for name, values in params.items() if name not in policies}

@@ -38,7 +38,7 @@ FULL_NAME_CELLS = 30
 
 
 def sort_sessions(rows: Sequence[SweepRow], order: str) -> list[tuple[SweepRow, Totals]]:
-    """Return the sessions with their totals, sorted by *order*, the largest first."""
+    """Return the sessions with their totals, sorted by the column *order* with the largest first."""
     key = next(each.key for each in SORT_ORDERS if each.name == order)
     totals = [(row, compute_totals([row], row.cost.unit if row.cost else "")) for row in rows]
     return sorted(totals, key=lambda each: -key(each[1]))
@@ -47,7 +47,7 @@ def sort_sessions(rows: Sequence[SweepRow], order: str) -> list[tuple[SweepRow, 
 def format_session_lines(
     board: SweepBoard, session_rows: Sequence[tuple[SweepRow, Totals]], order: str, width: int
 ) -> list[list[Run]]:
-    """Format column headings, and a line for each session."""
+    """Format the column headings and one line for each session."""
     columns = list_columns(board)
     full = width - sum(_measure_columns(columns, session_rows, True)) >= FULL_NAME_CELLS
     cells = _measure_columns(columns, session_rows, full)
@@ -85,7 +85,7 @@ def _measure_columns(
 
 
 class SessionsScreen(Screen[None]):
-    """Screen that lists the sessions of a sweep, for one setting."""
+    """A screen that lists a sweep's sessions with the numbers for one setting."""
 
     CSS_PATH = "sweep.tcss"
     AUTO_FOCUS = "ClickableLines"
@@ -94,7 +94,7 @@ class SessionsScreen(Screen[None]):
 
     @dataclass
     class Opened(Message):
-        """Posted to open a session with a policy and its settings."""
+        """Posted to open a session in the inspector, with a policy and its settings."""
 
         name: str
         setting: SweepSetting

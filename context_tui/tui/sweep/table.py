@@ -45,7 +45,7 @@ class SweepColumn(NamedTuple):
 
 
 def format_amount(number: float, full: bool = True) -> str:
-    """Format a number in full or abbreviated."""
+    """Format a number in full, or abbreviated if *full* is False."""
     return f"{number:,.0f}" if full else format_tokens(round(number))
 
 
@@ -54,7 +54,7 @@ def _format_share(saved: float, full: bool = True) -> str:
 
 
 def list_columns(board: SweepBoard) -> list[SweepColumn]:
-    """List the columns whose numbers are known for all settings."""
+    """Return the columns whose numbers are known for all settings."""
     sweep = board.sweep
     has_overflows = any(each.overflows for each in board.totals.values())
     by_money = board.saving_unit == "money"
@@ -100,7 +100,7 @@ class TableLayout(NamedTuple):
     dominator_cells: int
 
     def find_order(self, x: int) -> str:
-        """Return the sort order of the heading at a cell; empty if there is none."""
+        """Return the sort order for the heading at cell *x*, or "" if no heading is there."""
         edge = 3 + self.name_cells
         if 3 <= x < edge:
             return "as given"
@@ -112,7 +112,7 @@ class TableLayout(NamedTuple):
 
 
 def compute_layout(board: SweepBoard, width: int) -> TableLayout:
-    """Compute the columns that fit in *width* cells."""
+    """Return the layout with as many columns as fit in *width* cells."""
     totals = list(board.totals.values())
     columns = list_columns(board)
     room = width - 3  # two signs and a blank
@@ -181,7 +181,7 @@ def _sum_widths(numbers: Sequence[tuple[SweepColumn, int]]) -> int:
 
 
 def format_head(board: SweepBoard, layout: TableLayout, width: int) -> list[Run]:
-    """Format the column headings, with an arrow at the sorted column."""
+    """Format the column headings, with an arrow at the column by which the table is sorted."""
     runs: list[Run] = [("   ", "")]
     if layout.value_columns:
         runs += [(_truncate_start(name, cells - 1).ljust(cells), MUTED) for name, cells in layout.value_columns]
@@ -205,7 +205,7 @@ def _truncate_start(name: str, width: int) -> str:
 
 
 def format_setting_line(board: SweepBoard, layout: TableLayout, name: str, width: int) -> list[Run]:
-    """Format the values and totals of a setting in *width* cells; the setting under the cursor is highlighted."""
+    """Format one setting's values and totals in *width* cells, highlighted if the cursor is on it."""
     totals, is_selected = board.totals[name], name == board.cursor
     is_best, is_current = name in board.sweep.best, name == board.sweep.current
     dominator = board.sweep.dominance.dominated_by.get(name)
@@ -236,7 +236,7 @@ def _format_name(board: SweepBoard, layout: TableLayout, name: str, style: str) 
 
 
 def format_setting_values(board: SweepBoard, name: str) -> str:
-    """Format a setting by the parameters that have a column, with their names, or by its label if it has none."""
+    """Format a setting by those of its parameters that have a column, or by its label if none has."""
     setting = board.settings_by_name.get(name)
     if setting is None or not board.parameter_columns or setting.policy.name != board.current_setting.policy.name:
         return format_safe_line(board.format_label(name))

@@ -31,7 +31,7 @@ MAX_EXAMINED_CHANGES = 2_000
 
 
 class TurnEffect(NamedTuple):
-    """What a plan does to ``affected`` of ``total`` parts of a turn; a ``total`` of 0 is not shown."""
+    """One effect of a plan on a turn, on ``affected`` of ``total`` parts; a ``total`` of 0 is not shown."""
 
     verdict: str
     verb: str

@@ -34,7 +34,7 @@ MAX_PROMPT_LENGTH = 300
 
 
 class Table(NamedTuple):
-    """Table of a report: headings, rows of texts and numbers, and how many further rows were left out."""
+    """A table in a report: its headings, rows of texts and numbers, and the number of further rows left out."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -46,14 +46,14 @@ class Table(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """Bar that is divided into named parts, in tokens; *window* is its full length."""
+    """A bar divided into named parts, in tokens, whose full length is *window*."""
 
     parts: Sequence[tuple[str, int]]
     window: int
 
 
 class Marker(NamedTuple):
-    """Event at a call: its number, and a text that describes it."""
+    """An event to mark in a chart: the number of the call, and a text that describes the event."""
 
     call: int
     text: str
@@ -69,7 +69,7 @@ class SizeChart(NamedTuple):
 
 @dataclass(frozen=True)
 class Section:
-    """Section of a report: a heading, sentences, and then its charts and tables."""
+    """One section of a report: a heading, then sentences, then charts and tables."""
 
     heading: str
     sentences: Sequence[str] = ()
@@ -79,13 +79,13 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """Report with a title and its sections."""
+    """A report: a title and the sections below it."""
 
     title: str
     sections: list[Section] = field(default_factory=list)
 
     def mask(self, mask: Callable[[str], str]) -> Report:
-        """Return the report with every text replaced by *mask*, such as one that removes secrets."""
+        """Return a copy in which *mask* has replaced every text, for example to remove secrets."""
 
         def mask_cell(value: object) -> object:
             return mask(value) if isinstance(value, str) else value
@@ -106,7 +106,7 @@ class Report:
 
 
 def build_session_sections(lab: Lab, studies: Sequence[Study], *, with_text: bool = False) -> list[Section]:
-    """Build the sections about one session and the policies that were replayed along it.
+    """Build a report's sections about one session and the policies that were replayed along it.
 
     Args:
         with_text: whether to include text of the session: its title, the typed prompts, and the evidence of later uses.
@@ -128,7 +128,7 @@ def list_own_policies(session: Session) -> list[tuple[Policy, Params]]:
 
 
 def build_limits_section() -> Section:
-    """Build the section that says what the numbers mean and what they cannot show."""
+    """Return the section on what the numbers in a report mean and what they cannot show."""
     return Section("How to read this", [" ".join(REPLAY_LIMITS_TEXT), "Sizes are in tokens; ~ marks an estimate."])
 
 
@@ -160,7 +160,7 @@ def _build_fullness_section(session: Session) -> Section:
 
 
 def measure_fullness(session: Session) -> Fullness:
-    """Return the answer to why the context at the end of a session is full, by the calibrated measure."""
+    """Return why the context at a session's end is full, measured in calibrated tokens."""
     context, table = session.context_at(), build_calibrated_table(session.facts)
     return compute_fullness(session, context, measure_breakdown(context, table), table)
 

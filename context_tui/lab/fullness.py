@@ -52,7 +52,7 @@ class ContextPart(NamedTuple):
     tools: tuple[tuple[str, int], ...] = ()
 
     def format(self, tool_count: int = MAX_TOOLS, name: str = "") -> str:
-        """Format the part with its largest tools: ``tool results 39.2k (Bash 21.1k, Read 9.8k)``; *name* renames it."""
+        """Format the part with its largest tools, as in ``tool results 39.2k (Bash 21.1k)``; *name* renames it."""
         large = [tool for tool in self.tools[:tool_count] if tool[1] >= MIN_TOOL_SHARE * self.tokens]
         names = ((make_visible(tool)[:MAX_TOOL_NAME] or "call missing", tokens) for tool, tokens in large)
         tools = ", ".join(f"{tool} {format_tokens(tokens)}" for tool, tokens in names)
@@ -82,7 +82,7 @@ class PolicyEffect(NamedTuple):
 
 @dataclass(frozen=True)
 class Fullness:
-    """Answer to why a context is full and what can go.
+    """The answer to why a context is full and what can be removed from it.
 
     Attributes:
         tokens: size of the next request, and ``origin`` its origin.
@@ -101,14 +101,14 @@ class Fullness:
     tokens_left: int | None = None
 
     def list_parts(self, count: int = len(PART_NAMES)) -> list[ContextPart]:
-        """Return the *count* largest parts, and the smaller and tiny ones as one."""
+        """Return up to *count* large parts, largest first; if two or more parts remain, they are merged into one."""
         large = [part for part in self.parts[:count] if part.tokens >= MIN_PART_SHARE * self.tokens]
         small = self.parts[len(large) :]
         return [*large, *(small if len(small) < 2 else [ContextPart("rest", sum(part.tokens for part in small))])]
 
     @property
     def sentences(self) -> list[str]:
-        """The answer, as sentences."""
+        """The whole answer as a list of sentences."""
         parts = ", ".join(part.format() for part in self.list_parts())
         return [
             f"{format_level(self.tokens, self.window.tokens, self.origin)}.",
@@ -118,14 +118,14 @@ class Fullness:
 
     @property
     def forecast(self) -> list[str]:
-        """Sentences about the next compaction and about what the policies would leave."""
+        """The sentences about when the agent compacts next and how much its policies would leave."""
         calls = self.calls_left
         due = "at the next call" if calls == 0 else f"in about {format_count(calls or 0, 'call')}"
         return [*([f"Compacts {due}."] if calls is not None else []), *(effect.format() for effect in self.effects)]
 
 
 def format_level(tokens: int, window: int, origin: SizeSource) -> str:
-    """Format the level of a window: ``Full to 89 % (~58.6k of 65.5k)``."""
+    """Format how full the window is, as in ``Full to 89 % (~58.6k of 65.5k)``."""
     size = f"{'' if origin is SizeSource.RECORDED else '~'}{format_tokens(tokens)} of {format_tokens(window)}"
     source = ", estimated" if origin is SizeSource.ESTIMATED else ""
     return f"Full to {format_percent(tokens / max(window, 1))} ({size}{source}{', over' if tokens > window else ''})"
@@ -134,7 +134,7 @@ def format_level(tokens: int, window: int, origin: SizeSource) -> str:
 def compute_fullness(
     session: Session, context: Context, breakdown: Breakdown, token_table: TokenTable | None = None
 ) -> Fullness:
-    """Compute why a context is full and what can go, given its *breakdown* by a token measure."""
+    """Compute why a context is full and what can go; *breakdown* must use the same token measure."""
     account, window = measure_context(context, token_table), session.window_at(context.at)
     calls_left, tokens_left, effects = None, None, list[PolicyEffect]()
     for kind, name in (find_own_policies(session) or {"micro": DEFAULT_POLICY}).items():
@@ -167,7 +167,7 @@ def _count_calls(context: Context, tokens: int | None) -> int | None:
 
 
 def measure_growth(context: Context) -> float | None:
-    """Return the median recent growth of a context per call; None with too few recorded sizes, or if they fall."""
+    """Return the median growth per call in recent calls, or None if sizes are too few or falling."""
     steps = list(_iterate_steps(context))
     growth = median(steps) if len(steps) >= MIN_STEPS else 0
     return growth if growth > 0 else None

@@ -18,7 +18,7 @@ class Problem:
 
 
 class ProblemList(Sequence[Problem]):
-    """Problems, stored in columns, because a broken file may have one for each line."""
+    """A list of problems, stored in columns to save memory, because a broken file may have one on each line."""
 
     def __init__(self, problems: Iterable[Problem] = ()) -> None:
         self._texts: list[str] = []
@@ -27,7 +27,7 @@ class ProblemList(Sequence[Problem]):
         self.extend(problems)
 
     def append(self, problem: Problem) -> None:
-        """Append a problem. A number at the end of its place is stored apart, as the texts before it are the same."""
+        """Append a problem, storing a number at the end of its place apart, so that equal texts are shared."""
         place, _, number = problem.where.rpartition(" ")
         if not (number.isascii() and number.isdecimal() and len(number) < 10 and str(int(number)) == number):
             place, number = problem.where, "-1"
@@ -37,7 +37,7 @@ class ProblemList(Sequence[Problem]):
         self._records.append(problem.raw)
 
     def extend(self, problems: Iterable[Problem]) -> None:
-        """Append problems."""
+        """Append each of *problems*."""
         for problem in problems:
             self.append(problem)
 

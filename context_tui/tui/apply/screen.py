@@ -137,7 +137,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Choose the summarizer and read the messages; apply a plan without a summary at once."""
+        """Choose the summarizer and read the messages, or apply the plan at once if it needs no summary."""
         if not self.plan.needs_summary:
             self.dismiss(apply_with_measure(self.session, self.plan, None, self.token_table))
             return
@@ -189,17 +189,17 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
 
     @property
     def kind(self) -> str:
-        """Kind of the chosen summarizer."""
+        """The kind of summarizer that is chosen."""
         return self._choice.kind
 
     @property
     def summarizer(self) -> Summarizer | SummarizerError:
-        """Chosen summarizer, or the error if it cannot be used."""
+        """The summarizer that is chosen, or the error that prevents its use."""
         return self._choice.summarizer
 
     @property
     def drafts(self) -> list[Draft]:
-        """Drafts of this plan, newest first."""
+        """The drafts for this plan, newest first."""
         return self._draft_store.list_drafts(self._plan_key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -293,7 +293,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self._show_initial_draft()
 
     def action_choose(self, kind: str) -> None:
-        """Choose a summarizer, and show its newest draft."""
+        """Choose a kind of summarizer, and show the newest draft that it wrote."""
         if kind != self.kind:
             self._choose_summarizer(kind)
 
@@ -301,7 +301,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self._choose_summarizer(self._choice.next_kind)
 
     def action_show_draft(self, number: int) -> None:
-        """Show one of the drafts, and choose its summarizer."""
+        """Show the draft with the given number, and choose the summarizer that wrote it."""
         draft = next((draft for draft in self.drafts if draft.number == number), None)
         if draft is None:
             return
@@ -312,13 +312,13 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self._show_draft(draft)
 
     def action_next_draft(self, step: int) -> None:
-        """Show the draft before the shown one (``step`` 1) or after it (-1), wrapping around."""
+        """Show the next older draft (+1) or the next newer one (-1), wrapping around."""
         numbers = [draft.number for draft in self.drafts]
         position = numbers.index(self.shown_draft.number) + step if self.shown_draft else 0
         self.action_show_draft(numbers[position % len(numbers)])
 
     def action_mask(self) -> None:
-        """Mask suspected secrets, or stop masking them; drafts are kept."""
+        """Mask suspected secrets in the messages to be sent, or send them unmasked; drafts stay as they are."""
         if self.prepared:
             self.prepared = self.prepared.with_masking(not self.prepared.masked)
             self._show_head()
@@ -351,7 +351,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
     # Writing
 
     def action_begin(self) -> None:
-        """Write the summary; earlier drafts are kept."""
+        """Have the chosen summarizer write a summary; earlier drafts are kept."""
         if isinstance(self.summarizer, SummarizerError) or self.prepared is None or self.phase is Phase.WRITING:
             return
         self.phase, self._stop_notice = Phase.WRITING, ""
@@ -365,7 +365,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self._writer = self._write(attempt, self.prepared)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show the error of a worker; every draft is kept."""
+        """Show an error in a background thread; no draft is lost."""
         if self._attempt is not None:
             error = SummarizerError(message)
             self._handle_failure(error, self._attempt.fail(error))
@@ -428,7 +428,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self._set_status(f"✗ {error}{texts.format_partial_draft_notice(draft)}", "error")
 
     def action_cancel(self) -> None:
-        """Stop writing; the text so far becomes a draft."""
+        """Stop the summarizer, keeping the text received so far as a draft."""
         attempt, self._attempt = self._attempt, None
         if attempt is None:
             return
@@ -459,7 +459,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             self._set_status("Press esc to finish, ctrl+z to undo")
 
     def action_finish(self) -> None:
-        """Store the edited summary as a draft, and show it with its checks."""
+        """Store the edited text as a draft, and show it with its checks."""
         draft, text = self.shown_draft, self.query_one("#apply-editor", TextArea).text
         self._set_status("")
         if draft and text != sanitize(draft.text):

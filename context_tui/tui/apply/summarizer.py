@@ -14,7 +14,7 @@ from context_tui.tui.drafts import Draft, DraftEnding, Drafts
 
 
 class SummarizerChoice:
-    """Summarizer chosen for a plan; ``summarizer`` is an error if it cannot be used.
+    """The choice of a summarizer for a plan; ``summarizer`` is an error if the chosen one cannot be used.
 
     Args:
         kind, model, base_url: initial choice; None for the defaults.
@@ -29,7 +29,7 @@ class SummarizerChoice:
         self.summarizer: Summarizer | SummarizerError = Summarizer()
 
     def choose(self, kind: str) -> None:
-        """Choose a kind of summarizer, with the requested model and server."""
+        """Choose a kind of summarizer, keeping the requested model and server."""
         self.kind = kind
         try:
             self.summarizer = choose_summarizer(self._plan, kind, self._model, self._base_url, environ=self._environ)
@@ -38,39 +38,39 @@ class SummarizerChoice:
 
     @property
     def next_kind(self) -> str:
-        """Kind after the chosen one, wrapping around."""
+        """The kind that follows the chosen one, wrapping around."""
         return SUMMARIZER_KINDS[(SUMMARIZER_KINDS.index(self.kind) + 1) % len(SUMMARIZER_KINDS)]
 
     @property
     def model(self) -> str:
-        """Model that the summary will be requested from; empty if unknown."""
+        """The model that will write the summary, or "" if unknown."""
         return self.summarizer.endpoints[0].model if isinstance(self.summarizer, Summarizer) else self._model or ""
 
     @property
     def base_url(self) -> str:
-        """Base URL of the server that the summary will be requested from; empty if unknown."""
+        """The base URL of the server that the messages will be sent to, or "" if unknown."""
         if isinstance(self.summarizer, Summarizer):
             return self.summarizer.endpoints[0].base_url
         return self._base_url or ""
 
     @property
     def requested_server(self) -> tuple[str | None, str | None]:
-        """Requested model and base URL; None for the defaults."""
+        """The model and base URL that the user asked for, each None for the default."""
         return self._model, self._base_url
 
     def set_model(self, name: str) -> None:
-        """Set the model; an empty name selects the default."""
+        """Ask for a model by name, or for the default model if *name* is empty."""
         self._model = name.strip() or None
         self.choose(self.kind)
 
     def set_server(self, base_url: str) -> None:
-        """Set the server; an empty URL selects the default."""
+        """Ask for a server by its base URL, or for the default server if *base_url* is empty."""
         self._base_url = base_url.strip() or None
         self.choose(self.kind)
 
 
 class SummaryAttempt:
-    """Attempt to write a summary; *plan* is the key of its plan in *drafts*."""
+    """One attempt to write a summary; *plan* is the key under which *drafts* stores the results."""
 
     def __init__(self, drafts: Drafts, plan: str, summarizer: Summarizer) -> None:
         self._drafts, self._plan, self.summarizer = drafts, plan, summarizer
@@ -79,21 +79,21 @@ class SummaryAttempt:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the attempt began."""
+        """The seconds since the attempt began."""
         return time.monotonic() - self._started
 
     @property
     def text(self) -> str:
-        """Text received so far."""
+        """The text received so far in the current call."""
         return self._reply.text
 
     @property
     def progress(self) -> str:
-        """Progress, for the title of the summary."""
+        """The progress of the attempt as text, for the summary's title."""
         return texts.format_progress(self.text, self._thinking, self.seconds)
 
     def update(self, event: ReplyEvent) -> None:
-        """Process the next event; the text of a failed call becomes a draft when another call replaces it."""
+        """Add an event to the reply; if it reports that a call failed, store that call's text as a draft first."""
         if isinstance(event, ReplyNote) and event.failed is not None:
             self._store_draft(DraftEnding.CUT_OFF, event.failed)
             self._reply, self._thinking, self._failed_calls = Reply(), 0, self._failed_calls + 1
@@ -104,17 +104,17 @@ class SummaryAttempt:
         self._reply.add(event)
 
     def finish(self, summary: Summary) -> Draft:
-        """Store the complete summary as a draft."""
+        """End the attempt, storing the complete summary as a draft, and return the draft."""
         self._is_over = True
         author = summary.model if self.summarizer.endpoints else EXTRACT
         return self._drafts.add(self._plan, self.summarizer.kind, author, summary)
 
     def stop(self) -> Draft | None:
-        """Store the text so far as a draft; None if there is no text."""
+        """End the attempt, storing the text so far as a draft; return None if there is no text."""
         return self._end_once(DraftEnding.STOPPED)
 
     def fail(self, error: SummarizerError) -> Draft | None:
-        """Store the text before the failure as a draft; None if there is no text."""
+        """End the attempt after *error*, storing the text so far as a draft; return None if there is no text."""
         return self._end_once(DraftEnding.CUT_OFF, error)
 
     def _end_once(self, ending: DraftEnding, error: SummarizerError | None = None) -> Draft | None:

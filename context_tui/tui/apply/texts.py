@@ -36,7 +36,7 @@ MAX_BLOCK_CHARS = 4_000
 
 
 def format_title(plan: Plan) -> str:
-    """Format the effect of the plan in one line."""
+    """Format in one line what the plan would do."""
     sums, head = index_context(plan.context), plan.summarised_message_numbers
     if not head:
         return plan.policy
@@ -47,7 +47,7 @@ def format_title(plan: Plan) -> str:
 
 
 def format_summarizer_choices(kind: str) -> Content:
-    """Format the summarizers with the chosen one marked; a click on one chooses it."""
+    """Format the kinds of summarizer with *kind* marked; clicking on one chooses it."""
     strip = build_choice_strip({name: f"{number} {name}" for number, name in enumerate(SUMMARIZER_KINDS, 1)}, kind)
     keys = (_format_key("n", "model", "model"), "  ", _format_key("u", "server", "url")) if kind != EXTRACT else ()
     return Content.assemble(_format_key("s", "summarizer", "next_summarizer"), "  ", strip, "   ", *keys)
@@ -58,7 +58,7 @@ def _format_key(key: str, name: str, action: str) -> Content:
 
 
 def format_destination(summarizer: Summarizer | SummarizerError, prepared: PreparedSummary | None) -> str:
-    """Format the destination and the amount of text to be sent."""
+    """Format where the messages will be sent to, and how much text that is."""
     if isinstance(summarizer, SummarizerError):
         return sanitize_line(f"✗ {summarizer}")
     if not summarizer.endpoints:
@@ -69,7 +69,7 @@ def format_destination(summarizer: Summarizer | SummarizerError, prepared: Prepa
 
 
 def format_secrets(prepared: PreparedSummary | None, kind: str) -> Content:
-    """Format the numbers of suspected secrets, and the key that masks or unmasks them."""
+    """Format how many secrets are suspected in the text, and the key that masks or unmasks them."""
     if prepared is None:
         return Content("reading the messages…")
     counts = prepared.count_secrets(kind)
@@ -81,7 +81,7 @@ def format_secrets(prepared: PreparedSummary | None, kind: str) -> Content:
 
 
 def format_progress(text: str, thinking: int, seconds: float) -> str:
-    """Format the progress of the reply."""
+    """Format how much text has been received, and after how many seconds."""
     if text:
         return f"{seconds:.0f} s · est. {bytes_to_tokens(utf8_len(text)):,} tokens"
     if thinking:
@@ -90,7 +90,7 @@ def format_progress(text: str, thinking: int, seconds: float) -> str:
 
 
 def format_checks(checks: Sequence[SummaryCheck]) -> Content:
-    """Format the checks: failed ones first, the others on one line."""
+    """Format the checks of a summary, failed ones first and the others together on one line."""
     failed = sorted((check for check in checks if not check.ok), key=lambda check: check.severity)
     lines = []
     for check in failed:
@@ -103,7 +103,7 @@ def format_checks(checks: Sequence[SummaryCheck]) -> Content:
 
 
 def format_draft_title(draft: Draft) -> str:
-    """Format the author and size of a draft."""
+    """Format who wrote a draft and how long it is."""
     duration = "" if draft.kind == EXTRACT else f" · {draft.summary.seconds:.0f} s"
     edited = " · edited" if draft.is_edited else ""
     incomplete = "" if draft.is_complete else ", incomplete"
@@ -111,7 +111,7 @@ def format_draft_title(draft: Draft) -> str:
 
 
 def format_next_request(plan: Plan, summary: str, token_table: TokenTable | None) -> str:
-    """Format the next request after the plan with a summary."""
+    """Format the size of the next request if the plan is applied with *summary*."""
     request = compute_next_request(plan, summary, token_table)
     return f"next request {format_estimate_sign(request)}{request.tokens_before:,} → ~{request.tokens_after:,}"
 
@@ -121,7 +121,7 @@ def _format_text_tokens(text: str) -> str:
 
 
 def format_draft_ending(draft: Draft) -> str:
-    """Format the reason why a draft ended, and its length in tokens."""
+    """Format how a draft ended, and how many tokens long it is."""
     if draft.is_complete:
         return f"finished, {_format_text_tokens(draft.text)}"
     cause = f": {draft.cause}" if draft.cause else ""
@@ -181,14 +181,14 @@ def format_waiting(summarizer: Summarizer | SummarizerError, kind: str, reading:
 
 
 def format_failure(summarizer: Summarizer | SummarizerError) -> str:
-    """Format the text shown after a failure without a summary."""
+    """Format the text shown when the summarizer failed before it wrote anything."""
     host = summarizer.endpoints[0].destination if isinstance(summarizer, Summarizer) and summarizer.endpoints else ""
     again = f"\n\nPress enter to send the messages to {host} again." if host else ""
     return sanitize(f"No summary; the session is unchanged.{again}")
 
 
 def format_partial_draft_notice(draft: Draft | None) -> str:
-    """Format the notice that the text of a stopped or failed call is kept as a draft; empty without a draft."""
+    """Format a notice that the text of a stopped or failed call is kept, or "" if there is no draft."""
     return f". The text so far is kept as draft {draft.number}." if draft else ""
 
 

@@ -41,7 +41,7 @@ KIND_WIDTH, TOKENS_WIDTH, USE_WIDTH = 8, 8, 16
 
 
 class ComparisonRow(NamedTuple):
-    """Message with its sign, and its estimated tokens before and after the compaction."""
+    """A message, the sign for what the compaction did to it, and its estimated tokens before and after."""
 
     message: int
     sign: str
@@ -79,7 +79,7 @@ class CompactionComparison:
 
     @cached_property
     def rows(self) -> Sequence[ComparisonRow]:
-        """Messages of the contexts before and after, each once, in the order of the session."""
+        """All messages in the context before or after, each once, in session order."""
         compaction, facts = self.compaction, self.compaction.session.facts
         before, after = set(compaction.context_before.order), set(compaction.context_after.order)
         cleared = {facts.block_message[row] for row in compaction.removed_blocks}
@@ -96,7 +96,7 @@ class CompactionComparison:
 
     @cached_property
     def reused_by_message(self) -> Mapping[int, list[ReusedBlock]]:
-        """Lost blocks that were needed later, by message."""
+        """The lost blocks that were needed later, grouped by their message."""
         by_message: dict[int, list[ReusedBlock]] = defaultdict(list)
         for block in self.reused_blocks:
             by_message[self.compaction.session.facts.block_message[block.row]].append(block)
@@ -104,25 +104,25 @@ class CompactionComparison:
 
     @property
     def message(self) -> int:
-        """Message under the cursor; -1 for none."""
+        """The message under the cursor, or -1 if there are no messages."""
         return self.rows[self.cursor].message if self.rows else -1
 
     def set_reused_blocks(self, reused_blocks: Sequence[ReusedBlock]) -> None:
-        """Set the lost blocks that were needed later."""
+        """Store the complete list of lost blocks that were needed later."""
         self.reused_blocks, self.is_reuse_known = reused_blocks, True
         self.__dict__.pop("reused_by_message", None)
 
     def find_row(self, message: int) -> int:
-        """Return the row of a message, or of the first one after it."""
+        """Return the row for a message, or for the next message that has one, or else the last row."""
         last = max(len(self.rows) - 1, 0)
         return next((place for place, row in enumerate(self.rows) if row.message >= message), last)
 
     def compute_first_row(self, height: int) -> int:
-        """Return the first of the *height* visible rows around the cursor."""
+        """Return the first row to show so that the cursor is among *height* visible rows."""
         return min(max(self.cursor - height // 2, 0), max(len(self.rows) - height, 0))
 
     def move_cursor(self, step: int) -> None:
-        """Move the cursor by *step* rows."""
+        """Move the cursor by *step* rows, stopping at the first and the last."""
         self.cursor = min(max(self.cursor + step, 0), max(len(self.rows) - 1, 0))
 
     def move_to_reused(self, step: int) -> bool:
@@ -135,7 +135,7 @@ class CompactionComparison:
 
 
 def format_title(comparison: CompactionComparison) -> str:
-    """Format the kind of the compaction and its position in the session in one line."""
+    """Format in one line the kind of the compaction and where in the session it is."""
     compaction, event = comparison.compaction, comparison.compaction.event
     trigger = f" ({format_line(event.trigger)})" if isinstance(event, Compaction) and event.trigger else ""
     kind = {
@@ -147,7 +147,7 @@ def format_title(comparison: CompactionComparison) -> str:
 
 
 def format_header(comparison: CompactionComparison, width: int) -> list[Run]:
-    """Format the first line of the screen."""
+    """Format the line at the top of the screen."""
     count = f"{comparison.number + 1} of {comparison.count}"
     return justify_runs(
         [(2, ("Before and after", BOLD)), (1, (format_title(comparison), PRIMARY))], [(count, BOLD)], width
@@ -155,7 +155,7 @@ def format_header(comparison: CompactionComparison, width: int) -> list[Run]:
 
 
 def format_summary(comparison: CompactionComparison, width: int) -> list[list[Run]]:
-    """Format the sizes before and after, the numbers of messages, the losses, and the later uses."""
+    """Format the sizes before and after, the message counts, the losses, and how much was needed later."""
     compaction = comparison.compaction
     context_before, context_after = compaction.context_before, compaction.context_after
     is_recorded, recorded_after = compaction.believed_is_recorded, compaction.recorded_tokens_after
@@ -207,7 +207,7 @@ def _format_reuse(comparison: CompactionComparison) -> list[Run]:
 
 
 def format_categories(comparison: CompactionComparison, width: int) -> list[list[Run]]:
-    """Format estimated tokens by category, before and after."""
+    """Format the estimated tokens in each category before and after the compaction."""
     before = count_tokens_by_category(comparison.compaction.context_before)
     after = count_tokens_by_category(comparison.compaction.context_after)
     max_tokens = max([*before.values(), *after.values(), 1])

@@ -42,7 +42,7 @@ MAX_SHOWN_CHARS = 20_000
 
 
 class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
-    """Compactions of a recording, one at a time."""
+    """A screen that shows a recording's compactions one at a time, each with the messages before and after."""
 
     CSS_PATH = "compactions.tcss"
     AUTO_FOCUS = "ClickableLines"
@@ -61,12 +61,12 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the compactions have been found."""
+        """Whether the search for compactions has finished."""
         return bool(self.comparisons)
 
     @property
     def comparison(self) -> CompactionComparison:
-        """Compaction on screen."""
+        """The compaction that is shown."""
         return self.comparisons[self.current_number]
 
     def compose(self) -> ComposeResult:
@@ -133,11 +133,11 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
         self.draw()
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Notify about the error of a worker."""
+        """Notify the user of an error in a background thread."""
         notify_briefly(self, message, warn=True)
 
     def draw(self) -> None:
-        """Draw the compaction."""
+        """Draw the compaction that is shown."""
         summary = self.query_one("#cuts-words")
         summary.styles.height = len(self._format_summary(summary.content_size.width or self.size.width - 2, 0))
         for each in self.query(LinesPane):
@@ -200,7 +200,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
     @when_ready
     def action_returned(self, step: int) -> None:
-        """Go to the next or previous lost message that was needed later."""
+        """Go to the next (+1) or previous (-1) lost message that was needed later."""
         if not self.comparison.is_reuse_known:
             notify_briefly(self, "Still looking for what was needed later")
         elif self.comparison.move_to_reused(step):
@@ -222,12 +222,12 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
     @when_ready
     def action_inspect(self) -> None:
-        """Close, and select the message in the inspector at the point of the compaction."""
+        """Close this screen and go to the message in the inspector, planning before the compaction."""
         self._close_at_message(self.comparison.message, self.comparison.compaction.message)
 
     @when_ready
     def action_use(self) -> None:
-        """Close, and select in the inspector the later use of the message."""
+        """Close this screen and go to where the inspector shows the message's later use."""
         reused_blocks = self.comparison.reused_by_message.get(self.comparison.message)
         if not reused_blocks:
             notify_briefly(self, "This message was not needed later, as far as the recording shows")
@@ -247,7 +247,7 @@ class CompactionsScreen(WorkErrorHandler, WaitingScreen[Command | None]):
 
 
 def build_screen(controller: Controller) -> CompactionsScreen:
-    """Build the screen of the compactions read so far; raises CommandRefused if there is none."""
+    """Return the screen for the compactions read so far, or raise CommandRefused if there are none."""
     session = controller.recorded_session
     if not session.facts.compactions and not any(drop.cleared_blocks for drop in session.drops):
         raise CommandRefused("This recording holds no compaction")

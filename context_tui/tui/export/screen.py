@@ -42,7 +42,7 @@ DEFAULT_FORMAT = "anthropic"
 
 
 class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
-    """Screen that writes a session to a file; returns the result, or None."""
+    """A screen that writes a session to a file; returns the result, or None if nothing was written."""
 
     CSS_PATH = "export.tcss"
     VERTICAL_BREAKPOINTS = [(0, "-low"), (26, "-high")]
@@ -150,7 +150,7 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
         self.action_choose(self.formats[(self.formats.index(self.format) + step) % len(self.formats)])
 
     def action_choose(self, name: str) -> None:
-        """Choose a format; a path that was not edited is adapted to it."""
+        """Choose a format by name, and adapt the path to it unless the user has edited the path."""
         if self.result is not None or self._writing:
             return
         self.format = name
@@ -177,7 +177,7 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
         self._export(Path(os.path.expanduser(name)), force)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show the error of a worker in the status line."""
+        """Show an error in a background thread in the status line."""
         self._set_status(f"✗ {message}", is_error=True)
 
     @work(group="export", description="write the file", exit_on_error=False)
@@ -234,7 +234,7 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
         self.refresh_bindings()
 
     def action_remove_leftovers(self) -> None:
-        """Remove the leftover folders, except those that have changed since they were found."""
+        """Remove the leftover folders that have not changed since they were found."""
         removed_count = sum(map(remove_leftover, self._leftovers))
         self.notify(f"Removed {removed_count:,} of {format_count(len(self._leftovers), 'folder')}", markup=False)
         self._find_leftovers(self._leftovers[0].parent)
@@ -248,7 +248,7 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
 
 
 class FileNameHighlighter(Highlighter):
-    """Highlighter that draws a path with all of its characters visible."""
+    """A highlighter for an input that makes every character of a path visible."""
 
     def __init__(self, path: Input) -> None:
         self._path = path
@@ -258,7 +258,7 @@ class FileNameHighlighter(Highlighter):
         return Text(make_visible(self._path.value), no_wrap=True, overflow="ignore", end="")
 
     def highlight(self, text: Text) -> None:
-        """Do nothing: ``__call__`` replaces the whole text."""
+        """Do nothing, because ``__call__`` replaces the whole text."""
 
 
 _REPLACE_ANSWERS = [Answer("k", "keep", "keep"), Answer("r", "replace", "replace")]

@@ -46,7 +46,7 @@ _WORDS_PATTERN = re.compile(r"[\w ]+")
 
 
 class Detail(ReadingPane):
-    """Pane that shows one message or result."""
+    """A pane that shows one message or tool result in full."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{style}" for style in _STYLE_NAMES}
     BINDINGS = read_bindings("detail")
@@ -56,12 +56,12 @@ class Detail(ReadingPane):
 
     @dataclass
     class Entered(Message):
-        """Posted when the user asks to go from a call to its result, or back."""
+        """Posted when the user asks to go from a tool call to its result, or back."""
 
         location: Location
 
     class Closed(Message):
-        """Posted when the user asks to return to the timeline."""
+        """Posted when the user asks to return from the message to the timeline."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -76,11 +76,11 @@ class Detail(ReadingPane):
 
     @property
     def location(self) -> Location | None:
-        """Location of the shown message or result; None if nothing is shown."""
+        """The location of the message or result that is shown, or None if there is none."""
         return self._subject.location if self._subject else None
 
     def show_document(self, subject: DocumentSource, title: Content, subtitle: Content) -> None:
-        """Show a document; keep the scroll position if the message or result is the same as before."""
+        """Show a document, keeping the scroll position if it is for the same message or result as before."""
         old = self._subject
         if old and _is_same_document(old, subject):
             return
@@ -121,11 +121,11 @@ class Detail(ReadingPane):
 
     @property
     def is_raw(self) -> bool:
-        """Whether texts are shown as written, not rendered."""
+        """Whether texts are shown as written rather than rendered."""
         return self._is_raw or self._is_raw_here
 
     def toggle_raw(self) -> None:
-        """Switch between raw and rendered text; keep the top line in place."""
+        """Switch between raw and rendered text, keeping the top line in place."""
         self._is_raw, self._is_raw_here = not self.is_raw, False
         top, lines = self.scroll_offset.y, self._lines[self.scroll_offset.y :][:MAX_ANCHOR_DISTANCE]
         self._lay_out()
@@ -248,7 +248,7 @@ class Detail(ReadingPane):
         return [(offset + first, offset + stop) for first, stop in spans if first < stop]
 
     def show_loading(self, title: Content, text: str) -> None:
-        """Show that a message is being read."""
+        """Show *text* in place of a message that is still being read."""
         self._subject = None
         self._title, self._subtitle = title, Content()
         self._lay_out()
@@ -258,13 +258,13 @@ class Detail(ReadingPane):
         self._scroll_update(size)
 
     def action_more(self) -> None:
-        """Show ten times as much of each long text."""
+        """Show ten times as much of every text that is cut."""
         if self._subject:
             extent = self._subject.extent
             self._show_extent(extent._replace(limit=extent.limit * 10))
 
     def action_ends(self, last: bool) -> None:
-        """Scroll to the start of the text, even if its beginning was not shown, or with *last*, to the end."""
+        """Scroll to the end if *last*, or else to the start, even if the start was left out before."""
         if not last and self._subject and self._subject.extent.needle:
             self._show_extent(self._subject.extent._replace(needle=""))
         super().action_ends(last)

@@ -43,14 +43,14 @@ _NEW_TEXT_KEYS = ("new_string", "new_str", "newText", "new_text", "replace")
 
 
 class DiffLine(NamedTuple):
-    """Line of a diff, with its mark: ``+``, ``-``, a blank, or ``@`` between two hunks."""
+    """A diff line and its marker: ``+``, ``-``, a space, or ``@`` for the gap between two hunks."""
 
     mark: str
     text: str
 
 
 def find_edits(arguments: Any) -> list[tuple[str, str]]:
-    """Find the (old, new) texts of the edits of a call; empty if the call edits nothing."""
+    """Return (old, new) texts for the edits that a tool call makes, or [] if it edits nothing."""
     if not isinstance(arguments, Mapping):
         return []
     edits = arguments.get("edits")
@@ -61,14 +61,14 @@ def find_edits(arguments: Any) -> list[tuple[str, str]]:
 
 
 def find_written_text(name: str, arguments: Any) -> str | None:
-    """Return the text of a file that a call writes; None for other calls."""
+    """Return the text that a tool call writes to a file, or None if it writes none."""
     if name.lower() in ("write", "write_file", "create_file", "writefile") and isinstance(arguments, Mapping):
         return _get_first_text(arguments, ("content", "file_text", "contents"))
     return None
 
 
 def find_patch(arguments: Any) -> str | None:
-    """Return the patch in a call's arguments (``*** Begin Patch``, as for apply_patch); None without one."""
+    """Return the patch in a tool call's arguments (``*** Begin Patch``), or None if there is none."""
     texts = arguments.values() if isinstance(arguments, Mapping) else [arguments]
     return next((text for text in texts if isinstance(text, str) and "*** Begin Patch" in text[:2_000]), None)
 
@@ -78,7 +78,7 @@ def _get_first_text(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str
 
 
 def compute_diff(old: str, new: str) -> Iterator[DiffLine]:
-    """Yield the lines of a diff, with three lines of context."""
+    """Yield the lines of a diff from *old* to *new*, with three lines of context."""
     old_lines, new_lines = old.split("\n") if old else [], new.split("\n") if new else []
     if len(old_lines) + len(new_lines) > MAX_DIFF_LINES or not old_lines or not new_lines:
         yield from (DiffLine("-", line) for line in old_lines)
@@ -89,14 +89,14 @@ def compute_diff(old: str, new: str) -> Iterator[DiffLine]:
 
 
 def parse_patch(patch: str) -> Iterator[DiffLine]:
-    """Yield the lines of a patch, with their marks."""
+    """Yield a patch's lines with their markers."""
     for line in patch.split("\n"):
         is_change = line[:1] in ("+", "-") and not line.startswith(("+++", "---"))
         yield DiffLine(line[0], line[1:]) if is_change else DiffLine(" ", line)
 
 
 def describe_request(session: Session, location: Location) -> str:
-    """Format the time of a message, and the recorded usage of the request that it answers, as far as known."""
+    """Format when a message was written and the usage recorded for the request it answers, as far as known."""
     facts, parts = session.facts, []
     if location.message < len(facts.time) and facts.time[location.message] > 0:
         parts.append(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts.time[location.message] / 1000)))

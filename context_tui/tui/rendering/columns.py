@@ -9,9 +9,9 @@ ColumnT = TypeVar("ColumnT")
 
 
 class ColumnFitter:
-    """Distributor of the cells of a line to its columns, most important first; a second call widens a column.
+    """A distributor of a line's cells among columns, called in order of importance; a later call may widen a column.
 
-    ``fitter[column]`` is the width of a column, 0 if it has none; ``room`` is the number of cells that are left.
+    ``fitter[column]`` is the width of a column, or 0 if it has none; ``room`` is the number of cells still free.
     """
 
     def __init__(self, width: int, reserved: int = 0) -> None:
@@ -22,7 +22,7 @@ class ColumnFitter:
         return self._cells.get(column, 0)
 
     def reserve(self, column: str, cells: int) -> None:
-        """Give a column its cells even if the room is too small."""
+        """Give a column its cells even if there is not enough room for them."""
         self.room -= cells
         self._cells[column] = cells
 
@@ -32,7 +32,7 @@ class ColumnFitter:
         Args:
             most: equal to *least* by default.
             spare: cells to leave for later columns.
-            from_width: minimum width of the line.
+            from_width: width of the line from which the column is given.
         """
         old_cells = self[column]
         cells = min(least if most is None else most, old_cells + self.room - spare)
@@ -51,7 +51,7 @@ def drop_columns(
     *,
     at_least: int = 1,
 ) -> list[ColumnT]:
-    """Drop the columns of the lowest rank until the others fit in *room* cells, but keep *at_least* columns."""
+    """Return the columns that fit in *room* cells, dropping the lowest ranks first but keeping *at_least* columns."""
     fitting = list(columns)
     cells = sum(map(get_cells, fitting))
     while len(fitting) > at_least and cells > room:

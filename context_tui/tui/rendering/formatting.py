@@ -41,7 +41,7 @@ _CD_PREFIX = re.compile(r"cd ((?:[^\s'\"&|;<>$`\\])+) *(?:&&|;) *(?=\S)")
 
 
 def format_line(text: str, limit: int = PREVIEW_CHARS) -> str:
-    """Format the first *limit* characters of *text* as one safe line, with runs of blanks collapsed."""
+    """Return the first *limit* characters of *text* as one line, safe to draw, with runs of blanks collapsed."""
     return " ".join(sanitize_line(text[: limit * 4]).replace("⏎", " ").split())[:limit]
 
 
@@ -90,7 +90,7 @@ def _shorten_path(path: str, cwd: str) -> str:
 
 
 def format_result(content: Any) -> str:
-    """Format the content of a tool_result; parts other than text are named by their type."""
+    """Format the content of a tool result as text, with the type in place of parts that are not text."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -103,7 +103,7 @@ def format_result(content: Any) -> str:
 
 
 def format_block(block: Mapping[str, Any]) -> str:
-    """Format a block for the clipboard: its text, a call with its arguments, or for other blocks, the type."""
+    """Format a block for the clipboard: its text, a tool call with its arguments, or else only its type."""
     kind = block.get("type")
     if kind in ("text", "thinking"):
         return str(block.get(str(kind)) or "")
@@ -115,7 +115,7 @@ def format_block(block: Mapping[str, Any]) -> str:
 
 
 def format_unknown_block(block: Mapping[str, Any]) -> str:
-    """Format a block of unknown type: its type, with the recorded note or the size of its encrypted text."""
+    """Format a block of unknown type as its type with the recorded note or the size of the encrypted text."""
     kind = format_line(str(block.get("type") or "unknown"))
     encrypted, note = block.get("encrypted_content"), block.get("note")
     if isinstance(encrypted, str) and encrypted:
@@ -124,18 +124,18 @@ def format_unknown_block(block: Mapping[str, Any]) -> str:
 
 
 def has_unknown_size(facts: Facts, message: int) -> bool:
-    """Return whether a message has only blocks of unknown type, whose sizes are not estimated."""
+    """Return whether a message consists only of blocks of unknown type, whose sizes are not estimated."""
     return {facts.kind[block] for block in facts.blocks_of(message)} == {Kind.OTHER}
 
 
 def count_message_bytes(facts: Facts, message: int) -> int:
-    """Count the bytes of the records of a message, or if these are unknown, of its blocks."""
+    """Return the size in bytes of a message's records, or of its blocks if the records' sizes are unknown."""
     recorded = sum(facts.record_length[row] for row in facts.records_of(message))
     return recorded or sum(facts.size[block] for block in facts.blocks_of(message))
 
 
 class MessageReader:
-    """Reader of one session's blocks and their previews, with caches."""
+    """A reader that returns blocks of a session's messages and one-line previews of them, and caches both."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -144,7 +144,7 @@ class MessageReader:
         self._previews: LRUCache[tuple[int, int], str] = LRUCache(4096)
 
     def read_blocks(self, message: int) -> list[dict[str, Any]]:
-        """Return the blocks of a message with their full text; empty if the file can no longer be read."""
+        """Return a message's blocks with their full text, or an empty list if the file cannot be read."""
         blocks = self._large_message[1] if message == self._large_message[0] else self._blocks.get(message)
         if blocks is None:
             try:
@@ -158,13 +158,13 @@ class MessageReader:
         return blocks
 
     def read_block(self, row: int) -> dict[str, Any]:
-        """Return the block of this row; empty if it cannot be read."""
+        """Return the block numbered *row* in the session's facts, or an empty dict if it cannot be read."""
         message = self.session.facts.block_message[row]
         blocks = zip(self.session.facts.blocks_of(message), self.read_blocks(message), strict=False)
         return dict(blocks).get(row, {})
 
     def with_session(self, session: Session) -> MessageReader:
-        """Return a reader of a grown session, keeping the previews of messages that cannot have changed."""
+        """Return a reader for a session that has grown, keeping previews that cannot have changed."""
         reader = MessageReader(session)
         if session.facts is self.session.facts:
             settled_count = len(self.session) - UNSETTLED_MESSAGES
@@ -174,15 +174,15 @@ class MessageReader:
         return reader
 
     def is_cached(self, message: int) -> bool:
-        """Return whether the blocks of a message are in the cache."""
+        """Return whether reading the blocks of a message would need no access to the file."""
         return message == self._large_message[0] or message in self._blocks
 
     def is_huge(self, message: int) -> bool:
-        """Return whether a message is too large to be read for a preview."""
+        """Return whether a message is too large to read it just for a preview."""
         return count_message_bytes(self.session.facts, message) > HUGE_MESSAGE_BYTES
 
     def format_preview(self, message: int, block: int = -1) -> str:
-        """Format a preview of a message (its text or calls), or of one of its tool results, on one line."""
+        """Return one line on a message's text and tool calls or, for a tool result *block*, on the call."""
         key = (message, block)
         preview = self._previews.get(key)
         if preview is None:
@@ -235,7 +235,7 @@ class MessageReader:
 
 
 def format_row_kind(facts: Facts, message: int, block: int = -1) -> str:
-    """Format the kind of a row, a message or one of its results (*block*), in at most seven letters."""
+    """Format the kind of a message, or of its tool result *block*, in at most seven letters."""
     if block >= 0:
         return "error" if facts.block_flags[block] & BlockFlag.ERROR else "result"
     if facts.flags[message] & MessageFlag.SUMMARY:
@@ -249,29 +249,29 @@ def format_row_kind(facts: Facts, message: int, block: int = -1) -> str:
 
 
 def format_token_unit(token_table: TokenTable | None) -> str:
-    """Return the label of a number of tokens: ``est.`` for ``bytes/4``, else the short name of the measure."""
+    """Return the label for token counts: ``est.`` for ``bytes/4``, or the short name of the measure."""
     return token_table.label if token_table else "est."
 
 
 def format_token_column(token_table: TokenTable | None) -> str:
-    """Return the heading of a column of tokens."""
+    """Return the heading for a column of token counts."""
     if token_table and token_table.measure is TokenMeasure.EXACT:
         return token_table.name
     return f"{format_token_unit(token_table)} tokens"
 
 
 def format_estimate_sign(request: NextRequest) -> str:
-    """Return the sign before the size of a request without the plan: ``~`` unless the whole size was recorded."""
+    """Return the sign before a request's size without the plan: ``~``, or "" if all of it was recorded."""
     return "" if request.account.origin is SizeSource.RECORDED else "~"
 
 
 def format_difference(tokens: int) -> str:
-    """Format a difference in tokens with its sign."""
+    """Format a difference in tokens with its sign, plus or minus."""
     return f"{'+' if tokens > 0 else '−'}{abs(tokens):,}"
 
 
 def describe_image(block: Mapping[str, Any]) -> str:
-    """Describe an image block: its type, size and pixels."""
+    """Return an image block's type, size in bytes and size in pixels as text, as far as known."""
     source = block.get("source")
     source = source if isinstance(source, Mapping) else {}
     data, url = source.get("data"), source.get("url")
@@ -286,7 +286,7 @@ def describe_image(block: Mapping[str, Any]) -> str:
 
 
 def read_image_size(data: str) -> tuple[int, int] | None:
-    """Read the width and height of a PNG, GIF or JPEG, given in base64; None if unknown."""
+    """Return the width and height of a base64-encoded PNG, GIF or JPEG, or None if they cannot be read."""
     try:
         head = base64.b64decode(data[:65_536])
     except (binascii.Error, ValueError):

@@ -16,7 +16,7 @@ MAX_LINE_CHARS = 1_000
 
 
 class CodeText(NamedTuple):
-    """Lines of code with their language."""
+    """Some lines of code together with the language they are in."""
 
     text: str
     language: str
@@ -27,14 +27,14 @@ HighlightedCode = tuple[CodeText, list[StyleSpans]]
 
 
 class HighlightCache:
-    """Style spans by code. Code without spans is put into a queue when its spans are requested."""
+    """A cache of style spans for code; code that is requested but not yet highlighted goes into a queue."""
 
     def __init__(self) -> None:
         self._spans_by_code: dict[CodeText, list[StyleSpans]] = {}
         self._queue: dict[CodeText, None] = {}
 
     def get_spans(self, lines: Sequence[str], language: str) -> list[StyleSpans]:
-        """Return the style spans of each line; none until computed."""
+        """Return the style spans for each line, which are empty until the code has been highlighted."""
         no_spans: list[StyleSpans] = [()] * len(lines)
         if not language or any(len(line) > MAX_LINE_CHARS for line in lines):
             return no_spans
@@ -47,23 +47,23 @@ class HighlightCache:
         return spans or no_spans
 
     def pop_queue(self) -> list[CodeText]:
-        """Return the code in the queue, and empty the queue."""
+        """Return the code waiting to be highlighted, and empty the queue."""
         code_texts, self._queue = list(self._queue), {}
         return code_texts
 
     def store(self, highlighted: Sequence[HighlightedCode]) -> None:
-        """Store highlighted code."""
+        """Add highlighted code to the cache."""
         self._spans_by_code.update(highlighted)
 
     def reset_queue(self) -> None:
-        """Empty the queue before another message is shown; also empty the cache if it is large."""
+        """Empty the queue because another message will be shown; also empty the cache if it has grown large."""
         self._queue.clear()
         if sum(len(code.text) for code in self._spans_by_code) > MAX_CACHED_CHARS:
             self._spans_by_code.clear()
 
 
 def compute_highlights(code_texts: Sequence[CodeText], checkpoint: Checkpoint) -> list[HighlightedCode]:
-    """Highlight code; call it in a thread, since the first call imports Pygments."""
+    """Return the highlighted code; call this in a thread, because the first call imports Pygments."""
     from context_tui.tui.rendering.highlighting import highlight
 
     return [(code, highlight(code.text, code.language, checkpoint)) for code in code_texts]

@@ -30,7 +30,7 @@ _TOKEN_STYLES = {
 
 
 def highlight(text: str, language: str, checkpoint: Checkpoint) -> list[StyleSpans]:
-    """Return the style spans of each line; an empty list if there is no lexer. *checkpoint* may raise to stop."""
+    """Return the style spans for each line, or [] if the language has no lexer; *checkpoint* may raise to stop."""
     lines = text.split("\n")
     spans_by_line: list[list[StyleSpan]] = [[] for _ in lines]
     try:

@@ -16,19 +16,19 @@ _LINE_NUMBER = re.compile(r" *(\d{1,9})(?:→| {1,4}|\| ?|: )")
 
 
 def find_path_language(path: str) -> str:
-    """Return the language of a file by its suffix or name; empty if unknown."""
+    """Return the language of the code in a file, judged by its suffix or name, or "" if unknown."""
     name = path[-300:].replace("\\", "/").rpartition("/")[2].lower()
     return _LANGUAGE_BY_ALIAS.get(name.rpartition(".")[2], "")
 
 
 def find_fence_language(info: str) -> str:
-    """Return the language in the info string of a code fence; empty if unknown."""
+    """Return the language that a code fence's info string names, or "" if unknown."""
     word = info.strip().partition(" ")[0].strip("{}.").lower()
     return _LANGUAGE_BY_ALIAS.get(word, "") or find_path_language(word)
 
 
 def detect_language(text: str) -> str:
-    """Return ``json`` or ``diff`` if a text looks like one, else an empty string."""
+    """Return ``json`` or ``diff`` if *text* looks like it, or else ""."""
     head = text[:2_000].lstrip()
     if head.startswith(("diff --git ", "--- a/", "Index: ")) or ("\n+++ " in head and "\n@@ " in head):
         return "diff"
@@ -36,7 +36,7 @@ def detect_language(text: str) -> str:
 
 
 def measure_line_numbers(lines: Sequence[str]) -> list[int]:
-    """Count the characters of the number of each line; 0 for lines that are not numbered consecutively."""
+    """Return how many characters each line's number takes, or 0 where lines are not numbered consecutively."""
     widths, last_number = [0] * len(lines), -1
     for index, line in enumerate(lines):
         match = _LINE_NUMBER.match(line)

@@ -13,7 +13,7 @@ from context_tui.text.sanitize import sanitize
 
 
 class WrappedLine(NamedTuple):
-    """Line of a wrapped text: the characters from ``start`` to ``stop`` after ``indent`` blanks."""
+    """One line of wrapped text: the characters from ``start`` up to ``stop``, indented by ``indent`` blanks."""
 
     start: int
     stop: int
@@ -21,12 +21,12 @@ class WrappedLine(NamedTuple):
 
 
 def wrap_text(text: str, width: int) -> Iterator[str]:
-    """Yield the lines of a safe *text*, wrapped at *width* cells."""
+    """Yield the lines of *text*, which must be sanitized, wrapped at *width* cells."""
     return (" " * indent + text[start:stop] for start, stop, indent in find_wrapped_lines(text, width))
 
 
 def find_wrapped_lines(text: str, width: int) -> Iterator[WrappedLine]:
-    """Yield the positions of the lines of a safe *text*, wrapped at *width* cells."""
+    """Yield where the lines of *text*, which must be sanitized, start and stop when wrapped at *width* cells."""
     width = max(width, 2)  # a wide character must fit
     start = 0
     while True:
@@ -73,7 +73,7 @@ COLUMN_GAP = " │ "
 
 
 class StyleSpan(NamedTuple):
-    """Style of the characters of a text from ``start`` to ``stop``."""
+    """A style for the characters of a text from ``start`` up to but not including ``stop``."""
 
     start: int
     stop: int
@@ -125,12 +125,12 @@ class LayoutLine(NamedTuple):
 
     @property
     def drawn_text(self) -> str:
-        """Text as drawn, without the right column."""
+        """The text as it is drawn, without the right column."""
         return self.prefix + self.text
 
 
 def sanitize_part(part: TextPart) -> TextPart:
-    """Sanitize the text of a part; if that changes the text, drop its spans, which may then be wrong."""
+    """Return the part with safe text; if sanitizing changes the text, its spans are dropped as they may be off."""
     text = sanitize(part.text)
     spans = part.spans if text == part.text else ()
     return part._replace(text=text, spans=spans, right_part=sanitize_part(part.right_part) if part.right_part else None)
@@ -141,7 +141,7 @@ EMPTY_PART = TextPart("", "nothing")
 
 
 def pair_columns(left: Iterable[TextPart], right: Iterable[TextPart]) -> Iterator[TextPart]:
-    """Pair the parts of two columns, to be laid out side by side."""
+    """Yield parts that lay *left* and *right* out side by side, in two columns."""
     for left_part, right_part in zip_longest(left, right, fillvalue=EMPTY_PART):
         yield left_part._replace(right_part=right_part)
 
@@ -154,7 +154,7 @@ class PartLayout:
         self._right_lines: deque[LayoutLine] = deque()
 
     def lay_out(self, part: TextPart, number: int) -> list[LayoutLine]:
-        """Lay out the next safe part; *number* is its number."""
+        """Return the lines for the next part, which must be sanitized; *number* is its place among the parts."""
         if part.right_part is None:
             return [*self.flush_right(), *lay_out_part(part, number, self.width)]
         column_width = compute_column_width(self.width)
@@ -173,7 +173,7 @@ class PartLayout:
         return [line._replace(right_line=old.right_line) for line, old in zip(new_lines, lines, strict=False)]
 
     def flush_right(self) -> list[LayoutLine]:
-        """Return the remaining lines of the right column, each beside a blank line."""
+        """Return lines for what is left of the right column, each beside a blank line."""
         lines = [LayoutLine(line.part_number, 0, 0, "", "", "text", right_line=line) for line in self._right_lines]
         self._right_lines.clear()
         return lines
@@ -201,12 +201,12 @@ def _clip_spans(spans: Sequence[StyleSpan], start: int, stop: int) -> Iterator[S
 
 
 def compute_column_width(width: int) -> int:
-    """Compute the width of each of two columns, in cells."""
+    """Return how many cells each of two columns gets in a line of *width* cells."""
     return max((width - len(COLUMN_GAP)) // 2, 2)
 
 
 class LineColumn(NamedTuple):
-    """Column of a drawn line, and the index of its first character in that line."""
+    """One column of a drawn line, and the index of the column's first character in that line."""
 
     line: LayoutLine
     start: int
@@ -220,7 +220,7 @@ class LineColumn(NamedTuple):
 
 
 def get_column(line: LayoutLine, width: int, *, is_right: bool) -> LineColumn:
-    """Return the right or left column of a line; a line without a right column has only one."""
+    """Return the right or left column of a line; the whole line is the left one if it has no right column."""
     if is_right and line.right_line:
         return LineColumn(line.right_line, _find_right_start(line, width), True)
     return LineColumn(line, 0, False)

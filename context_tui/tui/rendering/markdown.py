@@ -37,7 +37,7 @@ _StyledLine = tuple[str, StyleSpans]
 
 
 def render_markdown(text: str, style: str, width: int, highlight: Highlighter) -> Iterator[TextPart]:
-    """Render a safe text, with its prose in *style* and its tables in *width* cells."""
+    """Yield a sanitized Markdown text as parts, with prose in *style* and tables at most *width* cells wide."""
     for section in split_sections(text.removesuffix("\n")):
         lines = section.split("\n")
         if lines[-1:] == [""]:
@@ -50,7 +50,7 @@ def render_markdown(text: str, style: str, width: int, highlight: Highlighter) -
 
 
 def split_sections(text: str) -> Iterator[str]:
-    """Split a text into sections, between blocks if possible; a code fence that is split is opened again."""
+    """Yield a text in sections, split between blocks if possible; a code fence that is split is reopened."""
     section: list[str] = []
     size, fence, is_blank = 0, "", False
     for line in text.split("\n"):

@@ -32,7 +32,7 @@ ASCII_GLYPHS = str.maketrans(
 
 
 def to_ascii(text: str) -> str:
-    """Replace the glyphs of *text* by ASCII in as many cells; ``≥`` and a space become ``>=``."""
+    """Replace glyphs in *text* by ASCII of the same width; ``≥`` and the space after it become ``>=``."""
     return text.replace("≥ ", ">=").replace("≤ ", "<=").translate(ASCII_GLYPHS)
 
 
@@ -47,7 +47,7 @@ MAX_LINE_SOURCE = 2_000
 
 
 def choose_form(forms: Sequence[str], width: int) -> str:
-    """Return the first of *forms* that fits in *width* cells, or else the last; *forms* are sorted, longest first."""
+    """Return the first of *forms* that fits in *width* cells, or else the last; the longest comes first."""
     return next((form for form in forms if cell_len(form) <= width), forms[-1])
 
 
@@ -88,7 +88,7 @@ def shorten_at_word(text: str, width: int) -> str:
 
 
 def find_word_end(text: str, width: int) -> int:
-    """Return the end of the last word after which an ellipsis fits in *width*, or else of the first word."""
+    """Return where to cut *text* so that an ellipsis fits: after the last such word, or else after the first word."""
     end = len(text)
     while cell_len(text[:end]) >= width and (space := text.rfind(" ", 0, end)) > 0:
         end = len(text[:space].rstrip())
@@ -109,7 +109,7 @@ def shorten_middle(text: str, width: int) -> str:
 
 
 def shorten_path(path: str, width: int) -> str:
-    """Cut a path to at most *width* cells at its start, if possible between two folders; make it safe to draw."""
+    """Cut a path at its start to *width* cells, between two folders if possible, and make it safe to draw."""
     text = sanitize_line(path[:MAX_LINE_SOURCE])
     if cell_len(text) <= width:
         return text

@@ -19,7 +19,7 @@ _X11_COMMANDS = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "
 
 
 def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.platform) -> list[str] | None:
-    """Find a program that copies its standard input, with its arguments; None without such a program."""
+    """Return a command that copies its standard input to the clipboard, or None if there is none."""
     if any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT")):
         return None
     commands = [["pbcopy"]] if platform == "darwin" else []
@@ -33,7 +33,7 @@ def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.p
 
 
 def start_copy(text: str, environment: Mapping[str, str]) -> Popen[bytes] | None:
-    """Start a program that copies *text*; the program may outlive this one. Return None without such a program."""
+    """Start a program that copies *text* and may outlive this one; return None if there is no such program."""
     program = find_clipboard_command(environment)
     if program is None:
         return None

@@ -38,13 +38,13 @@ _ANSI_COLOURS = [RichColor.parse(f"color({number})") for number in range(16)]
 
 @lru_cache(maxsize=1024)
 def compute_luminance(colour: ColorTriplet) -> float:
-    """Compute the relative luminance by WCAG, 0 to 1."""
+    """Return a colour's relative luminance as WCAG defines it, from 0 to 1."""
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour.normalized)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def compute_contrast(one: ColorTriplet, other: ColorTriplet) -> float:
-    """Compute the contrast of two colours by WCAG, 1 to 21."""
+    """Return the contrast between two colours as WCAG defines it, from 1 to 21."""
     dark, light = sorted((compute_luminance(one), compute_luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 
@@ -64,7 +64,7 @@ class ContrastAdjuster:
         self._adjusted_styles: dict[object, tuple[Style, Style]] = {}
 
     def __call__(self, style: Style, text: str, background: Color) -> Style:
-        """Return the adjusted style of *text*; *background* is used if the style has none."""
+        """Return a readable style for *text*; *background* counts where the style has no background."""
         key: object = style if style.bgcolor is not None else (style, background)
         styles = self._adjusted_styles.get(key)
         if styles is None:

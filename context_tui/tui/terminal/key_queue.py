@@ -34,7 +34,7 @@ BARRIER_ROUNDS = 3
 
 
 class KeyBarrier(Message):
-    """Message that follows a key through the widgets; when it reaches the application, the key has been handled."""
+    """A message sent after a key through the same widgets; when it reaches the application, the key was handled."""
 
     def __init__(self, target: MessagePump, rounds: int) -> None:
         super().__init__()
@@ -42,10 +42,10 @@ class KeyBarrier(Message):
 
 
 class KeyQueue:
-    """Queue of user input; the application passes every ``UserInput`` and ``KeyBarrier`` to it."""
+    """A queue of user input, to which the application passes every ``UserInput`` and ``KeyBarrier``."""
 
     def __init__(self, app: App[None], handle: Callable[[UserInput], Awaitable[None]]) -> None:
-        """Create a queue; *handle* lets Textual handle an event."""
+        """Create a queue; *handle* passes an event on to Textual."""
         self._app, self._handle = app, handle
         self._waiting: deque[UserInput] = deque()
         self._timer: Timer | None = None  # runs while a key is being handled or a screen is being opened
@@ -54,7 +54,7 @@ class KeyQueue:
         self._last_press: MouseDown | None = None  # waits until the screen is drawn, with the effects of earlier keys
 
     async def enqueue(self, key: UserInput) -> None:
-        """Enqueue a key, which is handled after the keys before it."""
+        """Handle an event, once all events before it have been handled."""
         if self._is_busy:
             self._waiting.append(key)
         elif not self._is_screen_ready():

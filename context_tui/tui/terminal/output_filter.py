@@ -38,7 +38,7 @@ class OutputFilter(LineFilter):
         self._make_safe_cached = lru_cache(_MAX_CACHED_SEGMENTS)(self._make_safe)
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments with safe and readable text in the same number of cells."""
+        """Return segments of the same width with safe and readable text."""
         for inner_filter in self.inner_filters:
             segments = inner_filter.apply(segments, background)
         safe = self._make_safe_cached

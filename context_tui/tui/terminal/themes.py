@@ -29,7 +29,7 @@ DARK, LIGHT, ANSI_DARK, ANSI_LIGHT = _read_themes()
 
 
 def has_few_colours(environment: Mapping[str, str]) -> bool:
-    """Return whether the terminal has at most sixteen colours, or ``NO_COLOR`` is set."""
+    """Return whether the terminal has sixteen colours or fewer, or should show none because of ``NO_COLOR``."""
     if has_no_colours(environment):
         return True
     system: Any = constants.COLOR_SYSTEM  # as Textual does for its console
@@ -37,7 +37,7 @@ def has_few_colours(environment: Mapping[str, str]) -> bool:
 
 
 def has_no_colours(environment: Mapping[str, str]) -> bool:
-    """Return whether ``NO_COLOR`` is set and not empty."""
+    """Return whether the environment asks for no colours with a ``NO_COLOR`` that is not empty."""
     return bool(environment.get("NO_COLOR"))
 
 

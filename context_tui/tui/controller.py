@@ -193,7 +193,7 @@ class Controller:
         return self.loader
 
     def collect_compaction_warning(self, fullness: Fullness) -> str:
-        """Return a warning that the followed agent will soon compact, or "" if it will not or was announced before."""
+        """Return a warning, once for each context, that the followed agent will soon compact; "" at other times."""
         view, calls = self.view, fullness.calls_left
         is_at_end = self.is_following and not view.session.origin and view.context.at == len(view.session)
         if not is_at_end or calls is None or calls > WARNED_CALLS or view.context.epoch_start == self._warned_epoch:
@@ -473,7 +473,7 @@ class Controller:
         self.change_view(replace(self.view, by_size=not self.view.by_size))
 
     def clear_filter(self) -> None:
-        """List all rows in the order of the file, without filter or sorting."""
+        """List all rows in the order of the file, removing the filter and the sorting by size."""
         self.change_view(replace(self.view, filter=NO_FILTER, by_size=False))
 
     # Apply, undo, export

@@ -23,7 +23,7 @@ MAX_UNFOLDED = 5
 
 
 class SessionOrder(Enum):
-    """Order of the sessions in a group; ``AS_FOUND`` is newest first."""
+    """The order in which the picker lists the sessions of each group; the value is its name on screen."""
 
     AS_FOUND = "newest first"
     SIZE = "largest first"
@@ -33,9 +33,9 @@ class SessionOrder(Enum):
 
 @dataclass(eq=False, slots=True)
 class SessionItem:
-    """Session of a listing, with its subagents and branches (``children``).
+    """A session in the picker's list, with its subagents and branches as ``children``.
 
-    ``is_unfolded`` is set if the user unfolded the children, ``shows_children`` if any child is listed.
+    ``is_unfolded`` is set if the children are unfolded, and ``shows_children`` if any of them is listed.
     """
 
     entry: SessionEntry
@@ -53,7 +53,7 @@ class SessionItem:
 
     @property
     def title(self) -> str:
-        """Title; empty if there is none."""
+        """The session's title, or "" if it has none."""
         title = self.entry.info.title
         if title and title not in (self.entry.name, self.entry.file_name):
             return title
@@ -61,25 +61,25 @@ class SessionItem:
 
     @property
     def project_name(self) -> str:
-        """Name of the project folder; empty if unknown."""
+        """The name of the project folder, or "" if unknown."""
         return find_project_name(self.entry, self.summary.cwd if self.summary else "")
 
     @property
     def agent(self) -> str:
-        """Name of the agent that wrote the session; the name of the format if unknown."""
+        """The agent that wrote the session, or if unknown, the name of the format."""
         return (self.summary.agent if self.summary else "") or self.entry.agent or self.entry.info.format
 
     @property
     def bytes(self) -> int:
-        """Size of the session's files in bytes; 0 if unknown."""
+        """The total size of the session's files in bytes, or 0 if unknown."""
         return (self.summary.bytes if self.summary else 0) or self.entry.info.bytes
 
     def matches(self, terms: Sequence[str]) -> bool:
-        """Return whether the name, title, project, agent or path contains every term."""
+        """Return whether every one of *terms*, in lower case, occurs in the name, title, project, agent or path."""
         return all(map(self.get_search_text().__contains__, terms))
 
     def get_search_text(self) -> str:
-        """Return the text to which filters apply; cached."""
+        """Return the case-folded text in which filter terms are looked up; it is cached."""
         if not self.search_text:
             self.search_text = (
                 f"{self.entry.name} {self.title} {self.project_name} {self.agent} {self.entry.info.path}".casefold()
@@ -92,7 +92,7 @@ ListingLine = SessionItem | str
 
 
 class SessionListing:
-    """Sessions with a filter and a cursor, which is the index of one of the listed ``lines`` or -1.
+    """The picker's list of sessions, with a filter and a cursor, an index into ``lines`` or -1 if nothing is selected.
 
     Args:
         entries: sessions; those whose ``parent`` is among them are listed below it.
@@ -159,7 +159,7 @@ class SessionListing:
     # Titles and overviews
 
     def update_titles(self, titles: Mapping[SessionKey, str]) -> None:
-        """Set titles, and filter the sessions again."""
+        """Store titles read from the session files, and apply the filter again if there is one."""
         for key, title in titles.items():
             if item := self._by_key.get(key):  # else it was replaced by the sessions in its file
                 item.read_title, item.search_text = title, ""
@@ -167,7 +167,7 @@ class SessionListing:
             self._update_lines(self.selected)
 
     def update_summaries(self, summaries: Mapping[SessionKey, SessionOverview]) -> None:
-        """Set overviews of sessions; new children stay folded, so that lines do not move under the user."""
+        """Store session overviews; new children stay folded, so that lines do not move under the cursor."""
         for key, overview in summaries.items():
             item = self._by_key.get(key)
             if item is None:  # replaced by the sessions in its file
@@ -234,20 +234,20 @@ class SessionListing:
 
     @property
     def selected(self) -> SessionItem | None:
-        """Session under the cursor."""
+        """The session under the cursor, or None if there is none."""
         line = self.lines[self.cursor] if 0 <= self.cursor < len(self.lines) else ""
         return line if isinstance(line, SessionItem) else None
 
     # Commands
 
     def filter(self, filter_text: str) -> None:
-        """List only the sessions that match every word, with the cursor on the first one."""
+        """List only sessions that match every word in *filter_text*, and move the cursor to the first match."""
         if filter_text != self.filter_text:
             self.filter_text, self._has_input = filter_text, True
             self._update_lines(self.selected, first=bool(filter_text.strip()))
 
     def sort(self, order: SessionOrder) -> None:
-        """Sort the sessions of each group; sessions with unknown values come last, as found."""
+        """Sort each group by *order*; sessions whose value is unknown come last, as they were found."""
         self.order, self._has_input = order, True
         keys: dict[SessionOrder, Callable[[SessionItem], tuple[object, ...]]] = {
             SessionOrder.AS_FOUND: lambda item: (),
@@ -260,12 +260,12 @@ class SessionListing:
         self._update_lines(self.selected)
 
     def replace_files(self, sessions_by_file: Mapping[SessionKey, Sequence[SessionEntry]]) -> None:
-        """Replace each of these files by the sessions that it holds, sorted by time."""
+        """List the sessions that each of the given files turned out to hold, in place of the file."""
         entries = (sessions_by_file.get(entry.key, (entry,)) for entry in self._entries)
         self.set_entries([*chain.from_iterable(entries)])
 
     def set_entries(self, entries: list[SessionEntry]) -> None:
-        """List these sessions, newest first; keep the titles and overviews of known sessions."""
+        """List *entries*, newest first, keeping what is already known about sessions listed before."""
         old_items, selected = self._by_key, self.selected
         local_groups = (THIS_PROJECT, OTHER_PROJECTS)
         entries.sort(key=lambda entry: -entry.info.time if entry.group in local_groups else 0.0)
@@ -285,7 +285,7 @@ class SessionListing:
         self._has_input = had_input
 
     def select(self, line: int) -> bool:
-        """Move the cursor to a line; return False if the line has no session."""
+        """Move the cursor to a line, or return False if the line is a heading or does not exist."""
         self._has_input = True
         if 0 <= line < len(self.lines) and isinstance(self.lines[line], SessionItem):
             self.cursor = line
@@ -293,7 +293,7 @@ class SessionListing:
         return False
 
     def move(self, lines: int) -> None:
-        """Move the cursor by *lines*, skipping headings."""
+        """Move the cursor by *lines* lines, skipping group headings."""
         if not self.lines:
             return
         target = min(max(self.cursor + lines, 0), len(self.lines) - 1)
@@ -304,7 +304,7 @@ class SessionListing:
                 return
 
     def fold(self, is_open: bool | None = None) -> bool:
-        """Fold or unfold the selected session's, or its parent's, children (None: toggle); False without any."""
+        """Unfold (True), fold (False) or toggle (None) the selected session's children; return False without any."""
         self._has_input = True
         item = self.selected
         if item is None or not (item.parent or item.children):
@@ -315,7 +315,7 @@ class SessionListing:
         return True
 
     def unfold_sessions(self, key: SessionKey, entries: Sequence[SessionEntry]) -> None:
-        """List the sessions of a file below it, with the cursor on the first."""
+        """List the sessions in a file below the file, and move the cursor to the first of them."""
         item = self._by_key[key]
         self._add_children(item, entries)
         item.is_unfolded = True

@@ -55,14 +55,14 @@ FILTER_PLACEHOLDER = "filters by name, title, project or agent"
 
 
 class PickerExit(Enum):
-    """Ways to leave the picker without a session."""
+    """A way in which the user left the picker without choosing a session."""
 
     BACK = "back"
     QUIT = "quit"
 
 
 class FilterInput(Input):
-    """Input for the filter, which also handles the keys that move the cursor over the sessions."""
+    """The input for the filter, in which some keys move the cursor in the list of sessions instead."""
 
     BINDINGS = read_bindings("picker-filter")
 
@@ -81,7 +81,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
     BINDINGS = read_bindings("picker")
 
     class AllFound(Message):
-        """Posted when all sessions have been found, so that slow work may begin."""
+        """Posted when the search for sessions has finished, so that slower work may begin."""
 
     def __init__(
         self,
@@ -131,12 +131,12 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
 
     @property
     def is_finding(self) -> bool:
-        """Whether more sessions may be found."""
+        """Whether the search for sessions is still running."""
         return self._find is not None
 
     @property
     def rows(self) -> PickerList:
-        """List of sessions."""
+        """The widget that lists the sessions."""
         return self.query_one(PickerList)
 
     @on(PickerList.Changed)
@@ -235,7 +235,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         start_work(self, "overviews", "read the visible sessions", work)
 
     def show_work_error(self, message: str, group: str) -> None:
-        """Show the error of a worker; an error in finding sessions ends the search."""
+        """Show an error in a background thread, ending the search for sessions if it failed there."""
         self._worker_error = message
         self._show_problem()
         if self.is_finding and group == "titles":
@@ -285,7 +285,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self.rows.action_choose()
 
     def on_paste(self, event: Paste) -> None:
-        """Add pasted text to the filter."""
+        """Append pasted text to the filter, wherever the focus is."""
         event.stop()
         self.query_one(Input).value += sanitize_line(" ".join(event.text.split()))
         self.action_filter()
@@ -302,7 +302,7 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self.rows.action_page(pages)
 
     def action_leave(self) -> None:
-        """Clear the filter and go to the list; leave if there is no filter."""
+        """Clear the filter and focus the list, or leave the picker if there is no filter."""
         filter_input = self.query_one(Input)
         if not filter_input.value and not filter_input.has_focus:
             self.dismiss(PickerExit.BACK)
@@ -314,14 +314,14 @@ class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
         self.dismiss(PickerExit.BACK)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable going back if there is no current session."""
+        """Disable the action that goes back if the picker was not opened from a session."""
         return action != "return" or self._current is not None
 
     def action_quit(self) -> None:
         self.dismiss(PickerExit.QUIT)
 
     def on_picker_list_chosen(self, message: PickerList.Chosen) -> None:
-        """Detect the format of the session's file, and close with the session; list several sessions of a file."""
+        """Close with the chosen session once its format is detected, or list the sessions that its file holds."""
         # Imported when needed, because it imports the readers of all formats.
         from context_tui.formats.opening import choose_session, sessions_in
 

@@ -37,7 +37,7 @@ FULL_SHARE = 0.8
 
 @lru_cache(maxsize=16)
 def fit_picker_columns(width: int, longest: int) -> ColumnFitter:
-    """Fit the columns to *width* cells; the title gets the rest. *longest* is the length of the longest name."""
+    """Fit the columns to *width* cells, with what remains for the title; *longest* is the longest name's length."""
     name_cells = max(longest + COUNT_WIDTH, len("session"))
     fitter = ColumnFitter(width, 3 + 2 + 1)
     for column, cells, from_width in (
@@ -65,7 +65,7 @@ def fit_picker_columns(width: int, longest: int) -> ColumnFitter:
 
 
 def format_heads(columns: ColumnFitter) -> str:
-    """Format the line of column headings."""
+    """Format the line with the column headings."""
     context = "context" if columns["context"] > 7 else "full"
     cells = [
         "   " + clip_to_width("session", columns["name"]),
@@ -82,7 +82,7 @@ def format_heads(columns: ColumnFitter) -> str:
 
 
 class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
-    """List of sessions with a cursor; Enter or a double click chooses one."""
+    """A scrolling list of sessions with a cursor; enter or a double click chooses one."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -92,15 +92,15 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class Chosen(Message):
-        """Posted when a session is chosen."""
+        """Posted when the user chooses a session."""
 
         entry: SessionEntry
 
     class Changed(Message):
-        """Posted when the listed or visible sessions have changed."""
+        """Posted when other sessions are listed or have come into view."""
 
     class Moved(Message):
-        """Posted when the cursor has moved."""
+        """Posted when a different session is selected."""
 
     def __init__(self, listing: SessionListing, now: float, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -109,17 +109,17 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         self._styles: dict[str, Style] = {}
 
     def measure_names(self) -> None:
-        """Measure the longest name, which determines the width of the column of names."""
+        """Measure the longest session name, to which the name column is fitted."""
         first = self.listing.items[:MAX_MEASURED_NAMES]
         self._longest = max((cell_len(format_short_name(item.entry)) for item in first), default=0)
 
     @property
     def columns(self) -> ColumnFitter:
-        """Columns for the current width."""
+        """The columns that fit into the current width."""
         return fit_picker_columns(self._compute_width(), self._longest)
 
     def get_visible_sessions(self) -> list[SessionItem]:
-        """Return the visible sessions, the one under the cursor first."""
+        """Return the sessions in view, beginning with the selected one."""
         top = self.scroll_offset.y
         items = [line for line in self.listing.lines[top : top + self.size.height] if isinstance(line, SessionItem)]
         return sorted(items, key=lambda item: item is not self.listing.selected)
@@ -151,7 +151,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         self.action_move(len(self.listing.lines) if last else -len(self.listing.lines))
 
     def on_click(self, event: Click) -> None:
-        """Move the cursor to the row; a click on its sign folds or unfolds it, a double click chooses it."""
+        """Select the clicked session; fold it on a click on its sign, and choose it on a double click."""
         old_line, line = self.listing.cursor, int(event.y + self.scroll_offset.y)
         if not self.listing.select(line):
             return
@@ -172,14 +172,14 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     # Painting
 
     def refresh_listing(self) -> None:
-        """Redraw the list."""
+        """Redraw the list after its lines have changed."""
         self.virtual_size = Size(self._compute_width(), len(self.listing.lines))
         self._scroll_to_cursor()
         self.refresh()
         self.post_message(self.Changed())
 
     def refresh_sessions(self, keys: Container[SessionKey]) -> None:
-        """Redraw the visible rows of these sessions."""
+        """Redraw the rows of the given sessions that are in view."""
         top = self.scroll_offset.y
         for number, line in enumerate(self.listing.lines[top : top + self.size.height], top):
             if isinstance(line, SessionItem) and line.key in keys:
@@ -266,13 +266,13 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def format_short_name(entry: SessionEntry) -> str:
-    """Format the name of a session: of a UUID or a Codex rollout, only the first eight digits of the id."""
+    """Format a session's name, shortening a UUID or a Codex rollout to the first eight digits of its id."""
     match = _UUID_PATTERN.fullmatch(entry.name)
     return match.group(1) if match else make_visible(entry.name)
 
 
 def compute_used_share(overview: SessionOverview | None) -> float | None:
-    """Compute the share of the context window that the last recorded request used; None if unknown."""
+    """Return what share of the context window the last recorded request used, or None if unknown."""
     if overview is None or overview.tokens is None or overview.window is None:
         return None
     return overview.tokens / overview.window

@@ -426,7 +426,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
 
 def build_screen(controller: Controller) -> SweepScreen:
-    """Return the sweep screen for the policy on screen; the inspector adopts the chosen setting.
+    """Return a sweep screen for the inspector's current policy; the inspector adopts the setting that the user chooses.
 
     Raises:
         CommandRefused: the session is still being read or is a compacted copy, or the policy cannot be replayed.
@@ -441,7 +441,7 @@ def build_screen(controller: Controller) -> SweepScreen:
 def build_comparison_screen(
     controller: Controller, comparison: Comparison, adopt: AdoptSetting | None = None
 ) -> SweepScreen:
-    """Return the sweep screen for the selected policy of a comparison.
+    """Return a sweep screen for the policy selected on the replay screen.
 
     Args:
         adopt: adopts the chosen setting; by default it changes the selected policy.
@@ -464,7 +464,7 @@ def build_comparison_screen(
 
 
 def build_sessions_screen(sweep: Sweep, command: str, options: InspectorOptions) -> SweepScreen:
-    """Return the screen of a sweep over sessions; *command* is its command line."""
+    """Return a screen for a sweep over several sessions; *command* is the command line that ran it."""
     board = SweepBoard(sweep, command=command, window=options.window)
     return SweepScreen(board, format_command=lambda board: board.command)
 

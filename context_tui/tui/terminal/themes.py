@@ -44,7 +44,7 @@ def has_no_colours(environment: Mapping[str, str]) -> bool:
 def choose_theme(
     requested: str | None, environment: Mapping[str, str], names: Collection[str], saved: str | None = None
 ) -> str:
-    """Return the *requested* theme, or TEXTUAL_THEME, the *saved* or the dark one; raises Error if it is unknown."""
+    """Return the theme *requested*, else TEXTUAL_THEME's, the *saved* or the dark one; raises Error if unknown."""
     if requested is None:
         requested = environment.get("TEXTUAL_THEME") or saved or DARK.name
     name = {"dark": DARK.name, "light": LIGHT.name}.get(requested, requested)

@@ -7,7 +7,7 @@ only if the next user message has its result, and a result only there.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import attrgetter, itemgetter
@@ -93,7 +93,7 @@ def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
     calls: list[Orphan] = []
     results: list[Orphan] = []
     open_calls: list[Orphan] = []  # of the previous assistant turn
-    for role, places in groupby(list_block_positions(messages), key=lambda place: place[0]):
+    for role, places in groupby(iterate_block_positions(messages), key=lambda place: place[0]):
         turn = [Orphan(kind, message, block, call_id) for _, kind, message, block, call_id in places if kind]
         if role == "assistant":
             open_calls = [orphan for orphan in turn if orphan.kind == "call"]
@@ -143,16 +143,14 @@ def _group_by_call_id(entries: Iterable[tuple[str, T]]) -> dict[str, deque[T]]:
     return groups
 
 
-def list_block_positions(messages: list[Message]) -> list[tuple[str, str, int, int, str]]:
-    """Return the role, kind, message number, block number and call id of each block that is not blank."""
+def iterate_block_positions(messages: list[Message]) -> Iterator[tuple[str, str, int, int, str]]:
+    """Yield the role, kind, message number, block number and call id of each block that is not blank."""
     kinds = {"tool_use": ("call", "id"), "tool_result": ("result", "tool_use_id")}
-    places = []
     for index, message in enumerate(messages):
         for number, block in enumerate(get_content_blocks(message)):
             if isinstance(block, dict) and not _is_blank(block):
                 kind, key = kinds.get(block.get("type", ""), ("", ""))
-                places.append((get_role(message), kind, index, number, str(block.get(key) or "")))
-    return places
+                yield get_role(message), kind, index, number, str(block.get(key) or "")
 
 
 def get_role(message: Message) -> str:
@@ -183,7 +181,7 @@ def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str,
     Recordings of several runs may repeat ids, which providers refuse. The second call with an id and its result then
     get a new id derived from it. Unchanged messages are the same objects as before.
     """
-    places = list_block_positions(messages)
+    places = [*iterate_block_positions(messages)]
     present = {call_id for _, kind, _, _, call_id in places if kind}
     assigned: set[str] = set()
     tried: dict[str, int] = {}
@@ -418,7 +416,7 @@ def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[
 
 def _has_late_results(messages: list[Message]) -> bool:
     """Return whether a result follows another block within messages of one role, which providers refuse."""
-    for _, turn in groupby(list_block_positions(messages), key=lambda place: place[0]):
+    for _, turn in groupby(iterate_block_positions(messages), key=lambda place: place[0]):
         results = [kind == "result" for _, kind, *_ in turn]
         if any(results[results.index(False) :] if False in results else ()):
             return True

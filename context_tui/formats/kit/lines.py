@@ -25,6 +25,8 @@ from context_tui.session.values import RecordKind
 
 STEP_BYTES = 8 << 20
 """Bytes that are searched in one step. The end of a longer line is found in several steps, so that reading can stop."""
+CHECKED_BYTES = 128 << 10
+"""Bytes that are read at once to compare a file with what was read before."""
 MAX_LOCAL_RETRY_BYTES = 64 << 20
 """Largest record, in bytes, that is decoded in this process after another process failed to decode it."""
 MAX_SEARCHED_BYTES = 32 << 20
@@ -128,7 +130,7 @@ class LineFile:
         remaining, checksum = self._read, 0
         try:
             with open_regular(self.path) as file:
-                while remaining and (data := file.read(min(remaining, STEP_BYTES))):
+                while remaining and (data := file.read(min(remaining, CHECKED_BYTES))):
                     checksum = zlib.crc32(data, checksum)
                     remaining -= len(data)
         except OSError as error:

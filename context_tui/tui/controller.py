@@ -48,7 +48,7 @@ class CommandRefused(Exception):
 
 
 WARNED_CALLS = 2
-"""Number of calls before the next compaction from which on a followed session is announced to be compacted."""
+"""The user is warned when a followed session is this many calls or fewer from its next compaction."""
 MAX_BLOCKS_MEASURED_AT_ONCE = 5_000
 """Blocks up to which a session is calibrated before it is shown; a larger one is calibrated in a thread."""
 

@@ -68,7 +68,7 @@ LISTED_DRAFTS_BY_HEIGHT = {0: 2, 24: 3, 30: 6}
 
 
 class Phase(Enum):
-    """Phases of the screen."""
+    """The phase that the apply screen is in."""
 
     READING = "reading the messages"
     READY = "waiting for the user to begin"
@@ -82,7 +82,7 @@ RESTING_PHASES = (Phase.READY, Phase.DONE, Phase.FAILED)
 
 
 class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_bindings=False):
-    """Screen that applies a plan; returns the new session, or None if nothing was accepted.
+    """A screen that applies a plan; returns the new session, or None if nothing was accepted.
 
     Args:
         plan: plan, applied at once if it needs no summary.
@@ -468,7 +468,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             self._show_draft(draft)
 
     def action_accept(self) -> None:
-        """Apply the plan with the summary; ask first if it fails a blocking check or is incomplete."""
+        """Apply the plan with the summary that is shown, asking first if it is incomplete or fails a blocking check."""
         draft = self.shown_draft
         if draft is None or self.prepared is None:
             return

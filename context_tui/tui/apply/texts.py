@@ -143,7 +143,7 @@ _FAILURE_CAUSES = {
 
 
 def format_failure_cause(error: SummarizerError, summary: Summary) -> str:
-    """Format the reason why a reply is incomplete, in a few words."""
+    """Format in a few words why a reply is incomplete."""
     kind = error.kind if isinstance(error, CallFailed) else ""
     if kind == "cut" and summary.stop_reason:  # a server that names a stop reason had finished
         return f"the limit on its length was reached ({summary.stop_reason})"
@@ -202,7 +202,7 @@ def format_accept_question(draft: Draft, failed_checks: Sequence[SummaryCheck]) 
 
 
 def build_head_parts(plan: Plan, prepared: PreparedSummary) -> Iterator[TextPart]:
-    """Build the messages to be sent, with each block cut to ``MAX_BLOCK_CHARS``."""
+    """Yield the messages to be sent as parts, with each block cut to ``MAX_BLOCK_CHARS`` characters."""
     order = plan.summarised_message_numbers
     messages = prepared.messages
     # The last message is the prompt. The others have no numbers if the repair of tool pairs has added or removed some.

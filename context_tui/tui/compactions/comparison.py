@@ -56,7 +56,7 @@ def _count_tokens(context: Context, message: int) -> int:
 
 @dataclass(eq=False)
 class CompactionComparison:
-    """Recorded compaction *number* of *count*, counted from 0, with a cursor over its messages.
+    """One of *count* recorded compactions, numbered from 0, with a cursor over its messages.
 
     ``reused_blocks`` are the lost blocks that were needed later; they are complete once ``is_reuse_known`` is set.
     ``predicted_size`` is the size predicted for the first request after the compaction; None if it cannot be predicted.
@@ -232,7 +232,7 @@ def format_column_heads(width: int) -> list[Run]:
 
 
 def describe_message(facts: Facts, message: int, preview: Callable[[int, int], str]) -> tuple[str, str]:
-    """Return the kind and a preview of a message; for tool results, the preview is that of the first call."""
+    """Return the kind and a preview of a message; a message of tool results is previewed by its first call."""
     results = [row for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_RESULT]
     if not results:
         return format_row_kind(facts, message), preview(message, -1)
@@ -243,7 +243,7 @@ def describe_message(facts: Facts, message: int, preview: Callable[[int, int], s
 def format_rows(
     comparison: CompactionComparison, preview: Callable[[int, int], str], width: int, height: int
 ) -> list[list[Run]]:
-    """Format the visible rows around the cursor.
+    """Format up to *height* rows around the cursor.
 
     *preview* returns the first words of a block row of a message, or for row -1, of the message.
     """

@@ -254,7 +254,7 @@ class FileNameHighlighter(Highlighter):
         self._path = path
 
     def __call__(self, text: str | Text) -> Text:
-        """Return the text to draw in place of *text*, from which Textual has removed control characters."""
+        """Return the text to draw instead of *text*, in which Textual has already dropped control characters."""
         return Text(make_visible(self._path.value), no_wrap=True, overflow="ignore", end="")
 
     def highlight(self, text: Text) -> None:

@@ -96,7 +96,7 @@ class ColumnHeads(Widget):
 
 
 def format_listed_variants(count: int, total: int, focused: bool) -> tuple[str, ...]:
-    """Format how many rows are listed and the key that changes it, longest variant first; esc only if *focused*."""
+    """Format how many rows are listed, and a key to change that (esc if *focused*, else f), longest variant first."""
     counts = f": {count:,} of {total:,}"
     if focused:
         return f"{counts} rows, esc shows all", f"{counts} rows, esc: all", f"{counts}, esc: all"

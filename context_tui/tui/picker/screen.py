@@ -68,7 +68,7 @@ class FilterInput(Input):
 
 
 class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
-    """Screen that lists sessions; returns the chosen one with its format, or a ``PickerExit``.
+    """A screen that lists sessions; returns the chosen session with its format, or a ``PickerExit``.
 
     Args:
         entries: initially listed sessions; the sessions of one file may be given as ``SessionInfo``.

@@ -231,7 +231,7 @@ class Detail(ReadingPane):
             number += 1
 
     def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
-        """Yield the overlays of a drawn line: matches of the search, and the selection."""
+        """Yield (start, stop, style) for each search match and for the selection in the drawn line *index*."""
         if self.needle and index < len(self._lines):
             style = self.get_component_rich_style("reading-pane--found")
             overlay = Style(bgcolor=style.bgcolor, reverse=style.reverse)

@@ -127,7 +127,7 @@ SEARCHED_STYLES = frozenset({"text", "quiet", "key", "added", "removed", "headin
 
 
 class TextExtent(NamedTuple):
-    """Shown extent of each text: ``limit`` characters, from the start or from just before the first ``needle``."""
+    """The shown extent of each text: ``limit`` characters, from its start or just before the first ``needle``."""
 
     limit: int = MAX_SHOWN_CHARS
     needle: str = ""
@@ -148,7 +148,7 @@ DEFAULT_EXTENT = TextExtent()
 
 @dataclass(frozen=True)
 class DocumentSource:
-    """Source of a document: a location of a session, its full blocks, and the effect of the plan on it.
+    """Everything a document is built from: a location, its blocks in full, and what the plan does to them.
 
     ``events`` are the context events above the message; ``token_table`` is None for ``bytes/4``.
     """
@@ -166,13 +166,13 @@ class DocumentSource:
 
     @property
     def rows(self) -> list[int]:
-        """Rows of facts of the blocks, in the order of ``blocks``."""
+        """The numbers of the blocks in the session's facts, in the order of ``blocks``."""
         return list(self.session.facts.blocks_of(self.location.message))
 
 
 @dataclass(frozen=True)
 class RenderOptions:
-    """Options of rendering; by default, texts are shown raw.
+    """Options for rendering a document; by default, texts are shown as written.
 
     ``render_markdown`` renders a safe text in a style and a width in cells. With ``side_by_side``, the texts before and
     after a change are shown in two columns.
@@ -188,7 +188,7 @@ PLAIN_TEXT = RenderOptions()
 
 
 def build_document(source: DocumentSource, options: RenderOptions = PLAIN_TEXT) -> Iterator[TextPart]:
-    """Build the parts of the whole document."""
+    """Yield the parts of the document for a message or tool result."""
     facts = source.session.facts
     changes = dict(_find_changes(source))
     in_columns = options.side_by_side and source.blocks

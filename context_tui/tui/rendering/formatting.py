@@ -46,7 +46,7 @@ def format_line(text: str, limit: int = PREVIEW_CHARS) -> str:
 
 
 def format_call(name: str, arguments: Any, cwd: str = "") -> str:
-    """Format a tool call on one line: its name and its most informative argument."""
+    """Format a tool call on one line, as its name and the argument that tells most about it."""
     return format_line(f"{name} {_find_preview_argument(arguments, cwd)}".strip())
 
 

@@ -86,7 +86,7 @@ Highlighter = Callable[[Sequence[str], str], Sequence[StyleSpans]]
 
 
 class TextPart(NamedTuple):
-    """Part of a text, such as a line, with its style.
+    """A piece of text, such as a line, with the style in which it is drawn.
 
     Attributes:
         text: sanitized before it is drawn; ``spans`` refer to the safe text.
@@ -110,7 +110,7 @@ class TextPart(NamedTuple):
 
 
 class LayoutLine(NamedTuple):
-    """Drawn line: a prefix, then the characters of a part from ``start`` to ``stop``; ``spans`` refer to these."""
+    """A drawn line: a prefix, then the characters of a part from ``start`` up to ``stop``, to which ``spans`` refer."""
 
     part_number: int
     start: int
@@ -147,7 +147,7 @@ def pair_columns(left: Iterable[TextPart], right: Iterable[TextPart]) -> Iterato
 
 
 class PartLayout:
-    """Layout of parts from top to bottom in *width* cells; two columns are laid out independently."""
+    """A layout of parts from top to bottom in *width* cells, in which two columns are laid out independently."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -167,7 +167,7 @@ class PartLayout:
         return [line._replace(right_line=self._right_lines.popleft() if self._right_lines else blank) for line in lines]
 
     def restyle(self, part: TextPart, number: int, lines: Sequence[LayoutLine]) -> list[LayoutLine]:
-        """Lay out a part whose styles have changed, beside the right column of its old *lines*."""
+        """Return new lines for a part whose styles have changed, keeping the right column of its old *lines*."""
         width = compute_column_width(self.width) if part.right_part else self.width
         new_lines = lay_out_part(part, number, width) if part.style != EMPTY_PART.style else iter(())
         return [line._replace(right_line=old.right_line) for line, old in zip(new_lines, lines, strict=False)]
@@ -180,7 +180,7 @@ class PartLayout:
 
 
 def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine]:
-    """Lay out safe part number *number* in *width* cells, without its right column."""
+    """Yield the lines for a sanitized part in *width* cells, without the right column; *number* is its place."""
     room = min(cell_len(part.mark), width // 2, max(width - 2, 0))
     lead, continuation = set_cell_size(part.mark, room), set_cell_size(part.continuation_mark, room)
     if is_content := part.mark_is_content:  # such a mark may begin with blanks, so that its start is cut
@@ -227,7 +227,7 @@ def get_column(line: LayoutLine, width: int, *, is_right: bool) -> LineColumn:
 
 
 def is_in_right_column(line: LayoutLine, place: int, width: int) -> bool:
-    """Return whether the character at *place* of the drawn line is in the right column."""
+    """Return whether the character at index *place* in a drawn line belongs to the right column."""
     return line.right_line is not None and place >= _find_right_start(line, width)
 
 
@@ -236,7 +236,7 @@ def _find_right_start(line: LayoutLine, width: int) -> int:
 
 
 def format_copied_text(parts: Sequence[TextPart], selections: Iterable[tuple[LineColumn, int, int]]) -> str:
-    """Return the original text of selected characters, without the line breaks of wrapping."""
+    """Return the selected characters as in the original text, without the line breaks that wrapping added."""
     texts: list[str] = []
     last_number, copied_to = -1, 0
     for (line, offset, is_right), first, stop in selections:

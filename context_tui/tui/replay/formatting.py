@@ -110,7 +110,7 @@ def format_backtest(comparison: Comparison, width: int) -> str:
 
 
 def format_legend(signs: Collection[str], width: int) -> list[Run]:
-    """Format the meaning of the *signs* that the charts contain, in *width* cells."""
+    """Format a line in *width* cells that explains those of the chart's *signs* that are drawn."""
     labels = {
         "█": ("under the policy", "policy"),
         SHADE: ("without it", "without"),

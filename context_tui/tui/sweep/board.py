@@ -59,7 +59,7 @@ GRID_ORDER = "as given"
 
 
 class SweepBoard:
-    """Sweep on screen, during and after its measurement.
+    """The sweep that is on screen, while its settings are measured and afterwards.
 
     Attributes:
         row_cache: measured rows of the open session; None for a sweep over sessions.
@@ -264,7 +264,7 @@ def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, Swe
 def find_parameter_columns(settings: Sequence[SweepSetting], policy: str) -> dict[str, int]:
     """Return the parameters of *policy* that differ among the settings, each with the length of its longest value.
 
-    Empty if too many parameters differ, or if one of them is nested.
+    The result is empty if too many parameters differ, or if one of them belongs to a nested policy.
     """
     policy_params = [each.params for each in settings if each.policy.name == policy]
     if not policy_params:
@@ -292,7 +292,7 @@ def format_value(value: Any) -> str:
 
 
 def build_board(comparison: Comparison, row_cache: SweepRowCache | None = None) -> SweepBoard:
-    """Build the board for the selected policy of a comparison, with the other policies at their settings.
+    """Build a board that sweeps the selected policy in a comparison, with the other policies at their own settings.
 
     Args:
         row_cache: earlier rows, of this session or of another one.

@@ -256,7 +256,7 @@ def _format_difference(number: int) -> str:
 
 
 def compute_changes(old: SweepSetting, new: SweepSetting) -> list[tuple[str, object, object]]:
-    """Return the parameters in which two settings of a policy differ, with both values.
+    """Return (name, old value, new value) for each parameter in which two settings of the same policy differ.
 
     Parameters of nested policies are named ``POLICY.KEY``.
     """
@@ -276,9 +276,9 @@ def _collect_changed_values(setting: SweepSetting) -> dict[tuple[str, str], obje
 
 
 def find_best_by_project(board: SweepBoard) -> list[tuple[str, str, str]]:
-    """Find the best setting of each project, and format its savings.
+    """Return the best setting for each project, with its savings as text.
 
-    It saves most among the settings whose regret is not above that of the current one.
+    The best one saves most among the settings whose regret is not above that of the current setting.
     """
     return [
         (

@@ -53,7 +53,7 @@ AdoptSetting = Callable[[SweepSetting], str]
 
 @dataclass
 class RowsMeasured(Message):
-    """Posted with measured rows, and with the ``sweep`` of all rows so far.
+    """Posted when further rows have been measured; ``sweep`` covers all rows measured so far.
 
     ``run_number`` is the number of the run; ``is_done`` is set once it has ended, perhaps by an ``error``.
     """
@@ -90,7 +90,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
         format_command: Callable[[SweepBoard], str],
         adopt: AdoptSetting | None = None,
     ) -> None:
-        """Show a board.
+        """Create a screen that shows *board*.
 
         Args:
             adopt: adopts the chosen setting; None to list its sessions instead.

@@ -32,7 +32,7 @@ MIN_VALUE_CELLS, MAX_VALUE_CELLS = 5, 18
 
 
 class SweepColumn(NamedTuple):
-    """Column of numbers: its heading, its sort order, and its rank; columns of a low rank are dropped first.
+    """A column of numbers: its heading, its sort order, and its rank, which is lowest for the column dropped first.
 
     ``format_value`` formats a value in full, or abbreviated.
     """
@@ -84,7 +84,7 @@ def list_columns(board: SweepBoard) -> list[SweepColumn]:
 
 
 class TableLayout(NamedTuple):
-    """Layout of the table.
+    """The layout of the table of settings at one width.
 
     Attributes:
         name_cells: cells of the setting, columns of values included.

@@ -52,7 +52,7 @@ def choose_form(forms: Sequence[str], width: int) -> str:
 
 
 def fit_to_width(text: str, width: int) -> str:
-    """Cut or pad *text* to exactly *width* cells."""
+    """Cut *text* or pad it with blanks to exactly *width* cells."""
     if width <= 0:
         return ""
     if text.isascii():
@@ -61,7 +61,7 @@ def fit_to_width(text: str, width: int) -> str:
 
 
 def clip_to_width(text: str, width: int) -> str:
-    """Cut or pad *text* to exactly *width* cells, with an ellipsis where it is cut."""
+    """Cut *text* or pad it with blanks to exactly *width* cells; an ellipsis marks the cut."""
     if width <= 0:
         return ""
     if text.isascii() and len(text) <= width:
@@ -80,7 +80,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def shorten_at_word(text: str, width: int) -> str:
-    """Cut *text* after a word to at most *width* cells, with an ellipsis; a long first word is itself cut."""
+    """Cut *text* after a word to at most *width* cells, with an ellipsis; if the first word is too long, cut that."""
     if cell_len(text) <= width:
         return text
     stripped = text.rstrip()

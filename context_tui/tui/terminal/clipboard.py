@@ -47,7 +47,7 @@ def start_copy(text: str, environment: Mapping[str, str]) -> Popen[bytes] | None
 
 
 async def wait_for_copy(program: Popen[bytes]) -> bool:
-    """Wait until the program has copied the text, and return whether it has; kill it after ``COPY_TIMEOUT_S``."""
+    """Return whether the program copied the text, after waiting for it; kill it after ``COPY_TIMEOUT_S`` seconds."""
     deadline = time.monotonic() + COPY_TIMEOUT_S
     while program.poll() is None:
         if time.monotonic() > deadline:

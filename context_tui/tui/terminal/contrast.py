@@ -50,7 +50,7 @@ def compute_contrast(one: ColorTriplet, other: ColorTriplet) -> float:
 
 
 class ContrastAdjuster:
-    """Adjuster of styles to one terminal, with a cache.
+    """A callable that makes styles readable on one terminal, and caches the results.
 
     Args:
         colour_system: colours of the terminal; None for no colours.

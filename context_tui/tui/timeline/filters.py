@@ -34,7 +34,7 @@ _KIND_BITS = {kind: 1 << number for number, kind in enumerate(ROW_KINDS)}
 
 
 class RowTraits(NamedTuple):
-    """Properties by which filters select rows; many rows share them.
+    """The properties of a row that filters test; many rows have the same ones.
 
     ``kinds`` has a bit for each kind. ``tools`` are the numbers of the tools that the row calls or is a result of, if
     they read the filter's path. ``tokens`` is the largest of ``SIZE_STEPS`` that the row reaches, or 0.

@@ -31,14 +31,14 @@ FIRST_LOCATION = Location(0)
 
 
 class TimelineRows:
-    """Rows of the timeline, in parallel columns.
+    """All rows of the timeline, stored as parallel columns of numbers.
 
     Attributes:
         block: row of facts of a tool result, ``WHOLE_MESSAGE``, ``TURN_HEAD``, or -3 - n for ``events[n]``.
         tokens: tokens of each row; ``sums`` are their prefix sums.
         turn: number of the turn of each message, from 1; 0 before the first turn.
-        heads: rows of the heads of all turns, and of the messages before the first turn. The rows of a turn extend
-            from its head to the next one.
+        heads: rows of the heads of all turns, and of the messages before the first turn. The rows of a turn extend from
+            its head to the next one.
     """
 
     def __init__(self) -> None:

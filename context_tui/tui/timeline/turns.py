@@ -242,7 +242,7 @@ class ContextCounts(NamedTuple):
 
 
 def format_context_counts(counts: ContextCounts, messages: int, turns: int, width: int) -> str:
-    """Format how many of the *messages* and *turns* of a file are in the context, in *width* cells if possible."""
+    """Format how many of a file's *messages* and *turns* are in the context, in *width* cells if possible."""
     in_context = f"in context: {format_fraction(counts.messages, messages, 'message')}"
     forms = [f"{in_context}, {format_fraction(counts.turns, turns, 'turn')}", in_context]
     forms.append(format_count(counts.messages, "message"))

@@ -431,7 +431,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.query_one(Detail).toggle_raw()
 
     def action_copy(self, is_raw: bool = False) -> None:
-        """Copy the selected message, unsanitized if *is_raw*; while the settings have the focus, copy the command."""
+        """Copy the selected message, or the command if the settings have the focus; *is_raw* skips sanitizing."""
         on_settings = self.query_one(ParameterPanel).has_focus_within
         text = self.run_command(self.controller.format_command if on_settings else self.controller.format_selected_text)
         if text is not None:

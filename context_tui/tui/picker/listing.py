@@ -92,7 +92,7 @@ ListingLine = SessionItem | str
 
 
 class SessionListing:
-    """The picker's list of sessions, with a filter and a cursor, an index into ``lines`` or -1 if nothing is selected.
+    """The picker's filtered list of sessions; ``cursor`` is the index of the selected one in ``lines``, or -1 for none.
 
     Args:
         entries: sessions; those whose ``parent`` is among them are listed below it.

@@ -32,7 +32,7 @@ class ColumnFitter:
         Args:
             most: equal to *least* by default.
             spare: cells to leave for later columns.
-            from_width: width of the line from which the column is given.
+            from_width: narrowest line in which the column is given any cells.
         """
         old_cells = self[column]
         cells = min(least if most is None else most, old_cells + self.room - spare)

@@ -94,7 +94,7 @@ def format_event_point(event: ContextEvent) -> str:
 
 
 def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
-    """Yield one or two lines about an event, to be shown above the full text of the message after it."""
+    """Yield one or two lines about an event, which are shown above the full text of the message after it."""
     yield format_event_labels(facts, event)[0]
     if isinstance(event.fact, Drop) and event.fact.cleared_blocks:
         owners = [facts.block_message[row] for row in event.fact.cleared_blocks]

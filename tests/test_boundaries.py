@@ -10,9 +10,12 @@ import pytest
 
 from context_tui.compaction.restored_files import estimate_restored_tokens
 from context_tui.errors import UnreadableSession
-from context_tui.policies.parameter_space import list_parameters
+from context_tui.lab.regret.needles import is_number
+from context_tui.policies.parameter_space import build_params, list_parameters
 from context_tui.policies.parameters import parse_values
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.parts.clear_truncate import truncate_text
+from context_tui.policies.parts.rules import Truncate
+from context_tui.policies.registry import POLICIES, find_policy
 from context_tui.policies.scales import build_scale, compute_round_values, format_number, parse_number
 from context_tui.policies.versions import find_policy_of_version
 from context_tui.session.blocks import (
@@ -347,3 +350,45 @@ def test_numbers_that_are_typed() -> None:
             parse_number(typed, 0, 5)
     assert parse_number("0" * 29 + "4", 0, 5) == 4
     assert [format_number(value) for value in (1_234, 0.5, 0.1234)] == ["1,234", "0.50", "0.1234"]
+
+
+@pytest.mark.parametrize("size", COMMON_WINDOWS[5:])
+def test_a_window_is_the_smallest_that_the_largest_request_fits_in(tmp_path: Path, size: int) -> None:
+    def find_window(tokens: int) -> int:
+        recording = Recording()
+        recording.user()
+        recording.assistant(text("done"), use=usage(tokens), model="gpt-4o")
+        return recording.open(tmp_path).window.tokens
+
+    assert find_window(size - 1) == find_window(size) == size and find_window(size + 1) > size
+
+
+def test_a_long_number_is_one_up_to_the_length_of_a_name() -> None:
+    digits = "1234567890123456789" * 5
+    assert is_number(digits[:80]) and not is_number(digits[:81])
+    assert not is_number("12") and is_number("98765432")
+
+
+@pytest.mark.parametrize("character", ["é", "€", "😀"])
+def test_a_cut_keeps_the_characters_that_fit_and_puts_marks_for_the_bytes_of_others(character: str) -> None:
+    size = len(character.encode())
+    content = "".join((character, character, "middle", character, character))
+    for bytes_kept in range(2 * size + 1):
+        complete, partial = divmod(bytes_kept, size)
+        cut = Truncate(head=bytes_kept, tail=bytes_kept, middle="|")
+        assert (
+            truncate_text(cut, content)
+            == f"{character * complete}{'?' * partial}|{'?' * partial}{character * complete}"
+        )
+
+
+@pytest.mark.parametrize("unit", ["tokens", "seconds", "messages", "%"])
+def test_a_slider_beyond_its_ends_is_at_its_ends(unit: str) -> None:
+    scale = build_scale(10, 5_000, 300, 900, unit)
+    assert scale.find_value(-0.5) == scale.find_value(0.0) == 10
+    assert scale.find_value(1.5) == scale.find_value(1.0) == scale.track_end
+
+
+def test_a_mark_without_a_block_is_of_the_first_one() -> None:
+    params = build_params(find_policy("manual"), {"clear": "2,3:1"})
+    assert params.model_dump()["clear"] == ((2, 0), (3, 1))

@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.tool_pairing import compare_orphans, find_unpaired
-from context_tui.policies.parameter_space import build_params
+from context_tui.policies.base import is_session_bound
+from context_tui.policies.builtin.defect import find_earlier_summary_row
+from context_tui.policies.parameter_space import build_params, list_parameters_in_context
 from context_tui.policies.parameters import format_assignments, parse_assignments
+from context_tui.policies.parts.cut_position import Cut, find_head_end
+from context_tui.policies.parts.protection import Keep
 from context_tui.policies.registry import POLICIES, find_policy
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.session.session import Session
@@ -403,3 +407,54 @@ def test_a_chain_does_not_fire_on_what_a_step_would_leave_that_does_not_run(tmp_
         plan = ct.plan(session, "chain", window=20_000, firing_only=only, **given)
         assert len(plan.steps) == 2 and plan.steps[1].trigger.fires and not plan.trigger.fires
         assert plan.trigger.reason.count("does not fire") == 2
+
+
+def test_a_chain_runs_neither_chains_nor_policies_with_marks_of_one_session() -> None:
+    session, chain = busy(), find_policy("chain")
+    context = session.context_at()
+    state = build_runtime_state(context, session.window, len(session))
+    parameters = list_parameters_in_context(chain, build_params(chain, {}), context, state)
+    [policies] = [each for each in parameters if each.label == "policies"]
+    names = {entry.name for entry in policies.entries}
+    assert "defect-microcompact" in names and names.isdisjoint({"chain", "manual"})
+    assert [name for name, policy in POLICIES.items() if is_session_bound(policy)] == ["manual"]
+
+
+def test_messages_kept_at_the_start_are_more_only_where_a_cut_by_pairs_would_split_a_call() -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [call("c", "Read")]},
+        {"role": "user", "content": [result("c", "x")]},
+        {"role": "assistant", "content": "done"},
+    ]
+    context = ct.from_messages(messages).context_at()
+    assert [find_head_end(context, Keep(first=first), Cut(at="pair")) for first in range(6)] == [0, 1, 3, 3, 4, 4]
+    assert [find_head_end(context, Keep(first=first), Cut(at="message")) for first in range(6)] == [0, 1, 2, 3, 4, 4]
+
+
+def test_a_reply_that_is_no_summary_is_not_updated_as_one() -> None:
+    context = busy().context_at()
+    assert find_earlier_summary_row(context, len(context)) == -1
+
+
+@given(
+    results=st.lists(st.integers(1, 3), min_size=1, max_size=5),
+    sizes=st.lists(st.sampled_from([10, 4_000, 9_000]), min_size=15, max_size=15),
+)
+def test_kodas_curve_is_what_its_plans_leave_however_few_rows(results: list[int], sizes: list[int]) -> None:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+    for turn, count in enumerate(results):
+        names = [f"c{turn}-{number}" for number in range(count)]
+        messages.append({"role": "assistant", "content": [call(name, "Bash") for name in names]})
+        messages.append({"role": "user", "content": [result(name, "x" * sizes.pop()) for name in names]})
+    session, policy = ct.from_messages(messages), find_policy("koda-microcompact")
+    context = session.context_at()
+    state = build_runtime_state(context, session.window, len(session), forced=True)
+    for name, values, fixed in (
+        ("keep_recent", range(9), {}),
+        *(("min_tokens", (0, 1_000, 2_000, 9_000), {"keep_recent": keep}) for keep in range(4)),
+    ):
+        params = build_params(policy, {"compactable_tools": "Bash", **fixed})
+        settings = [params.model_copy(update={name: value}) for value in values]
+        plans = [policy.plan(context, setting, state).tokens_after for setting in settings]
+        assert policy.curve(context, params, state, name, [*values]) == plans

@@ -37,7 +37,12 @@ from context_tui.lab.price.rates import (
     build_rate_table,
     find_rates,
 )
-from context_tui.lab.price.report import build_advice, compute_break_even_clearing, format_savings
+from context_tui.lab.price.report import (
+    build_advice,
+    compute_break_even_clearing,
+    format_firing_price,
+    format_savings,
+)
 from context_tui.lab.replay.result import CacheCut, Firing, ModelCall, Replay
 from context_tui.lab.study import Lab
 from context_tui.policies.parameter_space import build_params
@@ -756,6 +761,25 @@ def test_small_clearings_are_to_be_batched_or_to_wait_for_the_pause() -> None:
     assert "3 of 3 firings" in found["cold"].text and "8 to 16 calls before" in found["cold"].text
     assert found["batch"].value > 400 and "after 4:" in found["batch"].text
     assert found["batch"].avoidable_cost == pytest.approx((5.75 * (79_000 + 78_000) - 4 * 0.5 * 2_000) / 1e6)
+
+
+def test_one_firing_is_spoken_of_in_the_singular_and_several_in_the_plural() -> None:
+    def advise(*calls: int) -> dict[str, str]:
+        cuts = {number: (1_000, CacheCut(20_000)) for number in calls}
+        return {
+            each.about: each.text for each in build_advice(price(fired(same_size(30, 100_000), cuts, idle={20: 900})))
+        }
+
+    one, several = advise(4), advise(4, 8)
+    for about in ("clear_at_least", "cold"):
+        assert "than it saved" in one[about] and "they" not in one[about].split()
+        assert "than they saved" in several[about] and "it" not in several[about].split()
+
+
+def test_a_firing_names_the_cost_of_its_summary_if_it_has_one() -> None:
+    for cut, has_summary in ((CacheCut(20_000), False), (CacheCut(20_000, 50_000, 2_000), True)):
+        priced = price(fired(same_size(30, 100_000), {5: (40_000, cut)}))
+        assert ("for the summary" in format_firing_price(priced.firings[0], priced)) == has_summary
 
 
 def test_where_everything_pays_there_is_no_advice() -> None:

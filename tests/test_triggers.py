@@ -10,13 +10,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
+from context_tui.policies.builtin.defect import format_window_share
 from context_tui.policies.parameter_space import build_params
+from context_tui.policies.parts.trigger_condition import Size, TriggerCondition
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.policies.trigger_points import find_firing_runs, find_first_firing, find_phases, iterate_runtime_states
 from context_tui.session.session import Session
+from context_tui.session.window import Window
 from context_tui.tokens import History
 from tests.formats.recordings import Recording, call, conversations, reasoning, result, text, usage
+from tests.scenarios import NUMBERS, open_scenario
 
 fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 PHASES = frozenset({"before_call", "after_tools", "user_turn"})
@@ -270,3 +274,54 @@ def test_agent_sdk_divides_integers(tmp_path: Path) -> None:
     session = sized(tmp_path, 5)
     assert ct.plan(session, "agent-sdk-prune", context_budget=9, threshold_pct=61).trigger.threshold == 5
     assert not ct.plan(session, "agent-sdk-prune", context_budget=9, threshold_pct=61).trigger.fires
+
+
+# -- after rewrites, without usage, and with a window that nothing tells
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_states_after_rewrites_are_what_planning_there_sees(tmp_path: Path, number: int) -> None:
+    session = open_scenario(number, tmp_path)
+    points = [at for at in range(len(session)) if find_phases(session.facts, at) & PHASES] + [len(session)]
+    alone = [build_runtime_state(session.context_at(at), session.window_at(at), len(session)) for at in points]
+    assert list(iterate_runtime_states(session, PHASES)) == alone
+
+
+def test_states_without_usage_are_what_planning_there_sees() -> None:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+    for number in range(6):
+        messages.append({"role": "assistant", "content": [call(f"c{number}", "Read")]})
+        messages.append({"role": "user", "content": [result(f"c{number}", "x" * 100)]})
+    session = ct.from_messages(messages)
+    states = list(iterate_runtime_states(session, PHASES))
+    assert states == [build_runtime_state(session.context_at(each.at), session.window, len(session)) for each in states]
+    assert {each.reply_tokens for each in states} == {0} and [each.has_assistant for each in states[:3]] == [
+        False,
+        False,
+        True,
+    ]
+    condition = TriggerCondition(tokens=1)
+    trigger = condition.check(Size(count="uncached"), states[-1])
+    assert not trigger.fires and "no recorded usage" in trigger.reason
+
+
+def test_idle_seconds_are_exact(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user(timestamp="2026-01-01T00:00:00.000Z")
+    recording.assistant(text("done"), use=usage(100), timestamp="2026-01-01T00:00:01.000Z")
+    recording.user(timestamp="2026-01-01T00:00:03.500Z")
+    session = recording.open(tmp_path)
+    assert build_runtime_state(session.context_at(2), session.window, len(session)).idle_seconds == 2.5
+
+
+@pytest.mark.parametrize(("source", "tokens"), [("given", 200_000), ("assumed", 128_000)])
+def test_only_a_window_that_is_assumed_is_said_to_be(tmp_path: Path, source: str, tokens: int) -> None:
+    session = sized(tmp_path, 1_000)
+    state = build_runtime_state(session.context_at(), Window(200_000, source), len(session))
+    note = format_window_share(state, 0.5)
+    assert note.startswith(f"50% of {tokens:,}") and ("window is unknown" in note) == (source == "assumed")
+    condition = TriggerCondition(share=0.5, unknown_window=128_000)
+    reason = condition.check(Size(), state).reason
+    assert f"50% of {tokens:,}" in reason and ("window is unknown" in reason) == (source == "assumed")
+    without_default = TriggerCondition(share=0.5).check(Size(), state).reason
+    assert "window is unknown" not in without_default

@@ -105,10 +105,16 @@ def find_function_span(text: str, line: int) -> tuple[int, int] | None:
 
 
 def _find_annotations(text: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return the spans of annotations, and of the imports for them: nothing evaluates them."""
+    """Return the spans of annotations and of the imports for them, which nothing evaluates, and of decorators.
+
+    A decorator says how an object is stored or an answer is cached. The ``strict`` of a ``zip`` is a check of lengths
+    that are equal unless there is a defect elsewhere.
+    """
     spans: list[ast.expr | ast.stmt | None] = []
     for node in ast.walk(ast.parse(text)):
         spans += [getattr(node, "annotation", None), getattr(node, "returns", None)]
+        spans += getattr(node, "decorator_list", [])
+        spans += [node.value] if isinstance(node, ast.keyword) and node.arg == "strict" else []
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             spans.append(node)
     return [

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -165,11 +166,13 @@ def _run_in_process(mutant: dict[str, Any]) -> str | None:
 
 
 def _replace_code(path: str, text: str) -> None:
-    """Give every function of the module the code that it has in *text*."""
+    """Give every function of the module the code that it has in *text*, and forget what was cached before."""
     importlib.import_module(str(Path(path).relative_to(Path.cwd()).with_suffix("")).replace("/", "."))
     mutations = {(code.co_qualname, code.co_firstlineno): code for code in _walk(compile(text, path, "exec"))}
     count = 0
     for function in gc.get_objects():
+        if isinstance(function, _lru_cache_wrapper):
+            function.cache_clear()
         if isinstance(function, FunctionType) and function.__code__.co_filename == path:
             code = mutations.get((function.__code__.co_qualname, function.__code__.co_firstlineno))
             if code is not None:

@@ -10,6 +10,7 @@ import pytest
 
 from context_tui.compaction.restored_files import estimate_restored_tokens
 from context_tui.errors import UnreadableSession
+from context_tui.formats.kit.prompts import set_system
 from context_tui.lab.regret.needles import is_number
 from context_tui.policies.parameter_space import build_params, list_parameters
 from context_tui.policies.parameters import parse_values
@@ -29,13 +30,15 @@ from context_tui.session.blocks import (
     parse_read_range,
     replace_texts,
 )
-from context_tui.session.facts import Facts, Usage
+from context_tui.session.facts import Facts, PromptPart, Usage
 from context_tui.session.jsontext import compact_json, find_value_ranges, is_nested_deeper, loads, utf8_len
 from context_tui.session.markers import is_summary_start, is_tagged, name_text, split_text, strip_summary_marker
 from context_tui.session.session import FileState
+from context_tui.session.token_factors import count_blocks_before
 from context_tui.session.validation import validate_messages
 from context_tui.session.values import BlockFlag, Role, Spans
 from context_tui.session.window import COMMON_WINDOWS, normalize_model_name
+from context_tui.tokens.accounting import estimate_prompt
 from context_tui.tokens.measures import find_encoding
 from tests.formats.recordings import Recording, text, usage
 
@@ -392,3 +395,30 @@ def test_a_slider_beyond_its_ends_is_at_its_ends(unit: str) -> None:
 def test_a_mark_without_a_block_is_of_the_first_one() -> None:
     params = build_params(find_policy("manual"), {"clear": "2,3:1"})
     assert params.model_dump()["clear"] == ((2, 0), (3, 1))
+
+
+def test_whole_numbers_stay_whole_and_shares_are_fractions() -> None:
+    for policy in POLICIES.values():
+        for parameter in list_parameters(policy):
+            if parameter.kind == "number" and (parameter.low or 0) <= 1 <= (parameter.high or 1):
+                [value] = parse_values(parameter, "1")
+                assert type(value) is (float if parameter.ratio else int), f"{policy.name}.{parameter.label}"
+
+
+def test_blocks_before_a_message_without_any_are_all_of_them() -> None:
+    facts = Facts()
+    for count in (2, 0, 3, 0):
+        message = facts.add_message(Role.USER)
+        for _ in range(count):
+            facts.add_block(message, text("a"))
+    assert [count_blocks_before(facts, message) for message in range(4)] == [0, 5, 2, 5]
+    assert {*facts.time} == {-1}, "unknown"
+
+
+def test_the_newest_prompt_counts_unless_a_message_before_it_is_named() -> None:
+    facts = Facts()
+    for size in (40, 4_000):
+        set_system(facts, [PromptPart("system", size, "x" * size)])
+        facts.add_message(Role.USER)
+        facts.add_request(facts.add_message(Role.ASSISTANT), Usage(10), 0)
+    assert estimate_prompt(facts) == estimate_prompt(facts, 4) == 1_000 and estimate_prompt(facts, 1) == 10

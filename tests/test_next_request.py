@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
+from context_tui.compaction.changes import Change, UniformChanges
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.recorded_compactions import find_recorded_compactions
+from context_tui.session.context import Body
 from context_tui.session.session import Session
+from context_tui.session.values import Kind
 from context_tui.tokens.accounting import BelievedSize, estimate_prompt
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import MAX_PROMPT_TOKENS, SizeSource, measure_context, resize
@@ -170,3 +174,37 @@ def test_it_is_near_the_request_after_each_recorded_compaction(path: Path) -> No
             after = measure_context(compaction.context_after, table)
             size = before.resize(before.content - after.content, before.requests - after.requests)
             assert size.tokens == pytest.approx(compaction.recorded_tokens_after, rel=0.33)
+
+
+@fixtures
+@given(recording=conversations(), data=st.data())
+def test_one_change_to_many_blocks_removes_what_as_many_changes_remove(
+    tmp_path: Path, recording: Recording, data: st.DataObject
+) -> None:
+    session = recording.open(tmp_path)
+    facts, plan = session.facts, data.draw(plans(session, None))
+    rows = [row for message in plan.context.order for row in facts.blocks_of(message)]
+    kinds = data.draw(st.sampled_from([(Kind.TOOL_RESULT,), (Kind.TOOL_RESULT, Kind.TEXT)]))
+    uniform = UniformChanges([row for row in rows if facts.kind[row] in kinds], Change("clear", Body("", 0), "test"))
+    for ranges in (plan.dropped_ranges, ()):
+        many = replace(plan, changes=dict(uniform), dropped_ranges=ranges, inserts=())
+        table = build_calibrated_table(facts)
+        sizes = [
+            compute_next_request(each, "", table).removed_tokens for each in (many, replace(many, changes=uniform))
+        ]
+        assert sizes[0] == sizes[1]
+
+
+def test_what_two_ranges_remove_adds_up() -> None:
+    messages: list[dict[str, Any]] = []
+    for number in range(9):
+        messages.append({"role": "user", "content": f"question {number} " * 40 * (number + 1)})
+        messages.append({"role": "assistant", "content": f"answer {number} " * 30 * (number + 2)})
+    session = ct.from_messages(messages)
+    plan, table = ct.plan(session, "manual", force=True), build_calibrated_table(session.facts)
+
+    def count_removed(*ranges: range) -> int:
+        return compute_next_request(replace(plan, dropped_ranges=ranges), "", table).removed_tokens
+
+    assert count_removed(range(3, 5)) + count_removed(range(5, 11)) == count_removed(range(3, 11)) > 0
+    assert count_removed(range(3, 4), range(7, 9)) == count_removed(range(3, 4)) + count_removed(range(7, 9))

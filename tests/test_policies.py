@@ -18,6 +18,7 @@ from context_tui.policies.parameter_space import build_params, list_parameters_i
 from context_tui.policies.parameters import format_assignments, parse_assignments
 from context_tui.policies.parts.cut_position import Cut, find_head_end
 from context_tui.policies.parts.protection import Keep
+from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import POLICIES, find_policy
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.session.session import Session
@@ -458,3 +459,16 @@ def test_kodas_curve_is_what_its_plans_leave_however_few_rows(results: list[int]
         settings = [params.model_copy(update={name: value}) for value in values]
         plans = [policy.plan(context, setting, state).tokens_after for setting in settings]
         assert policy.curve(context, params, state, name, [*values]) == plans
+
+
+def test_every_step_of_a_chain_is_planned_unless_only_those_that_fire_are_wanted() -> None:
+    session, chain = busy(), find_policy("chain")
+    params = build_params(
+        chain, {"defect-compact.threshold": 10_000_000, "defect-microcompact.microcompact_ratio": 0.01}
+    )
+    steps = {
+        firing_only: [step.policy for step in build_plan(session, chain, params, firing_only=firing_only).steps]
+        for firing_only in (False, True)
+    }
+    assert steps == {False: ["defect-microcompact", "defect-compact"], True: ["defect-microcompact"]}
+    assert [step.policy for step in build_plan(session, chain, params).steps] == steps[False]

@@ -854,3 +854,10 @@ def test_the_saving_is_gone_at_the_extra_calls_that_cost_as_much() -> None:
     with_calls = other.cost + (other.break_even_calls or 0) * other.extra_call_cost
     assert with_calls == pytest.approx(other.baseline_cost)
     assert "pays unless the agent needs more than 0.7 extra calls per 1,000 tokens removed" in format_savings(other)
+
+
+def test_nothing_expires_between_calls_whose_times_are_unknown() -> None:
+    timed, untimed = CacheRequest(100, 0, sent_at=10**12, ended_at=10**12), CacheRequest(100, 0)
+    later = CacheRequest(100, 100, sent_at=10**12 + 3_600_000)
+    assert later.is_expired_after(timed)
+    assert not later.is_expired_after(untimed) and not untimed.is_expired_after(timed)

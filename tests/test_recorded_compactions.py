@@ -137,3 +137,15 @@ def test_history_that_is_not_in_the_file_has_no_before(tmp_path: Path) -> None:
         [*full.context_after.order],
         full.removed_blocks,
     ) == (None, 0, [0, 1], [])
+
+
+def test_a_compaction_that_ends_the_recording_is_one(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("Fix it.")
+    recording.assistant(call("t1", "Read", file_path="/p/a.py"), use=usage(5_000))
+    recording.results(result("t1", "x = 1\n" * 400))
+    recording.assistant(text("Read."), use=usage(6_000))
+    recording.microcompact("t1", tokens=5_500)
+    session = recording.open(tmp_path)
+    [micro] = find_recorded_compactions(session)
+    assert (micro.kind, micro.message) == ("micro", len(session)) and ids(session.facts, micro.removed_blocks) == ["t1"]

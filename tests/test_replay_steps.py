@@ -9,16 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.lab.replay.history import History
+import context_tui as ct
+from context_tui.lab.replay.history import History, VersionedBodies
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import Walk
 from context_tui.policies.base import Policy
+from context_tui.policies.block_index import find_blocks_of_kind
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parts.rules import PolicySpec
 from context_tui.policies.registry import POLICIES, find_policy
 from context_tui.policies.rule_policy import build_rule_policy
-from context_tui.session.context import Context
+from context_tui.session.context import Body, Context
+from context_tui.session.values import Kind
 from context_tui.tokens.context_index import ContextIndex, index_context
 from tests.formats import recordings
 from tests.formats.recordings import conversations
@@ -141,3 +144,46 @@ def _columns(sums: ContextIndex) -> object:
     results = sums.results.position, sums.results.block, sums.results.tokens
     places = sums.turn_starts, sums.assistants, sums.summaries, sums.position_of, sums.tool_of_call
     return sums.tokens, sums.total, sums.prefix, results, places
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 6), st.integers(0, 9), max_size=3), max_size=6))
+def test_a_snapshot_of_bodies_stays_what_it_was(changes: list[dict[int, int]]) -> None:
+    bodies, states = VersionedBodies(), list[Any]()
+    for change in changes:
+        bodies.replace_bodies({row: Body(None, size) for row, size in change.items()})
+        states.append((bodies.take_snapshot(), dict(bodies)))
+    for snapshot, copy in states:
+        assert dict(snapshot) == copy and len(snapshot) == len(copy)
+        assert [row in snapshot for row in range(8)] == [row in copy for row in range(8)] and "1" not in snapshot
+        assert [snapshot.get(row) for row in range(8)] == [copy.get(row) for row in range(8)]
+
+
+@fixtures
+@given(recording=conversations())
+def test_blocks_of_a_kind_are_all_of_it_in_the_order_of_the_prompt(
+    tmp_path: Path, recording: recordings.Recording
+) -> None:
+    context = recording.open(tmp_path).context_at()
+    for kind in Kind:
+        blocks = find_blocks_of_kind(context, kind)
+        places = [
+            (position, row)
+            for position, message in enumerate(context.order)
+            for row in context.facts.blocks_of(message)
+            if context.facts.kind[row] == kind
+        ]
+        assert list(zip(blocks.position, blocks.block, strict=True)) == places
+
+
+def test_contexts_without_recorded_sizes_are_estimated_with_their_first_message() -> None:
+    def measure(length: int) -> list[int]:
+        turns = [{"role": role, "content": "word " * 9} for role in ("assistant", "user", "assistant")]
+        session = ct.from_messages([{"role": "user", "content": "word " * length}, *turns])
+        return Recording(session).sizes
+
+    short, long = measure(10), measure(1_010)
+    assert (
+        len(short) == 2
+        and long[0] - short[0] == pytest.approx(long[1] - short[1], abs=1)
+        and long[0] - short[0] > 1_000
+    )

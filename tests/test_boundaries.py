@@ -30,6 +30,7 @@ from context_tui.session.blocks import (
     parse_read_range,
     replace_texts,
 )
+from context_tui.session.drops import find_drops
 from context_tui.session.facts import Facts, PromptPart, Usage
 from context_tui.session.jsontext import compact_json, find_value_ranges, is_nested_deeper, loads, utf8_len
 from context_tui.session.markers import is_summary_start, is_tagged, name_text, split_text, strip_summary_marker
@@ -422,3 +423,22 @@ def test_the_newest_prompt_counts_unless_a_message_before_it_is_named() -> None:
         facts.add_message(Role.USER)
         facts.add_request(facts.add_message(Role.ASSISTANT), Usage(10), 0)
     assert estimate_prompt(facts) == estimate_prompt(facts, 4) == 1_000 and estimate_prompt(facts, 1) == 10
+
+
+def test_round_times_are_quarters_of_a_minute() -> None:
+    values = compute_round_values(0, 86_400, None, seconds=True)
+    assert [value for value in values if value > 20 and value % 15] == [] and 900 in values and 3_600 in values
+
+
+def test_a_search_for_drops_is_current_until_a_size_is_revised() -> None:
+    facts = Facts()
+    facts.add_message(Role.USER)
+    usage_recorded = Usage(10)
+    facts.add_request(facts.add_message(Role.ASSISTANT), usage_recorded, 0)
+    find_drops(facts)
+    facts.peak_search.update(facts)
+    searches = facts.drop_search, facts.peak_search
+    assert all(search.is_current(facts) for search in searches)
+    facts.revise_request(usage_recorded, Usage(5_000, output=9))
+    assert not any(search.is_current(facts) for search in searches) and usage_recorded.context == 5_000
+    assert not any(search.is_current(Facts()) for search in searches), "there are fewer requests"

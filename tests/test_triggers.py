@@ -325,3 +325,10 @@ def test_only_a_window_that_is_assumed_is_said_to_be(tmp_path: Path, source: str
     assert f"50% of {tokens:,}" in reason and ("window is unknown" in reason) == (source == "assumed")
     without_default = TriggerCondition(share=0.5).check(Size(), state).reason
     assert "window is unknown" not in without_default
+
+
+def test_only_limits_in_tokens_depend_on_the_size() -> None:
+    sized_conditions = TriggerCondition(tokens=9), TriggerCondition(share=0.5), TriggerCondition(reserve=9)
+    others = TriggerCondition(messages=9), TriggerCondition(tool_uses=9), TriggerCondition(idle_seconds=9)
+    assert all(condition.depends_on_size() for condition in sized_conditions)
+    assert not any(condition.depends_on_size() for condition in (*others, TriggerCondition(always=True)))

@@ -49,7 +49,7 @@ class Scale:
 
     def find_value(self, share: float) -> Number:
         """Return the value at a share of the track from 0 to 1, rounded to the nearest step."""
-        place = min(1.0, max(0.0, share)) * self._compute_place(self.track_end)
+        place = min(1.0, share) * self._compute_place(self.track_end)
         value = self.low + (math.expm1(place) * self.log_offset if self.log else place)
         if self.round_values:
             after = bisect_left(self.round_values, value)

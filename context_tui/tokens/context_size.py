@@ -193,7 +193,7 @@ def _measure_context(context: Context, table: TokenTable | None) -> ContextAccou
         source,
         facts.holds_requests,
         not_in_file,
-        not_in_file is not None or prompt > 0,
+        not_in_file is not None or bool(prompt),
     )
 
 

@@ -18,10 +18,10 @@ FOLDERS = (
     *("context_tui/policies", "context_tui/compaction", "context_tui/lab/replay", "context_tui/lab/price"),
     *("context_tui/lab/regret", "context_tui/tokens", "context_tui/session"),
 )
-SKIPPED = re.compile(r"_(Eq_Is|Is_Eq|NotEq_IsNot|IsNot_NotEq)$|^Variable")
+SKIPPED = re.compile(r"_(Eq_Is|Is_Eq|NotEq_IsNot|IsNot_NotEq)$|^Variable|^RemoveDecorator$")
 """Operators that mostly make equivalent mutants: equal enum members, interned texts and small numbers are identical.
 
-The last two need names of variables.
+Those of variables need names. A decorator that is removed fails at once, or only a cache is gone.
 """
 NODES = {"ReplaceBinaryOperator": "operator", "ReplaceComparisonOperator": "comparison"}
 """Types of the nodes that the many operators of one kind look at."""

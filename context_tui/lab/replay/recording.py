@@ -200,7 +200,7 @@ class Recording:
     def sizes(self) -> list[int]:
         """Size of the recorded context in tokens at each call, estimated where no usage was recorded."""
         if None not in self.recorded_sizes:
-            return [size or 0 for size in self.recorded_sizes]
+            return [*filter(None, self.recorded_sizes)]
         sizes, row = list[int](), -1
         for call, size, amount in zip(self.calls, self.recorded_sizes, self._iter_recorded_amounts(), strict=True):
             row = call.request if call.request >= 0 else row
@@ -281,8 +281,6 @@ class Recording:
 
     def insert_message(self, insert: Insert, summary_tokens: int, messages: Container[int]) -> int:
         """Return the number of a message for *insert* that is not in *messages*, adding a message if there is none.
-
-        A summary is *summary_tokens* long.
 
         A summary is *summary_tokens* long.
         """

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
@@ -238,3 +239,26 @@ def test_what_it_says_of_itself_is_of_its_type_or_left_out() -> None:
     assert guarded.hint(none) == ""
     with pytest.raises(ct.PlanError, match="policy odd failed: its curve is not a number for each value"):
         guarded.curve(none, none, none, "n", [1])
+
+
+def test_a_plan_of_another_package_is_checked_before_it_is_used() -> None:
+    session = ct.open_session(SAMPLE)
+    plan = ct.plan(session, "defect-microcompact", force=True)
+    [row, *_] = plan.changes
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"policy": "other"}, "its plan is of another policy or context"),
+        ({"context": session.context_at(4)}, "its plan is of another policy or context"),
+        ({"tokens_saved": "x"}, "what its plan saved is no number"),
+        ({"report": {"cleared": "x"}}, "the report of its plan is not numbers by name"),
+        ({"report": {7: 8}}, "the report of its plan is not numbers by name"),
+        ({"changes": {row: "x"}}, "the changes of its plan are not Change by block row"),
+        ({"changes": {10**9: plan.changes[row]}}, "the changes of its plan are not Change by block row"),
+    ]
+    for change, message in [*wrong, ({}, ""), ({"report": None}, ""), ({"report": {"cleared": 1}}, "")]:
+        policy = SimpleNamespace(name="defect-microcompact", plan=lambda *args, change=change: replace(plan, **change))
+        guarded, none = GuardedPolicy(cast(Any, policy)), cast(Any, None)
+        if message:
+            with pytest.raises(ct.PlanError, match=message):
+                guarded.plan(plan.context, none, none)
+        else:
+            assert guarded.plan(plan.context, none, none).changes == plan.changes

@@ -647,6 +647,8 @@ POWERSHELL = [
     powershell("Set-Location C:\\x; Get-Content .\\b.py", "C:/x/b.py"),
     powershell("Select-String -Pattern 'def x' -Path a.py,b.py -Context 2", "a.py", "b.py"),
     powershell("Select-String needle a.py", "a.py"),
+    powershell("Select-String -Path a.py needle", "a.py"),
+    powershell("Select-String -Context 2 needle a.py", "a.py"),
     powershell("gc a.py", "a.py"),
     unsafe("python a.py"),
     ("shell", {"command": ["powershell.exe", "-Command", "gc a.py"]}, "$ gc a.py", ("a.py",), ()),

@@ -35,11 +35,12 @@ from context_tui.session.facts import Facts, PromptPart, Usage
 from context_tui.session.jsontext import compact_json, find_value_ranges, is_nested_deeper, loads, utf8_len
 from context_tui.session.markers import is_summary_start, is_tagged, name_text, split_text, strip_summary_marker
 from context_tui.session.session import FileState
-from context_tui.session.token_factors import count_blocks_before
+from context_tui.session.token_factors import count_blocks_before, count_output_tokens
 from context_tui.session.validation import validate_messages
 from context_tui.session.values import BlockFlag, Role, Spans
 from context_tui.session.window import COMMON_WINDOWS, normalize_model_name
 from context_tui.tokens.accounting import estimate_prompt
+from context_tui.tokens.estimators import count_result_by_characters
 from context_tui.tokens.measures import find_encoding
 from tests.formats.recordings import Recording, text, usage
 
@@ -442,3 +443,22 @@ def test_a_search_for_drops_is_current_until_a_size_is_revised() -> None:
     facts.revise_request(usage_recorded, Usage(5_000, output=9))
     assert not any(search.is_current(facts) for search in searches) and usage_recorded.context == 5_000
     assert not any(search.is_current(Facts()) for search in searches), "there are fewer requests"
+
+
+def test_an_image_in_a_result_counts_beside_its_text() -> None:
+    facts = Facts()
+    message = facts.add_message(Role.USER)
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "abcd"}}
+    rows = [
+        facts.add_block(message, {"type": "tool_result", "tool_use_id": name, "content": [text("x" * 40), *images]})
+        for name, images in (("a", []), ("b", [image]))
+    ]
+    assert [count_result_by_characters(facts, row) for row in rows] == [10, 2_010]
+
+
+def test_a_placeholder_for_the_output_counts_as_none() -> None:
+    facts = Facts()
+    for trusted in (True, False):
+        message = facts.add_message(Role.ASSISTANT)
+        facts.add_request(message, Usage(10, output=7, output_trusted=trusted), 0)
+    assert [count_output_tokens(facts, row) for row in range(2)] == [7, 0]

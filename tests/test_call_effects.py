@@ -381,3 +381,11 @@ if __name__ == "__main__":
         for kind, rows in answers.items()
     ]
     ANSWERS.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+@pytest.mark.parametrize("program", ["aargh", "go", "make", "yarn", "zsh"])
+def test_a_program_that_is_not_known_to_read_only_fetches_nothing_although_its_first_word_is_one_that_does(
+    program: str,
+) -> None:
+    assert not analyze_call("Bash", {"command": f"{program} cat a.py"}).fetch_key
+    assert analyze_call("Bash", {"command": "find . | xargs cat a.py"}).fetch_key

@@ -21,7 +21,13 @@ from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.tokens.accounting import BelievedSize, estimate_prompt
 from context_tui.tokens.context_index import index_context
-from context_tui.tokens.context_size import MAX_PROMPT_TOKENS, SizeSource, measure_context, resize
+from context_tui.tokens.context_size import (
+    MAX_PROMPT_TOKENS,
+    SizeSource,
+    find_standing_tokens,
+    measure_context,
+    resize,
+)
 from context_tui.tokens.measures import build_calibrated_table
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
 from tests.test_plans import plans
@@ -208,3 +214,21 @@ def test_what_two_ranges_remove_adds_up() -> None:
 
     assert count_removed(range(3, 5)) + count_removed(range(5, 11)) == count_removed(range(3, 11)) > 0
     assert count_removed(range(3, 4), range(7, 9)) == count_removed(range(3, 4)) + count_removed(range(7, 9))
+
+
+def test_what_an_agent_inserts_into_every_context_is_not_removed(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.attachment("file", filename="/p/rules.md", content="a rule of the project " * 200)
+    for number in range(4):
+        recording.user(f"question {number} " * 50)
+        recording.assistant(text("answer " * 50), use=usage(9_000 + 200 * number))
+    session = recording.open(tmp_path)
+    plan = ct.plan(session, "manual", force=True)
+    for table in (None, build_calibrated_table(session.facts)):
+        standing = find_standing_tokens(plan.context, table)
+        assert [*standing] == [0] and standing[0] > 500
+        sizes = [
+            compute_next_request(replace(plan, dropped_ranges=(range(first, 3),)), "", table).removed_tokens
+            for first in (0, 1)
+        ]
+        assert 0 < sizes[1] <= sizes[0] < sizes[1] + standing[0]

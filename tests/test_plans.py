@@ -39,7 +39,7 @@ from context_tui.session.values import Kind
 from context_tui.tokens.context_index import ContextIndex
 from tests.exports import wrong_with
 from tests.formats.histories import histories
-from tests.formats.recordings import Recording, call, conversations, result, text, thinking
+from tests.formats.recordings import Recording, call, conversations, result, text, thinking, usage
 
 fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 NOTE = "[Eight messages were left out here.]"
@@ -426,3 +426,15 @@ def test_what_runs_after_any_change_works_on_what_it_left(messages: list[dict[st
     after = ct.apply(session, chain, "s")
     assert after.to_messages() == ct.apply(first, last, "s").to_messages()
     assert chain.tokens_after == last.tokens_after
+
+
+def test_a_summarizer_gets_injected_content_but_nothing_is_quoted_from_it(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("Fix it.")
+    recording.attachment("file", filename="/p/a.py", content="INSERTED = 1")
+    for number in range(9):
+        recording.assistant(text(f"answer {number} " * 400), use=usage(5_000 + number * 3_000))
+        recording.user(f"question {number}")
+    plan = ct.plan(recording.open(tmp_path), "defect-compact", force=True)
+    assert "INSERTED" in str(plan.messages_to_summarise) and "INSERTED" not in str(plan.quotable_messages)
+    assert "answer 0" in str(plan.messages_to_summarise) and "answer 0" in str(plan.quotable_messages)

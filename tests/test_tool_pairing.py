@@ -336,3 +336,19 @@ def test_repairs_say_where_each_block_was(history: list[Message], apart: set[int
                     assert place and {**was, "id": 0} == {**block, "id": 0}
                 elif place:
                     assert block == was or block["type"] == "tool_result"
+
+
+def test_a_result_belongs_to_the_call_of_the_turn_before_it_although_an_earlier_one_has_its_id() -> None:
+    def build_message(role: str, **block: Any) -> dict[str, Any]:
+        return {"role": role, "content": [block]}
+
+    messages = [
+        build_message("assistant", type="tool_use", id="same", name="Read", input={}),
+        {"role": "user", "content": "Never mind."},
+        build_message("assistant", type="tool_use", id="same", name="Read", input={}),
+        build_message("user", type="tool_result", tool_use_id="same", content="x"),
+    ]
+    changed, renamed = assign_unique_ids(messages)
+    [new_id] = renamed
+    assert [changed[0]["content"][0]["id"], changed[2]["content"][0]["id"]] == ["same", new_id]
+    assert changed[3]["content"][0]["tool_use_id"] == new_id

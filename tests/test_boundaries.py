@@ -11,7 +11,7 @@ import pytest
 from context_tui.compaction.restored_files import estimate_restored_tokens
 from context_tui.errors import UnreadableSession
 from context_tui.formats.kit.prompts import set_system
-from context_tui.lab.regret.needles import is_number
+from context_tui.lab.regret.needles import find_lines, is_number
 from context_tui.policies.parameter_space import build_params, list_parameters
 from context_tui.policies.parameters import parse_values
 from context_tui.policies.parts.clear_truncate import truncate_text
@@ -462,3 +462,27 @@ def test_a_placeholder_for_the_output_counts_as_none() -> None:
         message = facts.add_message(Role.ASSISTANT)
         facts.add_request(message, Usage(10, output=7, output_trusted=trusted), 0)
     assert [count_output_tokens(facts, row) for row in range(2)] == [7, 0]
+
+
+def test_a_line_of_up_to_400_characters_is_looked_for() -> None:
+    line = "total = sum(each.size for each in self.parts_of_it) + " * 8
+    assert find_lines(line[:399] + "x") == [line[:399] + "x"] and find_lines(line[:400] + "x") == []
+
+
+def test_other_windows_are_others(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user()
+    recording.assistant(text("done"), use=usage(1_000), model="claude-sonnet-4-5")
+    window = recording.open(tmp_path).window
+    assert window.tokens == 200_000 and window.alternatives == (1_000_000,)
+
+
+def test_a_path_with_one_more_argument_can_name_lines() -> None:
+    facts = Facts()
+    message = facts.add_message(Role.ASSISTANT)
+    arguments = {"file_path": "/a.py"}, {"file_path": "/a.py", "offset": 7}, {"file_path": "/a.py", "encoding": "utf-8"}
+    rows = [
+        facts.add_block(message, {"type": "tool_use", "id": f"c{number}", "name": "Read", "input": each})
+        for number, each in enumerate(arguments)
+    ]
+    assert [facts.read_range.get(row) for row in rows] == [None, (7, 0), None]

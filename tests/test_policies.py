@@ -475,3 +475,35 @@ def test_every_step_of_a_chain_is_planned_unless_only_those_that_fire_are_wanted
     }
     assert steps == {False: ["defect-microcompact", "defect-compact"], True: ["defect-microcompact"]}
     assert [step.policy for step in build_plan(session, chain, params).steps] == steps[False]
+
+
+def test_kodas_sliders_reach_beyond_every_large_result_and_its_pause_is_the_triggers() -> None:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+    for number, size in enumerate((10, 4_000, 9_000, 12_000, 5_000)):
+        messages.append({"role": "assistant", "content": [call(f"c{number}", "Bash")]})
+        messages.append({"role": "user", "content": [result(f"c{number}", "x" * size)]})
+    session, policy = ct.from_messages(messages), find_policy("koda-microcompact")
+    context = session.context_at()
+    params = build_params(policy, {"compactable_tools": "Bash", "min_tokens": 1_000, "keep_recent": 1})
+    largest = policy.slider_max("min_tokens", params, context)
+    assert policy.slider_max("keep_recent", params, context) == 4 and largest is not None
+    tokens = ct.tokens.estimate(context)
+
+    def count_after(**changes: Any) -> int:
+        forced = build_runtime_state(context, session.window, len(session), forced=True)
+        return policy.plan(context, params.model_copy(update=changes), forced).tokens_after
+
+    assert count_after(min_tokens=largest, keep_recent=0) == tokens > count_after(min_tokens=largest - 1, keep_recent=0)
+    idle = replace(build_runtime_state(context, session.window, len(session), 1_000.0), at_end=False)
+    late = params.model_copy(update={"gap_seconds": 9_000})
+    assert policy.curve(context, late, idle, "gap_seconds", [500, 1_000, 2_000]) == [
+        count_after(),
+        count_after(),
+        tokens,
+    ]
+
+
+def test_a_chain_of_no_policies_never_fires() -> None:
+    session, chain = busy(), find_policy("chain")
+    state = build_runtime_state(session.context_at(), session.window, len(session))
+    assert not chain.trigger(state, build_params(chain, {"policies": ""})).fires

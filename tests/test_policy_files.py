@@ -444,6 +444,7 @@ DROPS = 'name = "mine"\nabout = "a"\n' + 2 * "[[rules]]\ntrigger = {always = tru
         (CLEAR.replace("always = true", "share = 0.5\ntokens = 3"), 4, "rule 1, trigger: needs one of share"),
         (CLEAR.replace("[rules.trigger]\nalways = true\n", ""), 3, "rule 1, trigger: is missing"),
         (CLEAR + "[[rules]]\ntrigger = 3", 9, "rule 2, trigger: 3 is not a table"),
+        (CLEAR + CLEAR[CLEAR.index("[[rules]]") :] * 200, 1, "rules: there are too many"),
         (DROPS, 1, "nothing runs after a rule that says drop; put it last"),
         ('name = "mine"\nabout = "a"\n\n[[rules]]\npolicy = "codec"', 5, "unknown policy 'codec'; did you mean codex?"),
         (

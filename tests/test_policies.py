@@ -25,6 +25,7 @@ from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.session.window import Window
+from context_tui.tokens.context_index import index_context
 from tests.formats.histories import histories
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
 
@@ -487,7 +488,7 @@ def test_kodas_sliders_reach_beyond_every_large_result_and_its_pause_is_the_trig
     params = build_params(policy, {"compactable_tools": "Bash", "min_tokens": 1_000, "keep_recent": 1})
     largest = policy.slider_max("min_tokens", params, context)
     assert policy.slider_max("keep_recent", params, context) == 4 and largest is not None
-    tokens = ct.tokens.estimate(context)
+    tokens = index_context(context).total
 
     def count_after(**changes: Any) -> int:
         forced = build_runtime_state(context, session.window, len(session), forced=True)

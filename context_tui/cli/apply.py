@@ -11,16 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from context_tui.cli.options import (
-    add_policy_options,
-    add_session_options,
-    build_choice_type,
-    build_parser,
-    open_named_session,
-    parse_arguments,
-    parse_name,
-    parse_output_path,
-)
+from context_tui.cli.options import CommandParser, build_choice_type, open_named_session, parse_name, parse_output_path
 from context_tui.cli.output import offer_leftover_removal, pick_fields, print_line, print_notice, write_json
 from context_tui.cli.plan import build_request_report, format_request, plan_from_options
 from context_tui.compaction.apply import apply
@@ -64,14 +55,14 @@ class WrittenSummary:
 
 def run(arguments: Sequence[str]) -> int:
     """Apply one policy to one session, write the result, and return the exit code."""
-    parser = build_parser(
+    parser = CommandParser(
         "apply",
         "Apply a policy to a session and write the result to a new file. The session itself is not changed, except for"
         " koda's database with --in-place.",
     )
     add = parser.add_argument
-    add_session_options(parser)
-    add_policy_options(parser)
+    parser.add_session_options()
+    parser.add_policy_options()
     output_options = parser.add_mutually_exclusive_group(required=True)
     output_options.add_argument("-o", "--out", type=parse_output_path, metavar="OUT", help="output file")
     output_options.add_argument(
@@ -94,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
     add("--base-url", metavar="URL", help="base URL of the API (default: that of the vendor)")
     add("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
     add("--json", action="store_true", help="print one JSON document")
-    options = parse_arguments(parser, arguments)
+    options = parser.parse(arguments)
     unused = "--to" if options.to and options.in_place else "--force" if options.force else ""
     if unused and not options.out:
         parser.error(f"{unused} applies to a new file only; leave it out, or name a file with -o OUT")

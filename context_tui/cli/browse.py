@@ -11,11 +11,9 @@ from typing import Any
 
 from context_tui.app.config import read_config
 from context_tui.cli.options import (
-    add_policy_file_option,
-    build_parser,
+    CommandParser,
     load_policy_files,
     open_named_session,
-    parse_arguments,
     parse_message_number,
     parse_name,
     parse_tokens,
@@ -29,24 +27,17 @@ from context_tui.session.session import SessionInfo
 
 def run(arguments: Sequence[str]) -> int:
     """Open a session in the inspector, or a picker if no session or several sessions are named."""
-    parser = build_parser("", "Open a session in the inspector, or a picker if none or several are named.")
+    parser = CommandParser("", "Open a session in the inspector, or a picker if none or several are named.")
     add = parser.add_argument
     add("sessions", nargs="*", type=parse_name, metavar="SESSION")
     add("--window", type=parse_tokens, metavar="N")
     add("--at", type=parse_message_number, metavar="N")
     add("-P", "--policy", type=parse_name, metavar="POLICY")
-    add_policy_file_option(parser)
+    parser.add_policy_file_option()
     add("--follow", action="store_true", help="follow a session while it is being written")
-    add_appearance_options(parser)
-    options = parse_arguments(parser, arguments)
+    parser.add_appearance_options()
+    options = parser.parse(arguments)
     return open_inspector(options.sessions, options)
-
-
-def add_appearance_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that control the inspector's appearance to a parser."""
-    parser.add_argument("--theme", type=parse_name, metavar="NAME", help="light, dark, or the name of a Textual theme")
-    parser.add_argument("--ascii", action="store_true", help="use ASCII characters only")
-    parser.add_argument("--no-mouse", action="store_true", help="do not capture the mouse")
 
 
 def open_inspector(specs: Sequence[str], options: argparse.Namespace, *, demo: bool = False) -> int:

@@ -8,15 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from context_tui.cli.options import (
-    add_policy_options,
-    add_session_options,
-    build_number_type,
-    build_parser,
-    open_named_session,
-    parse_arguments,
-    resolve_policy,
-)
+from context_tui.cli.options import CommandParser, build_number_type, open_named_session, resolve_policy
 from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
 from context_tui.cli.plan import plan_from_options
 from context_tui.errors import ExitCode, PlanError
@@ -78,12 +70,12 @@ Exit code 3: an endpoint failed; the results of the others are shown.
 
 def run(arguments: Sequence[str]) -> int:
     """Compare summarizers on one session and return the exit code."""
-    parser = build_parser("compare", ABOUT)
+    parser = CommandParser("compare", ABOUT)
     add = parser.add_argument
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = SPEC_HELP
-    add_session_options(parser)
-    add_policy_options(parser)
+    parser.add_session_options()
+    parser.add_policy_options()
     policy = next(each for each in parser._actions if each.dest == "policy")
     policy.required, policy.default = False, "defect-compact"
     policy.help = f"{policy.help} (default: defect-compact)"
@@ -94,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
     add("--repeat", type=rounds_type, default=1, metavar="N", help=repeat_help)
     add("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
     add("--json", action="store_true", help="print one JSON document")
-    options = parse_arguments(parser, arguments)
+    options = parser.parse(arguments)
     if len(options.summarizers or ()) < 2:
         parser.error("compare needs two summarizers; name each with --summarizer")
     if options.repeat > 1 and is_session_bound(resolve_policy(options.policy)[0]):

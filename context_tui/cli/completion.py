@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from context_tui.cli.options import build_parser, parse_arguments
+from context_tui.cli.options import CommandParser
 from context_tui.errors import ExitCode
 
 ABOUT = """\
@@ -14,9 +14,9 @@ in ~/.zshrc, after compinit; fish: save the output as ~/.config/fish/completions
 
 def run(arguments: Sequence[str]) -> int:
     """Print the completion script."""
-    parser = build_parser("completion", ABOUT)
+    parser = CommandParser("completion", ABOUT)
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
-    shell = parse_arguments(parser, arguments).shell
+    shell = parser.parse(arguments).shell
     from argcomplete.shell_integration import shellcode
 
     print(shellcode(["context-tui"], shell=shell))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from context_tui.cli import browse
-from context_tui.cli.options import build_parser, parse_arguments
+from context_tui.cli.options import CommandParser
 from context_tui.errors import UnreadableSession
 from context_tui.library.discovery import find_samples
 
@@ -15,11 +15,11 @@ SAMPLE = "coding-session"
 
 def run(arguments: Sequence[str]) -> int:
     """Open the sample session in the inspector or, without a terminal, print a report on the sample."""
-    parser = build_parser(
+    parser = CommandParser(
         "demo", "Open the inspector on a bundled sample session, where microcompaction and full compaction both fire."
     )
-    browse.add_appearance_options(parser)
-    options = parse_arguments(parser, arguments)
+    parser.add_appearance_options()
+    options = parser.parse(arguments)
     path = next((entry.info.path for entry in find_samples() if SAMPLE in entry.info.path), None)
     if path is None:
         raise UnreadableSession("the sample sessions are missing from this installation; reinstall context-tui")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from context_tui.cli.options import build_parser, parse_arguments
+from context_tui.cli.options import CommandParser
 from context_tui.cli.output import build_plugin_report, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.formats.base import ALL_FROM_SOURCE
@@ -15,9 +15,9 @@ UNSEEN_NOTE = "; from source, not yet verified on a real file"
 
 def run(arguments: Sequence[str]) -> int:
     """Print the session formats, as a table or as JSON, and return the exit code."""
-    parser = build_parser("formats", "List the session formats that can be read, and which of them can be written.")
+    parser = CommandParser("formats", "List the session formats that can be read, and which of them can be written.")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    options = parse_arguments(parser, arguments)
+    options = parser.parse(arguments)
     formats = list(FORMATS.values())
     if options.json:
         rows = [

@@ -10,13 +10,7 @@ from dataclasses import asdict
 from operator import itemgetter
 from typing import Any
 
-from context_tui.cli.options import (
-    add_session_options,
-    build_choice_type,
-    build_parser,
-    open_named_session,
-    parse_arguments,
-)
+from context_tui.cli.options import CommandParser, build_choice_type, open_named_session
 from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
 from context_tui.cli.prompt_report import build_prompt_report, print_prompt_report
 from context_tui.compaction.recorded_compactions import (
@@ -51,11 +45,11 @@ from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrat
 
 def run(arguments: Sequence[str]) -> int:
     """Print the report on one session and return the exit code."""
-    parser = build_parser(
+    parser = CommandParser(
         "inspect", "Show where a session's context went: tokens by category and tool, turns, compactions."
     )
     add = parser.add_argument
-    add_session_options(parser)
+    parser.add_session_options()
     add("--json", action="store_true", help="print one JSON document")
     add("--messages", action="store_true", help="add a timeline of all messages")
     measure_type = build_choice_type("token measure", list(TokenMeasure))
@@ -66,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     add("--compactions", action="store_true", help=f"add {sides}")
     follow_help = "follow the session while it is being written: one line per change, or with --json one document"
     add("--follow", action="store_true", help=follow_help)
-    options = parse_arguments(parser, arguments)
+    options = parser.parse(arguments)
     if options.follow:
         return _follow_session(options)
     session = open_named_session(options.session, options.window)

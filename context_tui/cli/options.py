@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Argument parser that reports an error in one sanitized line and exits with code 2."""
+    """Parser of one command's arguments, which reports an error in one sanitized line and exits with code 2."""
+
+    def __init__(self, command: str, about: str) -> None:
+        super().__init__(prog=f"context-tui {command}".strip(), description=about, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         print_notice(f"{shorten_message(message)}; see {self.prog} --help", self.prog)
@@ -40,43 +43,77 @@ class CommandParser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         super()._print_message(sanitize(message), file)  # the only output path of argparse
 
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Parse arguments in which options and positional arguments may come in any order."""
+        if "_ARGCOMPLETE" in os.environ:
+            _complete(self)
+        return self.parse_intermixed_args(list(arguments))
 
-def build_parser(command: str, about: str) -> CommandParser:
-    """Build the parser for a command, with *about* as the description in the help."""
-    return CommandParser(prog=f"context-tui {command}".strip(), description=about, allow_abbrev=False)
+    def add_session_options(self) -> None:
+        """Add SESSION, --window and --at."""
+        add = self.add_argument
+        add("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
+        add("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
+        add("--at", type=parse_message_number, metavar="N", help="use the context before message N (default: the end)")
 
+    def add_policy_options(self) -> None:
+        """Add the options that select a policy, its parameters, the idle time, and whether triggers are obeyed."""
+        add = self.add_argument
+        policy_help = "a policy or saved settings; `context-tui policies` lists both"
+        add("-P", "--policy", type=parse_name, metavar="POLICY", help=policy_help)
+        self.add_policy_file_option()
+        add("-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated")
+        idle_help = "idle time, for policies that act after a pause (default: as recorded)"
+        add("--idle", type=parse_seconds, metavar="SECONDS", help=idle_help)
+        add("--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire")
+        add("--firing-only", action="store_true", help="in a chain, run only the policies that fire, if any does")
 
-def add_session_options(parser: argparse.ArgumentParser) -> None:
-    """Add SESSION, --window and --at to a parser."""
-    add = parser.add_argument
-    add("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
-    add("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
-    add("--at", type=parse_message_number, metavar="N", help="use the context before message N (default: the end)")
+    def add_policies_options(self, policy_help: str, values: str, values_help: str) -> None:
+        """Add -P and -p, which collect policies, each with the -p assignments after it, in ``policies``."""
+        add, policies = self.add_argument, "policies"
+        add("-P", "--policy", dest=policies, action=_PolicyAction, type=parse_name, metavar="POLICY", help=policy_help)
+        add("-p", "--param", dest=policies, action=_ParameterAction, metavar=values, help=values_help)
 
+    def add_policy_file_option(self) -> None:
+        """Add --policy-file."""
+        file_help = "read a policy from a TOML file, and use it unless -P names another; may be repeated"
+        path = parse_output_path
+        self.add_argument("--policy-file", action="append", default=[], type=path, metavar="FILE", help=file_help)
 
-def add_policy_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that select a policy, its parameters, the idle time, and whether triggers are obeyed."""
-    add = parser.add_argument
-    policy_help = "a policy or saved settings; `context-tui policies` lists both"
-    add("-P", "--policy", type=parse_name, metavar="POLICY", help=policy_help)
-    add_policy_file_option(parser)
-    add("-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated")
-    add(
-        "--idle",
-        type=parse_seconds,
-        metavar="SECONDS",
-        help="idle time, for policies that act after a pause (default: as recorded)",
-    )
-    add("--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire")
-    add("--firing-only", action="store_true", help="in a chain, run only the policies that fire, if any does")
+    def add_replay_options(self, recorded: str = "keep") -> None:
+        """Add the options that control a replay, such as --window, --recorded (default: *recorded*) and --delay."""
+        from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY
 
+        add = self.add_argument
+        add("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
+        recorded_help = f"keep or undo the recorded compactions (default: {recorded})"
+        add("--recorded", type=parse_recorded_mode, default=recorded, metavar="{keep,undo}", help=recorded_help)
+        summary_help = "summary size in tokens (bytes/4; default: the median of the recorded summaries, else 2,000)"
+        add("--summary-tokens", type=parse_tokens, metavar="N", help=summary_help)
+        delay = DEFAULT_SUMMARY_DELAY
+        delay_help = f"number of calls made while a summary is written in the background (default: {delay})"
+        add("--delay", type=int, default=delay, metavar="N", help=delay_help)
+        prefix_help = "assume that the summarizer's prompt starts like the calls', and reads that prefix from the cache"
+        add("--shares-prefix", action="store_true", help=prefix_help)
+        cache_help = (
+            "part of a prompt that is read from the cache after a policy changed the prompt: up to the end of the"
+            " last call before the change (breakpoints, the default), or up to the change (anywhere, as with"
+            " automatic caching)"
+        )
+        add("--cache", choices=("breakpoints", "anywhere"), default="breakpoints", help=cache_help)
 
-def add_policies_options(parser: argparse.ArgumentParser, policy_help: str, values: str, values_help: str) -> None:
-    """Add -P and -p, which collect several policies, each with the -p assignments that follow it, in ``policies``."""
-    parser.add_argument(
-        "-P", "--policy", dest="policies", action=_PolicyAction, type=parse_name, metavar="POLICY", help=policy_help
-    )
-    parser.add_argument("-p", "--param", dest="policies", action=_ParameterAction, metavar=values, help=values_help)
+    def add_jobs_option(self) -> None:
+        """Add --jobs."""
+        jobs_type = build_number_type("number of processes", "1 or more", minimum=1)
+        jobs_help = "number of processes (default: one per core)"
+        self.add_argument("--jobs", type=jobs_type, metavar="N", help=jobs_help)
+
+    def add_appearance_options(self) -> None:
+        """Add the options that control the inspector's appearance."""
+        add = self.add_argument
+        add("--theme", type=parse_name, metavar="NAME", help="light, dark, or the name of a Textual theme")
+        add("--ascii", action="store_true", help="use ASCII characters only")
+        add("--no-mouse", action="store_true", help="do not capture the mouse")
 
 
 class _PolicyAction(argparse.Action):
@@ -98,47 +135,21 @@ def list_policies(options: argparse.Namespace) -> list[tuple[str, Sequence[str]]
     return [*policies, *((name, ()) for name in file_names if name not in dict(policies))]
 
 
-def add_replay_options(parser: argparse.ArgumentParser, recorded: str = "keep") -> None:
-    """Add the options that control a replay, such as --window, --recorded (default: *recorded*) and --delay."""
-    from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY
-
-    add = parser.add_argument
-    add("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
-    recorded_help = f"keep or undo the recorded compactions (default: {recorded})"
-    add("--recorded", type=parse_recorded_mode, default=recorded, metavar="{keep,undo}", help=recorded_help)
-    summary_help = "summary size in tokens (bytes/4; default: the median of the recorded summaries, else 2,000)"
-    add("--summary-tokens", type=parse_tokens, metavar="N", help=summary_help)
-    delay = DEFAULT_SUMMARY_DELAY
-    delay_help = f"number of calls made while a summary is written in the background (default: {delay})"
-    add("--delay", type=int, default=delay, metavar="N", help=delay_help)
-    prefix_help = "assume that the summarizer's prompt starts like the calls', and reads that prefix from the cache"
-    add("--shares-prefix", action="store_true", help=prefix_help)
-    cache_help = (
-        "part of a prompt that is read from the cache after a policy changed the prompt: up to the end of the last"
-        " call before the change (breakpoints, the default), or up to the change (anywhere, as with automatic caching)"
-    )
-    add("--cache", choices=("breakpoints", "anywhere"), default="breakpoints", help=cache_help)
-
-
 def build_study_settings(options: argparse.Namespace) -> StudySettings:
-    """Build the settings of a replay from the options that :func:`add_replay_options` added."""
+    """Build the settings of a replay from the options that :meth:`CommandParser.add_replay_options` added."""
     from context_tui.lab.study import StudySettings
 
     return StudySettings(options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache)
 
 
-def add_jobs_option(parser: argparse.ArgumentParser) -> None:
-    """Add --jobs to a parser."""
-    jobs_type = build_number_type("number of processes", "1 or more", minimum=1)
-    jobs_help = "number of processes (default: one per core)"
-    parser.add_argument("--jobs", type=jobs_type, metavar="N", help=jobs_help)
+def resolve_policies(options: argparse.Namespace) -> list[tuple[Policy, dict[str, str]]]:
+    """Return the requested policies with their assignments; raises PlanError before any session is read."""
+    from context_tui.policies.parameter_space import build_params
 
-
-def add_policy_file_option(parser: argparse.ArgumentParser) -> None:
-    """Add --policy-file to a parser."""
-    add = parser.add_argument
-    file_help = "read a policy from a TOML file, and use it unless -P names another; may be repeated"
-    add("--policy-file", action="append", default=[], type=parse_output_path, metavar="FILE", help=file_help)
+    requests = [resolve_policy(name, texts) for name, texts in list_policies(options)]
+    for policy, values in requests:
+        build_params(policy, values)
+    return requests
 
 
 def resolve_policy_name(options: argparse.Namespace) -> str:
@@ -281,7 +292,7 @@ def spool_stdin() -> Path:
     return path
 
 
-def _complete(parser: argparse.ArgumentParser) -> None:
+def _complete(parser: CommandParser) -> None:
     """Print the completions of the word under the cursor, and exit: commands, options, policies and files."""
     import argcomplete
     from argcomplete.completers import FilesCompleter
@@ -302,10 +313,3 @@ def _complete(parser: argparse.ArgumentParser) -> None:
         elif action.dest in ("policy", "policies"):
             action.completer = complete_policy  # type: ignore[attr-defined]
     argcomplete.autocomplete(parser, always_complete_options="long")
-
-
-def parse_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse arguments in which options and positional arguments may come in any order."""
-    if "_ARGCOMPLETE" in os.environ:
-        _complete(parser)
-    return parser.parse_intermixed_args(list(arguments))

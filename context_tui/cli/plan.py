@@ -7,15 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from context_tui.cli.options import (
-    add_policy_options,
-    add_session_options,
-    build_parser,
-    open_named_session,
-    parse_arguments,
-    resolve_policy,
-    resolve_policy_name,
-)
+from context_tui.cli.options import CommandParser, open_named_session, resolve_policy, resolve_policy_name
 from context_tui.cli.output import pick_fields, print_line, print_notice, print_table, write_json
 from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Plan
@@ -46,14 +38,14 @@ _OPTION_NAMES = {
 
 def run(arguments: Sequence[str]) -> int:
     """Print the plan of one policy for one session and return the exit code."""
-    parser = build_parser(
+    parser = CommandParser(
         "plan", "Show what a policy would do to a session's context, and whether it would fire there."
     )
-    add_session_options(parser)
-    add_policy_options(parser)
+    parser.add_session_options()
+    parser.add_policy_options()
     parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    options = parse_arguments(parser, arguments)
+    options = parser.parse(arguments)
     if options.force:  # an alias for scripts
         print_notice("plan --force is deprecated; use --ignore-trigger")
         options.ignore_trigger = True

@@ -7,14 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from context_tui.app.config import read_config
-from context_tui.cli.options import (
-    add_policy_file_option,
-    build_parser,
-    load_policy_files,
-    parse_arguments,
-    parse_name,
-    parse_tokens,
-)
+from context_tui.cli.options import CommandParser, load_policy_files, parse_name, parse_tokens
 from context_tui.cli.output import build_plugin_report, pick_fields, print_line, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.agent_settings import AgentSettings, build_agent_settings
@@ -30,7 +23,7 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     """List the policies or describe one of them, and return the exit code."""
-    parser = build_parser("policies", "List the compaction policies and what their parameters mean.")
+    parser = CommandParser("policies", "List the compaction policies and what their parameters mean.")
     add = parser.add_argument
     add("name", nargs="?", type=parse_name, metavar="NAME", help="show only this policy")
     param_help = (
@@ -40,8 +33,8 @@ def run(arguments: Sequence[str]) -> int:
     window_help = "context window for the agent's own configuration"
     add("--window", type=parse_tokens, default=ASSUMED_WINDOW, metavar="N", help=window_help)
     add("--json", action="store_true", help="print one JSON document")
-    add_policy_file_option(parser)
-    options = parse_arguments(parser, arguments)
+    parser.add_policy_file_option()
+    options = parser.parse(arguments)
     load_policy_files(options.policy_file)
     if options.param and not options.name:
         parser.error("-p sets a parameter of one policy; name the policy")

@@ -10,16 +10,11 @@ from typing import Any
 
 from context_tui.cli.inspect import build_calibration_report
 from context_tui.cli.options import (
-    add_policies_options,
-    add_policy_file_option,
-    add_replay_options,
-    build_parser,
+    CommandParser,
     build_study_settings,
-    list_policies,
     open_named_session,
-    parse_arguments,
     parse_name,
-    resolve_policy,
+    resolve_policies,
 )
 from context_tui.cli.output import build_session_name, pick_fields, print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
@@ -43,7 +38,6 @@ from context_tui.lab.replay.result import (
     format_replay_label,
 )
 from context_tui.lab.study import Lab, Study
-from context_tui.policies.parameter_space import build_params
 from context_tui.policies.versions import build_recorded_params, format_recorded_params
 from context_tui.text.numbers import format_cost, format_count, format_saving
 from context_tui.text.sanitize import make_visible
@@ -53,24 +47,21 @@ MAX_FIRINGS_SHOWN = 40
 
 def run(arguments: Sequence[str]) -> int:
     """Replay one session under the named policies and return the exit code."""
-    parser = build_parser(
+    parser = CommandParser(
         "replay",
         "Replay a session under one or more policies: firings, sizes, savings, and dropped content needed later.",
     )
     parser.add_argument("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
-    add_policies_options(
-        parser,
+    parser.add_policies_options(
         "a policy or saved settings; may be repeated to compare several",
         "KEY=VALUE",
         "set a parameter of the preceding -P; may be repeated",
     )
-    add_replay_options(parser)
+    parser.add_replay_options()
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    add_policy_file_option(parser)
-    options = parse_arguments(parser, arguments)
-    requests = [resolve_policy(name, texts) for name, texts in list_policies(options)]
-    for policy, values in requests:
-        build_params(policy, values)  # an unknown name is an error before the session is read
+    parser.add_policy_file_option()
+    options = parser.parse(arguments)
+    requests = resolve_policies(options)
     if not requests:
         parser.error("no policy is named; give one with -P")
     lab = Lab(open_named_session(options.session, options.window))

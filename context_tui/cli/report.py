@@ -7,17 +7,12 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from context_tui.cli.options import (
-    add_policies_options,
-    add_policy_file_option,
-    add_replay_options,
-    build_parser,
+    CommandParser,
     build_study_settings,
-    list_policies,
     open_named_session,
-    parse_arguments,
     parse_name,
     parse_output_path,
-    resolve_policy,
+    resolve_policies,
 )
 from context_tui.cli.output import print_notice
 from context_tui.cli.tune import Tuning, collect_tunings, format_agent_configuration
@@ -27,32 +22,29 @@ from context_tui.export.report_page import write_report
 from context_tui.lab.study import Lab
 from context_tui.lab.sweep.recommendation import format_recommendation
 from context_tui.lab.sweep.session_sweep import SweepOptions
-from context_tui.policies.parameter_space import build_params
 from context_tui.policies.versions import build_recorded_params
 from context_tui.summarizer.secrets import mask_text
 
 
 def run(arguments: Sequence[str]) -> int:
     """Write the report of one or more sessions."""
-    parser = build_parser("report", "Write a page about sessions: what fills them, their sizes, and what policies do.")
+    parser = CommandParser("report", "Write a page about sessions: what fills them, their sizes, and what policies do.")
     add = parser.add_argument
     add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, or PATH#ID")
     output_help = "the file to write: .html for one page with charts, .md for Markdown without charts"
     add("-o", "--output", type=parse_output_path, required=True, metavar="FILE", help=output_help)
     policy_help = "a policy to replay (default: those of the agent that recorded the session); may be repeated"
-    add_policies_options(parser, policy_help, "KEY=VALUE", "set a parameter of the preceding -P; may be repeated")
-    add_replay_options(parser)
+    parser.add_policies_options(policy_help, "KEY=VALUE", "set a parameter of the preceding -P; may be repeated")
+    parser.add_replay_options()
     add("--with-text", action="store_true", help="include titles, typed prompts and evidence, with secrets masked")
     add("--force", action="store_true", help="replace an existing file")
-    add_policy_file_option(parser)
-    options = parse_arguments(parser, arguments)
+    parser.add_policy_file_option()
+    options = parser.parse(arguments)
     if options.output.suffix not in (".html", ".htm", ".md"):
         raise PlanError(f"{options.output}: give a name that ends in .html or .md")
     if options.output.exists() and not options.force:
         raise Error(f"{options.output} exists; give another name, or --force to replace it")
-    requests = [resolve_policy(name, texts) for name, texts in list_policies(options)]
-    for policy, values in requests:
-        build_params(policy, values)  # an unknown name is an error before a session is read
+    requests = resolve_policies(options)
     settings, sections = build_study_settings(options), list[Section]()
     for spec in options.sessions:
         lab = Lab(open_named_session(spec, options.window))

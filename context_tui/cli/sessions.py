@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from context_tui.cli.options import build_choice_type, build_number_type, build_parser, parse_arguments, parse_name
+from context_tui.cli.options import CommandParser, build_choice_type, build_number_type, parse_name
 from context_tui.cli.output import print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.formats.kit.files import find_working_folder
@@ -55,7 +55,7 @@ class SessionRow:
 
 def run(arguments: Sequence[str]) -> int:
     """List sessions from the newest to the oldest, and return the exit code."""
-    parser = build_parser("sessions", "List the sessions of every agent on this machine, newest first.")
+    parser = CommandParser("sessions", "List the sessions of every agent on this machine, newest first.")
     add = parser.add_argument
     add("paths", nargs="*", type=parse_name, metavar="PATH", help="a file, folder or database to list instead")
     format_type = build_choice_type("format", list(FORMATS))
@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
     add("--limit", type=limit_type, default=DEFAULT_LIMIT, metavar="N", help=limit_help)
     add("--brief", action="store_true", help="list names, times and sizes only, without reading sessions")
     add("--json", action="store_true", help="print one JSON document")
-    options = parse_arguments(parser, arguments)
+    options = parser.parse(arguments)
     entries = _find_entries(options.paths)
     cache = SessionCache(find_cache_path())
     reader = OverviewReader(cache)

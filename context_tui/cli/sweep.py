@@ -24,17 +24,11 @@ from context_tui.batch.workers import (
     run_on_cluster,
     run_on_processes,
 )
-from context_tui.cli.browse import add_appearance_options
 from context_tui.cli.options import (
-    add_jobs_option,
-    add_policies_options,
-    add_policy_file_option,
-    add_replay_options,
+    CommandParser,
     build_choice_type,
-    build_parser,
     build_study_settings,
     list_policies,
-    parse_arguments,
     parse_name,
     parse_output_path,
     resolve_policy,
@@ -123,12 +117,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = build_parser("sweep", "Replay many settings over many sessions, and show which are on the Pareto front.")
+    parser = CommandParser("sweep", "Replay many settings over many sessions, and show which are on the Pareto front.")
     add = parser.add_argument
     add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
     values_help = "values of a parameter of the preceding -P: 1..8, 1..8:2 (with a step), 256,512,1024, or one value"
-    add_policies_options(parser, "a policy; may be repeated", "KEY=VALUES", values_help)
-    add_replay_options(parser)
+    parser.add_policies_options("a policy; may be repeated", "KEY=VALUES", values_help)
+    parser.add_replay_options()
     add("--quick", action="store_true", help="compute sizes only, without prices and regret")
     current_help = 'the setting to compare the others with, as "POLICY KEY=VALUE"'
     add("--current", type=parse_name, metavar="SETTING", help=current_help)
@@ -142,14 +136,14 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     add("--parquet", type=parse_output_path, metavar="FILE", help="write the rows as Parquet (needs pyarrow)")
     add("--json", action="store_true", help="print one JSON document")
     add("--screen", action="store_true", help="show the settings and their sessions interactively")
-    add_jobs_option(parser)
+    parser.add_jobs_option()
     scheduler_help = "run on the Dask cluster at ADDRESS, such as tcp://host:8786"
     add("--scheduler", type=parse_name, metavar="ADDRESS", help=scheduler_help)
     gate_help = "exit 1 if a change of settings exceeds the limits in FILE, 4 if there is too little evidence"
     add("--gate", type=parse_output_path, metavar="FILE", help=gate_help)
-    add_policy_file_option(parser)
-    add_appearance_options(parser)
-    options = parse_arguments(parser, arguments)
+    parser.add_policy_file_option()
+    parser.add_appearance_options()
+    options = parser.parse(arguments)
     if not options.policies and not options.policy_file and not options.gate:
         parser.error("no policy is named; give one with -P")
     if options.resume and not options.output:

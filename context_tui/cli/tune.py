@@ -11,18 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from context_tui.batch.workers import SweepSource, find_sources
-from context_tui.cli.options import (
-    add_jobs_option,
-    add_policies_options,
-    add_policy_file_option,
-    add_replay_options,
-    build_parser,
-    build_study_settings,
-    list_policies,
-    parse_arguments,
-    parse_name,
-    resolve_policy,
-)
+from context_tui.cli.options import CommandParser, build_study_settings, list_policies, parse_name, resolve_policy
 from context_tui.cli.output import print_line, print_notice, print_table, write_json
 from context_tui.cli.sweep import report_unread, run_sweep
 from context_tui.errors import ExitCode, UnreadableSession
@@ -124,18 +113,18 @@ def collect_tunings(
 
 
 def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = build_parser(
+    parser = CommandParser(
         "tune", "Recommend settings for the policy of each session's own agent, at cache prices, with the evidence."
     )
     add = parser.add_argument
     add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
     values_help = "values of a parameter of the preceding -P, in place of those that are proposed"
-    add_policies_options(parser, "tune this policy for all sessions; may be repeated", "KEY=VALUES", values_help)
-    add_replay_options(parser, recorded="undo")
+    parser.add_policies_options("tune this policy for all sessions; may be repeated", "KEY=VALUES", values_help)
+    parser.add_replay_options(recorded="undo")
     add("--json", action="store_true", help="print one JSON document")
-    add_jobs_option(parser)
-    add_policy_file_option(parser)
-    return parse_arguments(parser, arguments)
+    parser.add_jobs_option()
+    parser.add_policy_file_option()
+    return parser.parse(arguments)
 
 
 def _group_sources(

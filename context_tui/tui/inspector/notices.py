@@ -79,11 +79,7 @@ def format_branches(session: Session, width: int) -> str:
 
 
 def format_notice(
-    view: View,
-    points: Sequence[JumpPoint],
-    width: int = 200,
-    progress: float = 1.0,
-    lines: int = 1,
+    view: View, points: Sequence[JumpPoint], width: int = 200, progress: float = 1.0, lines: int = 1
 ) -> str:
     """Format the most important notice about a view, cut to *lines* lines of *width* cells; may be empty.
 

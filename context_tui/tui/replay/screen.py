@@ -138,9 +138,7 @@ class ReplayScreen(WorkErrorHandler, WaitingScreen[InspectorCommand | None]):
         yield LinesPane(self._draw_call, id="replay-words")
         with Vertical(id="replay-bottom"):
             yield ClickableLines(
-                partial(formatting.format_policy_table, self.comparison),
-                is_focusable=False,
-                id="replay-table",
+                partial(formatting.format_policy_table, self.comparison), is_focusable=False, id="replay-table"
             )
             with Vertical(id="replay-settings"):
                 yield SettingRows(self._set_param, id="replay-rows")

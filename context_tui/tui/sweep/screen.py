@@ -84,11 +84,7 @@ class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high"), (42, "-tall")]
 
     def __init__(
-        self,
-        board: SweepBoard,
-        *,
-        format_command: Callable[[SweepBoard], str],
-        adopt: AdoptSetting | None = None,
+        self, board: SweepBoard, *, format_command: Callable[[SweepBoard], str], adopt: AdoptSetting | None = None
     ) -> None:
         """Create a screen that shows *board*.
 

@@ -18,12 +18,7 @@ MAX_POLICY_DIGIT = 9
 
 
 def build_binding(
-    keys: str,
-    action: str,
-    description: str,
-    name: str,
-    tooltip: str,
-    display: str | None = None,
+    keys: str, action: str, description: str, name: str, tooltip: str, display: str | None = None
 ) -> Binding:
     """Build a key binding with *name* as the id under which a configuration file can change it.
 

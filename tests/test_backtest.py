@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,6 +12,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli import main
+from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.lab.replay.backtest import (
     BacktestCase,
@@ -32,6 +35,7 @@ from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.tokens.accounting import find_standing_blocks
 from context_tui.tokens.estimators import count_result_by_characters
+from context_tui.tokens.measures import build_calibrated_table
 from context_tui.tui.comparison import Lane
 from context_tui.tui.sweep.board import SweepBoard
 from context_tui.tui.sweep.screen import merge_params
@@ -285,7 +289,7 @@ def test_agents_compact_where_their_own_policies_do() -> None:
         for each in back.results
         if each.after_recorded and each.after_predicted
     )
-    assert len(errors) == 13 and errors[6] < 0.07 and errors[11] < 0.15 and errors[12] < 0.2
+    assert len(errors) == 13 and errors[6] < 0.05 and errors[12] < 0.15
 
 
 @pytest.mark.parametrize(("version", "reserve"), [("2.1.20", 45_000), ("2.1.160", 33_000), ("nightly", 33_000)])
@@ -359,7 +363,7 @@ def test_a_sweep_of_several_versions_says_so(tmp_path: Path) -> None:
     assert "trigger_reserve=by version" in format_setting_values(SweepBoard(swept), first.name)
 
 
-def long_run(files: dict[str, str]) -> recordings.Recording:
+def long_run(files: dict[str, str], skills: Sequence[str] = ()) -> recordings.Recording:
     """A run that begins with 20,000 tokens that are not in the file, reads files, and grows by 400 a call."""
     made = recordings.Recording()
     made.user("go on")
@@ -368,6 +372,11 @@ def long_run(files: dict[str, str]) -> recordings.Recording:
         made.assistant(text("x" * 400), call(f"c{number}"), use=usage(size, output=0))
         made.results(result(f"c{number}", "y" * 1_200))
         size += 400
+    for number, skill in enumerate(skills):
+        made.assistant(call(f"s{number}", "Skill"), use=usage(size, output=0))
+        made.results(result(f"s{number}", "Launching"))
+        made.user([text(skill)], isMeta=True)
+        size += len(skill) // 4
     for number, (path, content) in enumerate(files.items()):
         made.assistant(call(f"r{number}", "Read", file_path=path), use=usage(size, output=0))
         lines = content.count("\n") + 1
@@ -396,6 +405,28 @@ def test_the_size_after_a_compaction_is_predicted(tmp_path: Path, files: dict[st
     (found,) = held(made.open(tmp_path), At(1))
     assert found.after_recorded == 21_000 + restored
     assert found.after_predicted == pytest.approx(found.after_recorded, rel=0.06)
+
+
+SKILL = "Base directory for this skill: /skills/review\n" + "k" * 3_950
+
+
+@pytest.mark.parametrize(("skills", "restored"), [([], 2_055), ([SKILL], 3_055), ([SKILL, SKILL], 3_055)])
+def test_a_plan_and_a_replay_count_what_the_agent_puts_back(tmp_path: Path, skills: list[str], restored: int) -> None:
+    made = long_run({"/a.py": "z" * 8_000}, skills=skills)
+    made.assistant(text("going on"), use=usage(28_000))
+    session = made.open(tmp_path)
+    at = len(session) - 1
+    plan = ct.plan(session, "claude-code-auto", at=at, force=True, keep_messages=0, trigger_reserve=1_000)
+    table = build_calibrated_table(session.facts)
+    request = compute_next_request(plan, token_table=table)
+    assert request.restored_tokens == pytest.approx(restored, rel=0.2)
+    without = compute_next_request(replace(plan, restoration=None), token_table=table)
+    assert request.tokens_after - without.tokens_after == request.restored_tokens
+    assert request.after.high - request.after.low > without.after.high - without.after.low, "it is less certain"
+    limit = {"window": 200_000, "trigger_reserve": 200_000 - session.facts.requests[-2].context, "keep_messages": 0}
+    (firing,) = ct.replay.replay(session, "claude-code-auto", recorded="ignore", **limit).firings
+    summary = 2_000 * table.get_factor(Kind.TEXT)
+    assert firing.after == pytest.approx(request.tokens_after + summary, rel=0.02)
 
 
 def test_a_summary_without_text_counts_as_one_of_usual_size(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from context_tui.compaction.restored_files import estimate_restored_tokens
+from context_tui.compaction.restored_files import Restoration
 from context_tui.errors import UnreadableSession
 from context_tui.formats.kit.prompts import set_system
 from context_tui.lab.regret.needles import find_lines, is_number
@@ -34,7 +34,7 @@ from context_tui.session.drops import find_drops
 from context_tui.session.facts import Facts, PromptPart, Usage
 from context_tui.session.jsontext import compact_json, find_value_ranges, is_nested_deeper, loads, utf8_len
 from context_tui.session.markers import is_summary_start, is_tagged, name_text, split_text, strip_summary_marker
-from context_tui.session.session import FileState
+from context_tui.session.session import ContentOverlay, FileState
 from context_tui.session.token_factors import count_blocks_before, count_output_tokens
 from context_tui.session.validation import validate_messages
 from context_tui.session.values import BlockFlag, Role, Spans
@@ -226,28 +226,37 @@ def test_policies_of_former_versions() -> None:
 
 def test_files_that_are_put_back() -> None:
     class Files:
-        """Content with the states of files."""
+        """Content with the states of files, and sizes of skills."""
 
-        def __init__(self, **states: FileState) -> None:
-            self.states = {name.replace("_md", ".md"): state for name, state in states.items()}
+        def __init__(self, states: dict[str, FileState], skills: list[int]) -> None:
+            self.states, self.skills = states, skills
 
         def read_file_states(self, messages: Any) -> dict[str, FileState]:
             return self.states
 
-    table = cast(Any, SimpleNamespace(convert_estimate=lambda tokens: tokens))
+        def read_skill_sizes(self, end: int) -> list[int]:
+            return self.skills
 
-    def tokens_of(**states: FileState) -> int:
-        return estimate_restored_tokens(cast(Any, SimpleNamespace(content=Files(**states), order=[])), table)
+    def tokens_of(states: dict[str, FileState], *skills: int, kept: tuple[int, ...] = (), **rule: int) -> int:
+        context = SimpleNamespace(content=ContentOverlay(cast(Any, Files(states, list(skills)))), order=[], at=0)
+        return Restoration(**rule).estimate(cast(Any, context), kept=kept)
 
-    assert tokens_of() == estimate_restored_tokens(cast(Any, SimpleNamespace(content=None, order=[])), table) == 0
-    assert tokens_of(a=FileState(400, 10, 1, False)) == (400 + 6 * 10) // 4 + 55
-    assert tokens_of(a=FileState(20_003, 0, 1, False)) == 5_000 + 55
-    assert tokens_of(a=FileState(20_004, 0, 1, False)) == 62
-    assert tokens_of(CLAUDE_md=FileState(400, 10, 1, True), AGENTS_md=FileState(400, 10, 1, True)) == 0
-    later = {f"f{number}": FileState(400 * number, 0, number, False) for number in range(1, 7)}
-    assert tokens_of(**later) == sum(100 * number + 55 for number in range(2, 7))
-    later["f1"] = FileState(400, 0, 1, True)  # written ones come first
-    assert tokens_of(**later) == sum(100 * number + 55 for number in (1, 3, 4, 5, 6))
+    def state(tokens: int, message: int = 1, *, lines: int = 0, is_written: bool = False) -> FileState:
+        return FileState(4 * tokens, lines, message, is_written)
+
+    assert tokens_of({}) == Restoration().estimate(cast(Any, SimpleNamespace(content=None, order=[], at=0))) == 0
+    assert tokens_of({"a": state(100, lines=10)}) == 100 + 6 * 10 // 4 + 55
+    assert tokens_of({"a": state(4_250)}) == 4_250 + 55 and tokens_of({"a": state(5_750)}) == 62
+    assert tokens_of({"a": state(5_000)}) == round((5_055 + 62) / 2), "it may be above the limit or below"
+    assert tokens_of({"a": state(100)}, file_tokens=50) == 62 and tokens_of({"a": state(100)}, files=0) == 0
+    assert tokens_of({"CLAUDE.md": state(100, is_written=True), "/p/AGENTS.md": state(100)}) == 0
+    assert tokens_of({"a": state(100, 3)}, kept=(3,)) == 0, "it stands in a message that stays"
+    later = {f"f{number}": state(100 * number, number) for number in range(1, 7)}
+    assert tokens_of(later) == sum(100 * number + 55 for number in range(2, 7))
+    later["f1"] = state(100, is_written=True)  # written ones come first
+    assert tokens_of(later) == sum(100 * number + 55 for number in (1, 3, 4, 5, 6))
+    assert tokens_of(later | {"/u/.claude/plans/a.md": state(700, 9)}) == tokens_of(later) + 755, "the plan besides"
+    assert tokens_of({}, 400, 40_000) == 100 + 5_000 and tokens_of({}, *[40_000] * 9) == 25_000
 
 
 def test_names_of_injected_texts() -> None:

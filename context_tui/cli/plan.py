@@ -119,6 +119,7 @@ def build_request_report(request: NextRequest) -> dict[str, Any]:
             "goes": request.removed_tokens,
             "estimator": request.account.measure,
             "comes": request.inserted_tokens,
+            "restored": request.restored_tokens,
             "summary_unknown": request.summary_pending,
             "after": request.tokens_after,
             "share": round(request.saved_share, 4),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from context_tui.compaction.changes import UniformChanges, collect_bodies
 from context_tui.compaction.plan import Plan
+from context_tui.compaction.restored_files import RESTORED_ERROR, use_estimate
 from context_tui.session.values import Kind
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.context_size import (
@@ -29,14 +30,16 @@ class NextRequest:
     Attributes:
         account: the context without the plan.
         after: size of the request with the plan, excluding a summary that is not written yet.
-        inserted_tokens: measured tokens that the plan inserts, including a written summary.
+        inserted_tokens: measured tokens that the plan inserts, including a written summary and ``restored_tokens``.
         summary_pending: whether the summary is not written yet, so that its size is unknown.
+        restored_tokens: estimated tokens of files and skills that the agent puts back after the summary.
     """
 
     account: ContextAccount
     after: ContextSize
     inserted_tokens: int = 0
     summary_pending: bool = False
+    restored_tokens: int = 0
 
     @property
     def tokens_before(self) -> int:
@@ -64,13 +67,14 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
     account = measure_context(plan.context, token_table)
     inserts = [insert for insert in plan.inserts if summary is not None or not insert.holds_summary]
     count = token_table.count_text if token_table else estimate_text
-    inserted = sum(count(insert.format_text(summary or "")) for insert in inserts)
+    restored = plan.estimate_restored(token_table.convert_estimate if token_table else use_estimate)
+    inserted = sum(count(insert.format_text(summary or "")) for insert in inserts) + restored
     requests = count_requests_before(plan.context)
     removed_requests = sum(requests[positions.stop] - requests[positions.start] for positions in plan.dropped_ranges)
     rest = account.resize(_count_removed_tokens(plan, token_table), removed_requests)
-    after = ContextSize(rest.tokens + inserted, rest.low + inserted, rest.high + inserted, rest.source)
+    after = rest.add(inserted, round(RESTORED_ERROR * restored))
     pending = plan.needs_summary and summary is None
-    return NextRequest(account, after, inserted, pending)
+    return NextRequest(account, after, inserted, pending, restored)
 
 
 def _count_removed_tokens(plan: Plan, table: TokenTable | None) -> int:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from context_tui.compaction.changes import Change, build_new_texts, collect_bodies
+from context_tui.compaction.restored_files import Restoration, use_estimate
 from context_tui.errors import PlanError
 from context_tui.session.blocks import is_block_list, replace_texts
 from context_tui.session.context import Context
@@ -179,6 +180,7 @@ class Plan:
         previous_summary_row: block row of an earlier summary that the new one updates, or -1.
         dropping_policy: the policy that drops messages, if several ran one after another.
         steps: the plans of policies that ran one after another.
+        restoration: rule for what the agent puts back after the summary, or None.
     """
 
     policy: str
@@ -199,6 +201,7 @@ class Plan:
     tokens_freed: int | None = None
     dropping_policy: str = ""
     steps: tuple[Plan, ...] = ()
+    restoration: Restoration | None = None
 
     def __post_init__(self) -> None:
         if not (self.dropped_ranges or self.inserts or self.summarised_ranges):
@@ -319,6 +322,14 @@ class Plan:
     def tokens_inserted(self) -> int:
         """Estimated tokens of inserted messages, excluding those that hold a summary."""
         return sum(estimate_text(insert.format_text()) for insert in self.inserts if not insert.holds_summary)
+
+    def estimate_restored(self, convert: Callable[[int, Kind], float] = use_estimate) -> int:
+        """Estimate the tokens that the agent puts back after the summary; see :meth:`Restoration.estimate`."""
+        if self.restoration is None or not self.needs_summary:
+            return 0
+        dropped = set(chain.from_iterable(self.dropped_ranges))
+        kept = {message for position, message in enumerate(self.context.order) if position not in dropped}
+        return self.restoration.estimate(self.context, convert, kept)
 
     @property
     def tokens_removed(self) -> int:

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Literal
 
-from context_tui.compaction.restored_files import estimate_restored_tokens
+from context_tui.compaction.restored_files import RESTORED_ERROR, Restoration
 from context_tui.session.context import CLEARED_BODIES, Context, context_at
 from context_tui.session.facts import Compaction, Drop, Facts, epoch_at, find_last_rewrite
 from context_tui.session.session import Session
@@ -119,10 +119,12 @@ def predict_size_after(
     hidden_tokens = table.convert_estimate(summary_tokens) if is_hidden else 0
     facts = compaction.session.facts
     inserted_rows = (row for message in compaction.added_messages for row in facts.blocks_of(message))
+    restored = 0
     if not any(facts.block_flags[row] & BlockFlag.INJECTED for row in inserted_rows):
-        hidden_tokens += estimate_restored_tokens(compaction.context_before, table)
-    removed_requests = max(before.requests - after.requests, 0)
-    return before.resize(before.content - after.content - hidden_tokens, removed_requests)
+        remaining = frozenset(compaction.remaining_messages)
+        restored = Restoration().estimate(compaction.context_before, table.convert_estimate, remaining)
+    size = before.resize(before.content - after.content, max(before.requests - after.requests, 0))
+    return size.add(hidden_tokens + restored, hidden_tokens + round(RESTORED_ERROR * restored))
 
 
 def count_tokens_by_category(context: Context) -> dict[str, int]:

@@ -57,6 +57,9 @@ class FileStates(Protocol):
     def read_file_states(self, messages: Iterable[int]) -> dict[str, FileState]:
         """Return the last state of each file, by path, as recorded with the results in *messages*."""
 
+    def read_skill_sizes(self, end: int) -> list[int]:
+        """Return the sizes in bytes of the skills that were loaded before message *end*."""
+
 
 class ContentOverlay:
     """Content that replaces the messages of other content, and keeps its system prompt and tools."""

@@ -61,6 +61,11 @@ class ContextSize(NamedTuple):
     high: int
     source: str
 
+    def add(self, tokens: int, spread: int = 0) -> ContextSize:
+        """Return the size with *tokens* more, which may be *spread* tokens more or less."""
+        low, high = self.low + tokens - spread, self.high + tokens + spread
+        return ContextSize(self.tokens + tokens, max(low, 0), high, self.source)
+
 
 class ContextAccount(NamedTuple):
     """The tokens in a context by where they come from, and the size of the next request that follows from them.
@@ -125,16 +130,21 @@ class ContextAccount(NamedTuple):
         return ContextSize(self.tokens, max(self.tokens - spread, 0), self.tokens + spread + unknown, self.source)
 
     def resize(self, removed: int, removed_requests: int) -> ContextSize:
-        """Return the next request's size without *removed* measured tokens and *removed_requests* of the replies."""
+        """Return the next request's size without *removed* measured tokens and *removed_requests* of the replies.
+
+        The error of the whole size shrinks with it. Which part of the unaccounted tokens a reply takes along is
+        uncertain, except if all replies stay or all go.
+        """
         share = removed_requests / self.requests if self.requests else 0.0
         tokens = resize(self.tokens, self.fixed, self.content, -removed, share)
         unaccounted = abs(self.tokens - self.fixed - self.content)
         rest = max(self.content - removed, 0)
-        spread = round(self.error * min(abs(removed), rest) + unaccounted * share)
         _, low, high, source = self.size
-        source = self.source if removed else source
-        low, high = tokens - (self.tokens - low) - spread, tokens + (high - self.tokens) + spread
-        return ContextSize(tokens, max(low, min(self.fixed, tokens)), high, source)
+        base, unknown = self.tokens - low, max(low + high - 2 * self.tokens, 0)
+        spread = self.error * min(abs(removed), rest) + unaccounted * min(share, 1 - share)
+        spread = round(spread + base * min(tokens / self.tokens, 1) if self.tokens else spread)
+        low, high = max(tokens - spread, min(self.fixed, tokens)), tokens + spread + unknown
+        return ContextSize(tokens, low, high, self.source if removed else source)
 
 
 def resize(size: int, fixed: int, content: int, change: int, removed_share: float) -> int:

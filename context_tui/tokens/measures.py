@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from context_tui.errors import MeasureError
-from context_tui.session.blocks import BYTES_PER_TOKEN, body_to_text, bytes_to_tokens
+from context_tui.session.blocks import body_to_text, bytes_to_tokens
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import (
     Facts,
@@ -59,6 +59,7 @@ class TokenTable:
         calibrations: the calibration of each model, by name; empty for a tokenizer.
         uniform: whether the size of a body is the same for every result that it replaces.
         is_calibrated: whether the recorded sizes were usable for calibration.
+        get_factor: returns the typical tokens per estimated token (``bytes/4``) of a kind of block.
     """
 
     measure: TokenMeasure
@@ -73,6 +74,7 @@ class TokenTable:
     uniform: bool = True
     messages: array[int] = field(default_factory=lambda: array("l"))
     is_calibrated: bool = False
+    get_factor: Callable[[int], float] = lambda kind: 1.0
 
     @property
     def system(self) -> int:
@@ -120,9 +122,9 @@ class TokenTable:
         sums: list[int] = context.memo[key]
         return sums
 
-    def convert_estimate(self, tokens: int) -> int:
-        """Convert the estimated tokens of a text (``bytes/4``) to this measure."""
-        return self.count_text("x" * BYTES_PER_TOKEN * tokens)
+    def convert_estimate(self, tokens: int, kind: Kind = Kind.TEXT) -> int:
+        """Convert the estimated tokens (``bytes/4``) of content that is not in the file to this measure."""
+        return round(tokens * self.get_factor(kind))
 
     def calibration_at(self, context: Context) -> Calibration | None:
         """Return the calibration for the model in use at a context's point, or None for a tokenizer."""
@@ -204,6 +206,7 @@ def build_calibrated_table(
         calibrations=tuple(calibrations),
         is_calibrated=bool(fitted or facts.size_basis) or any(calibration.usable for calibration in calibrations),
         uniform=len(set(map(id, by_message))) <= 1,
+        get_factor=newest.get_factor,
     )
     return _complete_table(facts, table, checkpoint)
 
@@ -277,8 +280,16 @@ def build_exact_table(
         tool_name = facts.tool_name(row) if facts.kind[row] == Kind.TOOL_USE else ""
         return count(tool_name + body.text)
 
+    ratio = sum(blocks) / (sum(map(bytes_to_tokens, facts.size)) or 1) or 1.0
     table = TokenTable(
-        TokenMeasure.EXACT, name, note, blocks, count_body, count, lambda part, is_tool: count(part.text)
+        TokenMeasure.EXACT,
+        name,
+        note,
+        blocks,
+        count_body,
+        count,
+        lambda part, is_tool: count(part.text),
+        get_factor=lambda kind: ratio,
     )
     return _complete_table(facts, table, checkpoint)
 

@@ -370,6 +370,12 @@ def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usa
     return Usage(fresh, read, written - hour_tokens, hour_tokens, usage.output_tokens or 0, trusted)
 
 
+FILE_TOOLS = frozenset({"Read", "Edit", "MultiEdit", "Write"})
+"""Tools whose results record the state of a file."""
+SKILL_PREFIX = "Base directory for this skill:"
+"""First words of the injected text of a skill."""
+
+
 def parse_file_state(line: bytes, message: int) -> tuple[str, FileState] | None:
     """Return a file's path and state from the ``toolUseResult`` of a Read, Edit or Write, or None if there is none.
 

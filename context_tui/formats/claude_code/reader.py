@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import groupby
+from itertools import compress, groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,9 @@ from context_tui.formats.kit.prompts import build_part, get_prompt, set_system, 
 from context_tui.formats.kit.values import parse_blocks, parse_time_ms, parse_tokens, parse_version
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.facts import Compaction, Facts, Usage
-from context_tui.session.jsontext import is_nested_deeper
+from context_tui.session.jsontext import is_nested_deeper, utf8_len
 from context_tui.session.session import FileState, Session, SessionInfo
-from context_tui.session.values import NO_MESSAGES, MessageFlag, RecordKind, Role, Spans
+from context_tui.session.values import NO_MESSAGES, BlockFlag, Kind, MessageFlag, RecordKind, Role, Spans
 from context_tui.text.sanitize import truncate_name
 
 
@@ -511,6 +511,8 @@ class ClaudeCodeContent:
 
     def __init__(self, file: LineFile, facts: Facts) -> None:
         self.file, self.facts = file, facts
+        self._file_states: dict[int, list[tuple[str, FileState]]] = {}  # by message
+        self._skills: dict[int, list[tuple[str, int]]] = {}  # by message: first line and bytes of each skill
 
     def read_line(self, record: int) -> bytes:
         return self.file.read_range(self.facts.record_place[record], self.facts.record_length[record])
@@ -538,15 +540,39 @@ class ClaudeCodeContent:
     def read_file_states(self, messages: Iterable[int]) -> dict[str, FileState]:
         states: dict[str, FileState] = {}
         for message in messages:
-            for row in self.facts.records_of(message):
-                line = self.read_line(row)
-                if b'"toolUseResult"' in line and (found := parsing.parse_file_state(line, message)):
-                    path, state = found
-                    earlier = states.get(path)
-                    if earlier and earlier.is_written and not state.is_written:
-                        state = state._replace(is_written=True, message=earlier.message)
-                    states[path] = state
+            if message not in self._file_states:
+                self._file_states[message] = list(self._iter_file_states(message))
+            for path, state in self._file_states[message]:
+                earlier = states.get(path)
+                if earlier and earlier.is_written and not state.is_written:
+                    state = state._replace(is_written=True, message=earlier.message)
+                states[path] = state
         return states
+
+    def _iter_file_states(self, message: int) -> Iterator[tuple[str, FileState]]:
+        facts = self.facts
+        if message < len(facts) and any(facts.tool_name(row) in parsing.FILE_TOOLS for row in facts.blocks_of(message)):
+            for row in facts.records_of(message):
+                if found := parsing.parse_file_state(self.read_line(row), message):
+                    yield found
+
+    def read_skill_sizes(self, end: int) -> list[int]:
+        sizes: dict[str, int] = {}
+        for message in range(min(end, len(self.facts))):
+            if message not in self._skills:
+                self._skills[message] = list(self._iter_skills(message))
+            sizes.update(self._skills[message])
+        return [*sizes.values()]
+
+    def _iter_skills(self, message: int) -> Iterator[tuple[str, int]]:
+        """Yield the first line and the size in bytes of each skill whose text is injected in a message."""
+        facts = self.facts
+        rows = [*facts.blocks_of(message)]
+        injected = [facts.kind[row] == Kind.TEXT and facts.block_flags[row] & BlockFlag.INJECTED for row in rows]
+        for block in compress(self.blocks(message), injected) if any(injected) else ():
+            text = str(block.get("text") or "")
+            if text.startswith(parsing.SKILL_PREFIX):
+                yield text.partition("\n")[0], utf8_len(text)
 
     def system(self) -> str:
         return "\n\n".join(part.text for part in get_prompt(self.facts).system)

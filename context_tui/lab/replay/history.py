@@ -331,6 +331,8 @@ class History:
     def _reorder_messages(self, plan: Plan, summary_tokens: int) -> int:
         recording = self.recording
         earlier_messages = set(self.order)
+        if plan.restoration is not None:
+            summary_tokens += recording.count_restored_tokens(plan)
         entries = [
             recording.insert_message(entry, summary_tokens, earlier_messages) if isinstance(entry, Insert) else entry
             for entry in iterate_result_entries(plan)

@@ -7,10 +7,11 @@ from functools import cached_property
 from statistics import median
 from typing import Any, NamedTuple
 
-from context_tui.compaction.plan import Insert
+from context_tui.compaction.plan import Insert, Plan
 from context_tui.compaction.recorded_compactions import DEFAULT_SUMMARY_TOKENS
 from context_tui.lab.replay.amounts import (
     REQUESTS,
+    RESULT,
     TEXT,
     ZERO_AMOUNT,
     Amount,
@@ -278,6 +279,13 @@ class Recording:
             self.compute_message_amount(message, replaced) if message in changed else self.get_message_amount(message)
             for message in order
         )
+
+    def count_restored_tokens(self, plan: Plan) -> int:
+        """Return the tokens (``bytes/4``) of a text as large as what the agent puts back after the plan's summary."""
+        weights = self._default_weights
+        factors = {Kind.TEXT: weights[TEXT], Kind.TOOL_RESULT: weights[RESULT]}
+        tokens = plan.estimate_restored(lambda tokens, kind: tokens * factors[kind])
+        return round(tokens / weights[TEXT]) if weights[TEXT] else 0
 
     def insert_message(self, insert: Insert, summary_tokens: int, messages: Container[int]) -> int:
         """Return the number of a message for *insert* that is not in *messages*, adding a message if there is none.

@@ -70,11 +70,20 @@ class Drop(Part):
     notes: tuple[Note, ...] = ()
 
 
+class Restore(Part):
+    """Content that the agent puts back after the summary; see :class:`.restored_files.Restoration`."""
+
+    files: int = Field(default=5, ge=0, le=1_000)
+    file_tokens: int = Field(default=5_000, ge=1, le=10_000_000)
+    skill_tokens: int = Field(default=5_000, ge=0, le=10_000_000)
+
+
 class Summarise(Part):
     """Action that replaces messages with a summary in a message from ``role``.
 
     The summary stands in their place (``at`` is ``head``) or at the end of the context. ``before`` and ``after`` are
-    the texts around it. With ``background`` the agent continues while the summary is written.
+    the texts around it. With ``background`` the agent continues while the summary is written. ``restore`` is
+    what the agent puts back, if the session records which files it read.
     """
 
     prefix: ClassVar[str] = "summary"
@@ -87,6 +96,7 @@ class Summarise(Part):
     sections: tuple[str, ...] = ()
     max_tokens: int = param(8_192, "most tokens that the summary may have", "tokens", 1, 100_000, of_window=True)
     background: bool = False
+    restore: Restore | None = None
 
 
 class OnlyIf(Part):

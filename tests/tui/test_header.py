@@ -35,11 +35,7 @@ from context_tui.tui.inspector.request_history import (
 )
 from context_tui.tui.terminal.cells import ASCII_GLYPHS
 from context_tui.tui.timeline.turns import ContextCounts, count_context, find_turn_starts, format_context_counts
-from context_tui.tui.widgets.gauge import (
-    CATEGORY_STYLES,
-    FREE_PATTERN,
-    draw_gauge,
-)
+from context_tui.tui.widgets.gauge import CATEGORY_STYLES, FREE_PATTERN, draw_gauge
 from context_tui.tui.widgets.styled_text import count_cells
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app as inspector_of

@@ -19,20 +19,9 @@ from context_tui.tokens.estimators import bytes4
 from context_tui.tui.jump_points import find_next
 from context_tui.tui.rendering.formatting import format_line, format_row_kind, has_unknown_size
 from context_tui.tui.terminal.cells import shorten
+from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
 from context_tui.tui.widgets.gauge import CATEGORY_STYLES
-from context_tui.tui.widgets.styled_text import (
-    BAD,
-    BOLD,
-    GOOD,
-    MUTED,
-    PRIMARY,
-    WARN,
-    Run,
-    justify_runs,
-    pad_runs,
-    set_background,
-    wrap_parts,
-)
+from context_tui.tui.widgets.styled_text import Run, justify_runs, pad_runs, set_background, wrap_parts
 
 KEPT_SIGN, CLEARED_SIGN, LOST_SIGN, SUMMARY_SIGN, INSERTED_SIGN = "=", "-", "S", "▸", "+"
 """Signs of messages: kept, content cleared, lost, summary, inserted."""

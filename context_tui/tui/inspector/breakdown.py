@@ -32,21 +32,12 @@ from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.rendering.formatting import MessageReader, format_token_column, format_token_unit
 from context_tui.tui.rendering.layout import wrap_text
 from context_tui.tui.terminal.cells import choose_form, shorten_path
+from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY
 from context_tui.tui.timeline import filters
 from context_tui.tui.timeline.filters import NO_FILTER, build_part_filter
 from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.gauge import CATEGORY_STYLES
-from context_tui.tui.widgets.styled_text import (
-    BOLD,
-    MUTED,
-    PRIMARY,
-    Run,
-    count_cells,
-    format_bar,
-    format_safe_line,
-    pad_runs,
-    set_background,
-)
+from context_tui.tui.widgets.styled_text import Run, count_cells, format_bar, format_safe_line, pad_runs, set_background
 
 MAX_LARGEST_BLOCKS, MAX_LISTED_FILES = 12, 20
 SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}

@@ -10,8 +10,9 @@ from textual.widget import Widget
 
 from context_tui.policies.scales import format_number
 from context_tui.tui.terminal.cells import choose_form
+from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY
 from context_tui.tui.widgets.canvas import Canvas, count_eighths
-from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, Run, build_lines
+from context_tui.tui.widgets.styled_text import Run, build_lines
 
 MIN_TITLED_HEIGHT = 3
 FLAT_SHARE = 0.02

@@ -19,10 +19,11 @@ from context_tui.text.numbers import format_count
 from context_tui.tui.inspector.filter_counts import FilterCounts
 from context_tui.tui.rendering.formatting import format_line
 from context_tui.tui.terminal.cells import shorten, shorten_path
+from context_tui.tui.terminal.themes import MUTED
 from context_tui.tui.timeline.filters import NO_FILTER, ROW_KINDS, SIZE_STEPS, RowFilter, get_kind_label
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS
 from context_tui.tui.widgets.bindings import read_bindings
-from context_tui.tui.widgets.styled_text import MUTED, Run, pad_runs
+from context_tui.tui.widgets.styled_text import Run, pad_runs
 
 INITIAL_COUNT_S, COUNT_SLICE_S, COUNT_PAUSE_S = 0.02, 0.008, 0.01
 """Seconds of counting before the list is shown; seconds of a later slice, and of the pause after it for keys."""

@@ -26,15 +26,10 @@ from context_tui.tui.inspector.request_history import (
     find_message_at_cell,
     format_history_line,
 )
+from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
 from context_tui.tui.timeline.turns import ContextCounts, count_context, find_turn_starts, format_context_counts
 from context_tui.tui.widgets.gauge import CATEGORY_STYLES, draw_gauge
 from context_tui.tui.widgets.styled_text import (
-    BAD,
-    BOLD,
-    GOOD,
-    MUTED,
-    PRIMARY,
-    WARN,
     Run,
     build_lines,
     clip_lines,

@@ -21,7 +21,8 @@ from context_tui.text.numbers import format_count, format_saved_share, format_to
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.rendering.formatting import format_difference, format_estimate_sign
-from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, WARN, Run, format_safe_line
+from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, WARN
+from context_tui.tui.widgets.styled_text import Run, format_safe_line
 
 Paragraph = list[list[Run]]
 """Parts of a text; a part is not split over lines unless it is wider than a line."""

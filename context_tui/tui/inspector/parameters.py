@@ -32,8 +32,9 @@ from context_tui.tui.inspector.outcome import (
     format_result_variants,
     format_trigger_variants,
 )
+from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED
 from context_tui.tui.widgets.setting_rows import SettingRows
-from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, Run, build_lines, clip_lines, wrap_parts
+from context_tui.tui.widgets.styled_text import Run, build_lines, clip_lines, wrap_parts
 
 MAX_CURVE_POINTS = 60
 CURVE_HEIGHT, MIN_CURVE_HEIGHT = 3, 2

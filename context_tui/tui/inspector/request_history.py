@@ -14,8 +14,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from context_tui.session.session import Session
+from context_tui.tui.terminal.themes import BAD, MUTED, PRIMARY, WARN
 from context_tui.tui.widgets.canvas import Canvas, count_eighths
-from context_tui.tui.widgets.styled_text import BAD, MUTED, PRIMARY, WARN, Run, count_cells
+from context_tui.tui.widgets.styled_text import Run, count_cells
 
 WINDOW_TICKS = (60, 70, 85)
 """Percentages of the window at which runtimes typically compact."""

@@ -26,21 +26,9 @@ from context_tui.tui.inspector.outcome import (
 from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.rendering.formatting import format_estimate_sign
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
+from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
 from context_tui.tui.widgets.bindings import MAX_POLICY_DIGIT, read_bindings
-from context_tui.tui.widgets.styled_text import (
-    BAD,
-    BOLD,
-    GOOD,
-    MUTED,
-    PRIMARY,
-    WARN,
-    Run,
-    build_lines,
-    count_cells,
-    format_bar,
-    pad_runs,
-    set_background,
-)
+from context_tui.tui.widgets.styled_text import Run, build_lines, count_cells, format_bar, pad_runs, set_background
 
 SHARE_WIDTH = 7
 """Cells of the saved share, with the gap before it."""

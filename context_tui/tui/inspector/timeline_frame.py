@@ -25,8 +25,8 @@ from context_tui.tui.inspector.timeline_strips import (
 )
 from context_tui.tui.rendering.formatting import format_token_column
 from context_tui.tui.terminal.cells import HORIZONTAL_BLOCKS, choose_form
+from context_tui.tui.terminal.themes import MUTED
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS, VERDICT_LABELS
-from context_tui.tui.widgets.styled_text import MUTED
 
 DEFAULT_UNIT = format_token_column(None)
 SIGN_LABELS = {

@@ -40,20 +40,9 @@ from context_tui.tui.replay.sawtooth import (
     TRACE,
 )
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
+from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
 from context_tui.tui.timeline.context_events import format_event_labels, is_compaction
-from context_tui.tui.widgets.styled_text import (
-    BAD,
-    BOLD,
-    GOOD,
-    MUTED,
-    PRIMARY,
-    WARN,
-    Run,
-    format_safe_line,
-    justify_runs,
-    pad_runs,
-    set_background,
-)
+from context_tui.tui.widgets.styled_text import Run, format_safe_line, justify_runs, pad_runs, set_background
 
 MAX_REGRET_LINES = 3
 """Maximum number of regrets shown with a firing; the list of firings has all."""

@@ -18,18 +18,9 @@ from context_tui.tokens.estimators import bytes4
 from context_tui.tui.rendering.formatting import format_line
 from context_tui.tui.search import find_text, get_searchable_text
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
+from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY, WARN
 from context_tui.tui.timeline.rows import Location
-from context_tui.tui.widgets.styled_text import (
-    BOLD,
-    MUTED,
-    PRIMARY,
-    WARN,
-    Run,
-    count_cells,
-    format_safe_line,
-    pad_runs,
-    set_background,
-)
+from context_tui.tui.widgets.styled_text import Run, count_cells, format_safe_line, pad_runs, set_background
 
 TIER_TEXTS = {
     "re-fetch": "fetched again; a lower bound, as the recorded agent still had the content",

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from context_tui.text.numbers import format_tokens
+from context_tui.tui.terminal.themes import BAD, BOLD, MUTED, WARN
 from context_tui.tui.widgets.canvas import Canvas, count_eighths
-from context_tui.tui.widgets.styled_text import BAD, BOLD, MUTED, WARN, Run
+from context_tui.tui.widgets.styled_text import Run
 
 GUTTER = 7
 """Cells to the left of a chart, for its scale."""

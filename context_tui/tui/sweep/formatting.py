@@ -22,19 +22,8 @@ from context_tui.tui.sweep.table import (
     format_setting_values,
 )
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
-from context_tui.tui.widgets.styled_text import (
-    BAD,
-    BOLD,
-    GOOD,
-    MUTED,
-    PRIMARY,
-    WARN,
-    Run,
-    clip_runs,
-    count_cells,
-    format_safe_line,
-    justify_runs,
-)
+from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
+from context_tui.tui.widgets.styled_text import Run, clip_runs, count_cells, format_safe_line, justify_runs
 
 WIDE_CELLS = 100
 """Minimum width in cells for whole sentences."""

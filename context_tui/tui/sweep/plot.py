@@ -11,8 +11,9 @@ from typing import NamedTuple
 from context_tui.lab.sweep.rows import ParetoPoint
 from context_tui.text.numbers import format_tokens
 from context_tui.tui.sweep.table import BEATEN_SIGN, BEST_SIGN, CURRENT_SIGN, CURSOR_SIGN, KNEE_SIGN
+from context_tui.tui.terminal.themes import BOLD, GOOD, MUTED, PRIMARY, WARN
 from context_tui.tui.widgets.canvas import Canvas
-from context_tui.tui.widgets.styled_text import BOLD, GOOD, MUTED, PRIMARY, WARN, Run
+from context_tui.tui.widgets.styled_text import Run
 
 GUTTER = 8
 """Cells to the left of the plot, for its scale."""

@@ -38,10 +38,11 @@ from context_tui.tui.sweep import formatting, plot, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board, build_partial_sweep
 from context_tui.tui.sweep.report import SweepTextScreen, build_project_parts, build_report_parts
 from context_tui.tui.sweep.sessions import SessionsScreen
+from context_tui.tui.terminal.themes import MUTED
 from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.clickable_lines import ClickableLines
-from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
+from context_tui.tui.widgets.styled_text import LinesPane, Run
 from context_tui.tui.widgets.text_screen import HELP_NOTES, HelpScreen
 
 UPDATE_INTERVAL_S, UPDATE_COST_FACTOR = 0.1, 8

@@ -19,19 +19,10 @@ from context_tui.tui.rendering.columns import drop_columns
 from context_tui.tui.sweep.board import SORT_ORDERS, SweepBoard
 from context_tui.tui.sweep.table import SweepColumn, list_columns
 from context_tui.tui.terminal.cells import shorten_path
+from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY
 from context_tui.tui.widgets.bindings import KeyFooter, read_bindings
 from context_tui.tui.widgets.clickable_lines import ClickableLines
-from context_tui.tui.widgets.styled_text import (
-    BOLD,
-    MUTED,
-    PRIMARY,
-    LinesPane,
-    Run,
-    format_safe_line,
-    justify_runs,
-    pad_runs,
-    set_background,
-)
+from context_tui.tui.widgets.styled_text import LinesPane, Run, format_safe_line, justify_runs, pad_runs, set_background
 
 FULL_NAME_CELLS = 30
 """Cells for the name of a session below which numbers are abbreviated."""

@@ -10,17 +10,8 @@ from context_tui.text.numbers import format_saving, format_tokens
 from context_tui.tui.rendering.columns import drop_columns
 from context_tui.tui.sweep.board import SweepBoard, format_value
 from context_tui.tui.terminal.cells import shorten
-from context_tui.tui.widgets.styled_text import (
-    BOLD,
-    GOOD,
-    MUTED,
-    PRIMARY,
-    WARN,
-    Run,
-    format_safe_line,
-    pad_runs,
-    set_background,
-)
+from context_tui.tui.terminal.themes import BOLD, GOOD, MUTED, PRIMARY, WARN
+from context_tui.tui.widgets.styled_text import Run, format_safe_line, pad_runs, set_background
 
 BEST_SIGN, KNEE_SIGN, CURRENT_SIGN, BEATEN_SIGN, CURSOR_SIGN = "*", "k", ">", "·", "◆"
 """Signs of settings: on the Pareto front, at its knee, current, dominated, and in the plot under the cursor."""

@@ -12,6 +12,10 @@ from textual.theme import Theme
 from context_tui.errors import Error
 from context_tui.text.files import read_toml
 
+MUTED, BOLD = "$foreground-muted", "bold"
+GOOD, WARN, BAD, PRIMARY = "$text-success", "$text-warning", "$text-error", "$text-primary"
+"""Styles of texts, by the names of the theme's colours."""
+
 
 def _read_themes() -> Iterator[Theme]:
     tables = read_toml("context_tui.tui.terminal", "themes.toml")

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from context_tui.lab.fullness import ContextPart
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_tokens
+from context_tui.tui.terminal.themes import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN
 from context_tui.tui.widgets.canvas import Canvas, distribute_cells
-from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, PRIMARY, WARN, Run
+from context_tui.tui.widgets.styled_text import Run
 
 
 @dataclass(frozen=True)

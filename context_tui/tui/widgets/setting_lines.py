@@ -12,17 +12,8 @@ from context_tui.policies.parameters import ListEntry, Parameter
 from context_tui.policies.scales import Number, Scale, format_number
 from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.terminal.cells import choose_form, shorten
-from context_tui.tui.widgets.styled_text import (
-    BOLD,
-    MUTED,
-    PRIMARY,
-    Run,
-    clip_runs,
-    count_cells,
-    format_safe_line,
-    pad_runs,
-    wrap_parts,
-)
+from context_tui.tui.terminal.themes import BOLD, MUTED, PRIMARY
+from context_tui.tui.widgets.styled_text import Run, clip_runs, count_cells, format_safe_line, pad_runs, wrap_parts
 
 
 def find_knob_cell(scale: Scale, value: Number, width: int) -> int:

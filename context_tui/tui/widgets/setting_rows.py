@@ -18,6 +18,7 @@ from textual.widgets import Input
 
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.scales import parse_number
+from context_tui.tui.terminal.themes import MUTED
 from context_tui.tui.widgets.bindings import read_bindings
 from context_tui.tui.widgets.setting_lines import (
     MARK_WIDTH,
@@ -33,7 +34,7 @@ from context_tui.tui.widgets.setting_lines import (
     move_entry,
     toggle_entry,
 )
-from context_tui.tui.widgets.styled_text import MUTED, Run, build_lines, clip_lines, clip_runs, set_background
+from context_tui.tui.widgets.styled_text import Run, build_lines, clip_lines, clip_runs, set_background
 
 MIN_VISIBLE_ROWS = 2
 """Minimum number of rows that stay visible above the entries of a list."""

@@ -15,8 +15,6 @@ from context_tui.tui.terminal.cells import ELLIPSIS, MAX_LINE_SOURCE, find_word_
 
 Run = tuple[str, str]
 
-MUTED, BOLD = "$foreground-muted", "bold"
-GOOD, WARN, BAD, PRIMARY = "$text-success", "$text-warning", "$text-error", "$text-primary"
 _WORD_PATTERN = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words together
 
 

@@ -43,14 +43,9 @@ class AnthropicDecoder(Decoder):
                 if model := parse_name(message.get("model")):
                     yield ReplyModel(model)
                 yield from self._update_usage(_parse_usage(message.get("usage")))
-            case "content_block_start":
-                yield from self._decode_block(
-                    parse_mapping(data.get("content_block")), parse_token_count(data.get("index")) or 0
-                )
-            case "content_block_delta":
-                yield from self._decode_block(
-                    parse_mapping(data.get("delta")), parse_token_count(data.get("index")) or 0
-                )
+            case "content_block_start" | "content_block_delta":
+                piece = parse_mapping(data.get("content_block") or data.get("delta"))
+                yield from self._decode_block(piece, parse_token_count(data.get("index")) or 0)
             case "message_delta":
                 yield from self._update_usage(_parse_usage(data.get("usage")))
                 if reason := parse_name(parse_mapping(data.get("delta")).get("stop_reason")):

@@ -58,9 +58,8 @@ async def stream_events(
         limit_field = limit_fields.pop(0)
         has_response = False
         decoder = endpoint.api.decoder(endpoint.redact)
-        payload = await asyncio.to_thread(
-            build_payload, endpoint, request, limit_field
-        )  # masking a long history is slow
+        # In a thread, as masking a long history is slow.
+        payload = await asyncio.to_thread(build_payload, endpoint, request, limit_field)
         try:
             async with (
                 open_client(endpoint, transport) as client,
@@ -290,9 +289,8 @@ def build_transport_failure(error: Exception, endpoint: Endpoint, has_response: 
         if plain and message == "illegal request line":  # the response begins with a TLS alert
             return build_speaks_tls_failure(endpoint)
         hint = ", or use https:// in the base URL if this port speaks TLS" if plain else ""
-        return CallFailed(
-            "disconnected", f"the connection to {host} broke before the reply was complete; try again{hint}"
-        )
+        reason = f"the connection to {host} broke before the reply was complete"
+        return CallFailed("disconnected", f"{reason}; try again{hint}")
     if isinstance(error, httpx.DecodingError):
         return CallFailed("malformed", f"the reply of {host} cannot be decompressed; try again")
     # Other messages may quote URLs and headers: report the class only.

@@ -334,9 +334,8 @@ def continue_after_compaction(
     """
     later_context = session.context_at(points[-1])
     if tuple(later_context.order[: len(plan.context)]) != tuple(plan.context.order):
-        raise PlanError(
-            f"{plan.policy}: the context before message {plan.context.at:,} does not continue; choose another point"
-        )
+        problem = f"the context before message {plan.context.at:,} does not continue"
+        raise PlanError(f"{plan.policy}: {problem}; choose another point")
     context = replace(plan.context, at=points[-1], order=later_context.order, base=None, memo={})
     extended_plan = replace(plan, context=context, tokens_saved=None)
     numbers = {
@@ -411,9 +410,8 @@ def compute_cost(summary: Summary) -> SummaryCost | None:
 
 def _find_facts_in_tail(session: Session, head: set[int], point: int, facts: Sequence[Fact]) -> tuple[bool, ...]:
     context = session.context_at(point)
-    matcher = FactMatcher(
-        collect_text(session.messages_in(context, [each for each in context.order if each not in head]))
-    )
+    tail = session.messages_in(context, [each for each in context.order if each not in head])
+    matcher = FactMatcher(collect_text(tail))
     return tuple(matcher.match_fact(fact).preserved for fact in facts)
 
 

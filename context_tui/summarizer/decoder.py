@@ -163,9 +163,8 @@ class Decoder(ABC):
         if error or is_error or data.get("type") == "error":
             details = error if isinstance(error, dict) else {}
             message = details.get("message") or data.get("message") or (error if isinstance(error, str) else "")
-            yield self._build_failure(
-                "error", parse_string(details.get("type") or details.get("code")), parse_string(message)
-            )
+            kind = parse_string(details.get("type") or details.get("code"))
+            yield self._build_failure("error", kind, parse_string(message))
         elif (api := _detect_api(data)) not in ("", self.api):
             yield self._build_failure("other_api", api, "")
         else:

@@ -128,9 +128,8 @@ def prepare_summary(plan: Plan, *, mask_secrets: bool = True) -> PreparedSummary
     if plan.prompt.sends_messages:
         history, repairs = repair(head)
     request = replace(build_request(plan.prompt, history, previous, content.tools()), mask_secrets=mask_secrets)
-    return PreparedSummary(
-        head, plan.quotable_messages, previous, request, tuple(repairs), _estimate_request_tokens(request)
-    )
+    tokens = _estimate_request_tokens(request)
+    return PreparedSummary(head, plan.quotable_messages, previous, request, tuple(repairs), tokens)
 
 
 def choose_summarizer(
@@ -205,9 +204,8 @@ def format_notice(summarizer: Summarizer, prepared: PreparedSummary) -> list[str
     lines = [f"sending est. {prepared.tokens:,} tokens to {first.model} at {first.destination}"]
     lines += [f"fallback: {other.model} at {other.destination}" for other in summarizer.endpoints[1:]]
     if secrets := prepared.count_secrets(summarizer.kind):
-        lines.append(
-            f"suspected secrets, {'masked' if prepared.masked else 'NOT masked'}: {format_secret_counts(secrets)}"
-        )
+        state = "masked" if prepared.masked else "NOT masked"
+        lines.append(f"suspected secrets, {state}: {format_secret_counts(secrets)}")
     return lines
 
 
@@ -220,10 +218,8 @@ def build_request(
     prompt: SummaryPrompt, head: list[Message], previous: str | None, tools: list[dict[str, Any]] | None = None
 ) -> SummaryRequest:
     """Build the request that asks for a summary of *head* with a policy's prompt, or for an update of *previous*."""
-    declared = list(tools or ()) if prompt.sends_messages else []
-    return SummaryRequest(
-        prompt.system, prompt.build_request(head, previous), declared, prompt.max_tokens, prompt.sections
-    )
+    messages, declared = prompt.build_request(head, previous), list(tools or ()) if prompt.sends_messages else []
+    return SummaryRequest(prompt.system, messages, declared, prompt.max_tokens, prompt.sections)
 
 
 def _estimate_request_tokens(request: SummaryRequest) -> int:

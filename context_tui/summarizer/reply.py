@@ -194,9 +194,8 @@ class Reply:
         quote = f": {format_one_line(failure.message)}" if failure.message.strip() else ""
         if failure.kind == "error":
             known_failure = match_known_failure(host, parse_error_message(failure.type, failure.message), text)
-            return known_failure or CallFailed(
-                "error", f"{host} reported an error in its reply{quote}; try again", text
-            )
+            reason = f"{host} reported an error in its reply{quote}"
+            return known_failure or CallFailed("error", f"{reason}; try again", text)
         if failure.kind == "web_page":
             return build_web_page_failure(endpoint)
         if failure.kind == "other_api":

@@ -235,9 +235,8 @@ def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
             )
             is_value = (bool(quoted) or is_literal) and name[0] != "pwd"  # more often a directory
         else:
-            pattern = (
-                _XML_VALUE if text[name.end() : name.end() + 1] == ">" else _SQL_VALUE if kind == "password" else None
-            )
+            is_xml = text.startswith(">", name.end())
+            pattern = _XML_VALUE if is_xml else _SQL_VALUE if kind == "password" else None
             value, is_value = (pattern.match(text, name.end()) if pattern else None), True
         if not value:
             continue
@@ -335,13 +334,11 @@ def _find_in_headers(text: str, lower: str) -> Iterator[_SecretMatch]:
 
 
 def _find_in_cookies(text: str, lower: str) -> Iterator[_SecretMatch]:
-    starts = [
-        match.end() for place in _find_positions("cookie", lower) if (match := _COOKIE_HEADER.match(lower, place))
-    ]
+    headers = (_COOKIE_HEADER.match(lower, place) for place in _find_positions("cookie", lower))
+    starts = [match.end() for match in headers if match]
     if "curl" in lower:
-        starts += [
-            match.end() for match in _COOKIE_OPTION.finditer(text) if "curl" in _read_line_before(text, match.start())
-        ]
+        options = _COOKIE_OPTION.finditer(text)
+        starts += [match.end() for match in options if "curl" in _read_line_before(text, match.start())]
     end = 0
     for start in sorted(starts):
         if start < end:
@@ -419,12 +416,9 @@ def _is_mixed(value: str) -> bool:
 
 def _is_random(value: str) -> bool:
     """Return whether a value looks random: long, mixed, and with at least 3 bits of entropy per character."""
-    if (
-        len(value) < _MIN_SECRET_LENGTH
-        or len(set(value)) < 8
-        or not re.search(r"[0-9]", value)
-        or not re.search(r"[A-Za-z]", value)
-    ):
+    if len(value) < _MIN_SECRET_LENGTH or len(set(value)) < 8:
+        return False
+    if not re.search(r"[0-9]", value) or not re.search(r"[A-Za-z]", value):
         return False
     if re.fullmatch(r"[A-Za-z_.]+[0-9]{0,2}", value):  # a name with a number
         return False

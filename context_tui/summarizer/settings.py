@@ -105,9 +105,8 @@ def _check_url(url: str) -> str:
         valid = False
         parts = urlsplit("")
     if "@" in parts.netloc or ("@" in url and not valid):  # may be a password: do not quote it
-        raise SummarizerError(
-            "the base URL contains a user or a password; remove it, and set the key in the environment"
-        )
+        remedy = "remove it, and set the key in the environment"
+        raise SummarizerError(f"the base URL contains a user or a password; {remedy}")
     if not valid or not url.isprintable() or " " in url.strip() or "\\" in url:
         raise SummarizerError(f"invalid base URL {url!r}; use one like http://localhost:8080")
     return url.strip()
@@ -126,9 +125,8 @@ def _read_config_table(config: Path | None, environ: Mapping[str, str]) -> dict[
         for name, value in table.items():
             if name not in APIS:
                 _raise_unknown(path, f"summarizer.{name}", [f"summarizer.{kind}" for kind in APIS])
-            _check_endpoint_table(
-                path, APIS[name], f"summarizer.{name}", require_table(path, f"summarizer.{name}", value)
-            )
+            table_name = f"summarizer.{name}"
+            _check_endpoint_table(path, APIS[name], table_name, require_table(path, table_name, value))
     except ConfigError as error:
         raise SummarizerError(str(error)) from None
     return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
@@ -25,7 +25,6 @@ _INDEX_OF_KIND = {
     int(Kind.TOOL_USE): CALL,
     int(Kind.TOOL_RESULT): RESULT,
 }
-_IMAGE, _THINKING = int(Kind.IMAGE), int(Kind.THINKING)
 
 
 def build_amount(index: int, tokens: int) -> Amount:
@@ -47,27 +46,6 @@ def count_block_amount(facts: Facts, row: int, body: Body | None = None) -> Amou
         text = facts.text_bytes[row]
         return (0, bytes_to_tokens(text), bytes_to_tokens(facts.size[row] - text), 0, 0, 0, 0)
     return build_amount(place, facts.size[row] // BYTES_PER_TOKEN) if place >= 0 else ZERO_AMOUNT
-
-
-def count_message_amount(facts: Facts, message: int, replaced: Mapping[int, Body]) -> list[int]:
-    """Return how much content a message has of each kind, with the bodies of some blocks *replaced*."""
-    counts, kinds, flags = [0] * 7, facts.kind, facts.block_flags
-    for row in facts.blocks_of(message):
-        body = replaced.get(row)
-        kind = kinds[row]
-        if body is not None:
-            place = _INDEX_OF_KIND.get(kind, -1)
-            if place >= 0 and not body.removed:
-                counts[place] += body.tokens
-        elif kind == _IMAGE or flags[row] & BlockFlag.HAS_IMAGE:
-            counts[IMAGES] += 1
-        elif kind == _THINKING:
-            text = facts.text_bytes[row]
-            counts[THINKING] += text // BYTES_PER_TOKEN
-            counts[SIGNATURE] += (facts.size[row] - text) // BYTES_PER_TOKEN
-        elif (place := _INDEX_OF_KIND.get(kind, -1)) >= 0:
-            counts[place] += facts.size[row] // BYTES_PER_TOKEN
-    return counts
 
 
 def add_amounts(first: Amount, second: Amount) -> Amount:

@@ -21,7 +21,6 @@ from context_tui.lab.replay.amounts import (
     compute_weights,
     convert_to_tokens,
     count_block_amount,
-    count_message_amount,
     drop_thinking,
     fit_scale,
     scale_weights,
@@ -267,9 +266,9 @@ class Recording:
         """Return the content of a message, by kind, with the bodies of some blocks *replaced*."""
         if message in self._standing_messages:
             replaced = {**replaced, **self._standing_bodies}
-        counts = count_message_amount(self.facts, message, replaced)
-        counts[REQUESTS] += message in self._replies
-        return tuple(counts)  # type: ignore[return-value]
+        facts = self.facts
+        amount = sum_amounts(count_block_amount(facts, row, replaced.get(row)) for row in facts.blocks_of(message))
+        return add_amounts(amount, build_amount(REQUESTS, 1)) if message in self._replies else amount
 
     def compute_amount(self, order: Iterable[int], replaced: Mapping[int, Body]) -> Amount:
         """Return the content of several messages, by kind, with the bodies of some blocks *replaced*."""

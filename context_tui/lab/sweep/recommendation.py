@@ -18,7 +18,7 @@ import numpy
 from context_tui.lab.sweep.results import Sweep, Totals
 from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.agent_settings import build_agent_settings
-from context_tui.policies.base import Params, Policy
+from context_tui.policies.base import Policy
 from context_tui.policies.parameter_space import build_params, list_parameters
 from context_tui.policies.parameters import Parameter, format_value
 from context_tui.session.window import Window
@@ -93,14 +93,10 @@ def list_configurable_parameters(policy: Policy, window: Window) -> list[Paramet
             and value != default
         ]
         changed = (defaults.model_copy(update={parameter.name: value}) for value in in_range)
-        if any(_build_settings(policy, params, window) != agent_settings.settings for params in changed):
+        others = (build_agent_settings(policy.name, params, window) for params in changed)
+        if any(other is None or other.settings != agent_settings.settings for other in others):
             parameters.append(parameter)
     return parameters
-
-
-def _build_settings(policy: Policy, params: Params, window: Window) -> object:
-    agent_settings = build_agent_settings(policy.name, params, window)
-    return agent_settings.settings if agent_settings else None
 
 
 def recommend_setting(sweep: Sweep) -> Recommendation:
@@ -187,7 +183,8 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
     if result.verdict == "no better":
         fired = f"it fires in {result.current_totals.fired_in:,} of {sessions}"
         return [f"Keep {current}: no other setting costs less ({fired})."]
-    saving = format_saving(result.saved, unit, total=_get_cost(result.current_totals), with_unit=True)
+    today_cost = result.current_totals.cost.cost if result.current_totals.cost else 0.0
+    saving = format_saving(result.saved, unit, total=today_cost, with_unit=True)
     best = f"{_format_values(result.setting, result.ranges)} in place of {current}"
     sentences = [f"Recommended: {best}." if result.verdict == "recommended" else f"Too little evidence for {best}."]
     cost = format_cost(result.refetch, unit, with_unit=True)
@@ -218,10 +215,6 @@ def format_recommendation(recommendation: Recommendation) -> list[str]:
 
 def _format_values(setting: SweepSetting, names: Iterable[str]) -> str:
     return " ".join(f"{name}={format_value(setting.param_values[name])}" for name in names)
-
-
-def _get_cost(totals: Totals) -> float:
-    return totals.cost.cost if totals.cost else 0.0
 
 
 def build_recommendation_report(recommendation: Recommendation, native: Sequence[str]) -> dict[str, Any]:

@@ -309,20 +309,15 @@ def build_sweep_report(sweep: Sweep) -> dict[str, Any]:
 
 
 def _build_totals_report(totals: Totals) -> dict[str, Any]:
+    cost = None if totals.cost is None else {**vars(totals.cost), "sessions": totals.priced_sessions}
+    sums = {name: getattr(totals, name) for name in ("sent", "saved", "peak", "overflows", "without")}
     return {
         "sessions": totals.sessions,
         "firings": totals.firings,
         "fired_in": totals.fired_in,
         "largest_session": totals.largest_session or None,
         "share_of_largest": totals.share_of_largest,
-        "totals": {
-            "sent": totals.sent,
-            "saved": totals.saved,
-            "peak": totals.peak,
-            "overflows": totals.overflows,
-            "without": totals.without,
-            "cost": None if totals.cost is None else {**vars(totals.cost), "sessions": totals.priced_sessions},
-        },
+        "totals": {**sums, "cost": cost},
         "break_even_calls_per_1000": totals.cost.break_even_calls if totals.cost else None,
         "regret": {**vars(totals.drops)},
     }

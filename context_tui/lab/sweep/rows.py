@@ -178,24 +178,15 @@ class SweepRow:
         return ParetoPoint(saved, self.drops.tokens_dropped if used_tokens is None else used_tokens)
 
 
+_ROW_NAMES = ("session", "project", "setting", "policy", "params", "calls", "firings")
+
+
 def build_row_report(row: SweepRow) -> dict[str, Any]:
     """Build the JSON form of a row (schema ``context-tui.sweep/1``)."""
+    totals = {name: getattr(row, name) for name in ("sent", "saved", "peak", "overflows", "without")}
     return {
-        "session": row.session,
-        "project": row.project,
-        "setting": row.setting,
-        "policy": row.policy,
-        "params": row.params,
-        "calls": row.calls,
-        "firings": row.firings,
-        "totals": {
-            "sent": row.sent,
-            "saved": row.saved,
-            "peak": row.peak,
-            "overflows": row.overflows,
-            "without": row.without,
-            "cost": None if row.cost is None else {**vars(row.cost)},
-        },
+        **{name: getattr(row, name) for name in _ROW_NAMES},
+        "totals": {**totals, "cost": None if row.cost is None else {**vars(row.cost)}},
         "break_even_calls_per_1000": row.cost.break_even_calls if row.cost else None,
         "regret": {**vars(row.drops)},
         "dominated_by": row.dominated_by,
@@ -207,7 +198,7 @@ def parse_row_report(report: Mapping[str, Any]) -> SweepRow:
     totals = dict(report["totals"])
     cost = totals.pop("cost")
     return SweepRow(
-        **{key: report[key] for key in ("session", "project", "setting", "policy", "params", "calls", "firings")},
+        **{name: report[name] for name in _ROW_NAMES},
         **totals,
         drops=SettingDrops(**report["regret"]),
         cost=None if cost is None else SettingCost(**cost),

@@ -124,15 +124,13 @@ def extract_text_pieces(blocks: Iterable[tuple[int, int, str, dict[str, Any], bo
                 source = FactSource.SUMMARY if summary else speaker
                 yield TextPiece(message, ordinal, source, _truncate_middle(_strip_injected(text)))
             case {"type": "tool_use"}:
-                call_source = FactSource.CHANGE if parse_call(block).changed else FactSource.CALL
-                yield TextPiece(
-                    message, ordinal, call_source, _truncate_middle("\n".join(_find_strings(block.get("input"))))
-                )
+                source = FactSource.CHANGE if parse_call(block).changed else FactSource.CALL
+                text = "\n".join(_find_strings(block.get("input")))
+                yield TextPiece(message, ordinal, source, _truncate_middle(text))
             case {"type": "tool_result"}:
-                call_source = FactSource.FAILED if block.get("is_error") else FactSource.RESULT
-                yield TextPiece(
-                    message, ordinal, call_source, _truncate_middle(extract_result_text(block.get("content")))
-                )
+                source = FactSource.FAILED if block.get("is_error") else FactSource.RESULT
+                text = extract_result_text(block.get("content"))
+                yield TextPiece(message, ordinal, source, _truncate_middle(text))
 
 
 def _truncate_middle(text: str) -> str:
@@ -364,13 +362,10 @@ def _find_errors(piece: TextPiece) -> Iterator[_FactMatch]:
     if piece.source is FactSource.FAILED and not line:
         line = _find_error_line(_TAG.sub("", piece.text))
     sentences = list(split_sentences(" ".join(line[:_MAX_ERROR_CHARS].split())))
-    line = next(
-        (sentence for sentence in sentences if _ERROR_WORDS.search(sentence)), sentences[0] if sentences else ""
-    )
+    line = next(filter(_ERROR_WORDS.search, sentences), sentences[0] if sentences else "")
     keywords = extract_keywords(line)  # excludes the parts of a number that blanking split
-    key = tuple(
-        word for word in extract_keywords(_LINE_NUMBER.sub(" ", blank_matches(line, PATH_PATTERN))) if word in keywords
-    )
+    blanked = _LINE_NUMBER.sub(" ", blank_matches(line, PATH_PATTERN))
+    key = tuple(word for word in extract_keywords(blanked) if word in keywords)
     if len(key) > 1 and not line.startswith(_REFUSALS) and line not in PLACEHOLDERS:
         yield key, line, max(piece.text.find(line[:20]), 0)
 
@@ -439,12 +434,12 @@ def _compute_required_parts(paths: dict[Any, _Occurrences]) -> dict[Any, int]:
     for parts in paths:
         for length in range(1, len(parts) + 1):
             ends[parts[-length:]] = ends.get(parts[-length:], 0) + 1
-    return {
-        parts: next(
-            (length for length in range(1 + is_folder(parts), len(parts)) if ends[parts[-length:]] == 1), len(parts)
-        )
-        for parts in paths
-    }
+
+    def count_parts(parts: tuple[str, ...]) -> int:
+        lengths = range(1 + is_folder(parts), len(parts))
+        return next((length for length in lengths if ends[parts[-length:]] == 1), len(parts))
+
+    return {parts: count_parts(parts) for parts in paths}
 
 
 # Identifiers

@@ -84,24 +84,19 @@ def check_summary(
         cut_off: how the reply ended if it is known to be incomplete, else an empty string.
     """
     history = collect_text(head_messages)
-    missing = [name for name in sections if not _has_heading(summary, name)]
+    headings = {line.strip(" #*:_0123456789.").casefold() for line in summary.splitlines()}
+    missing = [name for name in sections if name.casefold() not in headings]
+    missing_text, has_text = f"missing: {', '.join(missing)}" if missing else "none missing", bool(summary.strip())
     lacks_end = 0 < len(missing) < len(sections) and tuple(missing) == sections[-len(missing) :]
     return [
-        _check_not_empty(summary),
+        SummaryCheck("not empty", has_text, "error", f"{len(summary)} characters" if has_text else "no text"),
         _check_not_cut(usage, stop_reason, max_tokens, lacks_end, cut_off),
-        SummaryCheck(
-            "sections", not missing, "warning", f"missing: {', '.join(missing)}" if missing else "none missing"
-        ),
+        SummaryCheck("sections", not missing, "warning", missing_text),
         _check_not_looping(summary),
         _check_no_template(summary, history),
         _check_known_paths(summary, history),
         _check_smaller(summary, history),
     ]
-
-
-def _check_not_empty(summary: str) -> SummaryCheck:
-    ok = bool(summary.strip())
-    return SummaryCheck("not empty", ok, "error", f"{len(summary)} characters" if ok else "no text")
 
 
 def _check_not_cut(
@@ -119,10 +114,6 @@ def _check_not_cut(
     else:
         return SummaryCheck("not cut", True, "error", stop_reason or "no stop reason reported")
     return SummaryCheck("not cut", False, "error", detail)
-
-
-def _has_heading(summary: str, name: str) -> bool:
-    return any(line.strip(" #*:_0123456789.").casefold() == name.casefold() for line in summary.splitlines())
 
 
 def _check_not_looping(summary: str) -> SummaryCheck:
@@ -148,9 +139,7 @@ def _find_repeated_tail(text: str) -> str:
 
 def _check_no_template(summary: str, history: str) -> SummaryCheck:
     placeholders = _find_unknown(_PLACEHOLDER.findall(summary), history)
-    return SummaryCheck(
-        "no template text", not placeholders, "error", _format_list(placeholders) if placeholders else "none"
-    )
+    return SummaryCheck("no template text", not placeholders, "error", _format_list(placeholders) or "none")
 
 
 def _check_known_paths(summary: str, history: str) -> SummaryCheck:

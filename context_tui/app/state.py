@@ -44,11 +44,8 @@ def read_state(path: Path | None) -> InspectorState:
     members = (document.get("policies"), document.get("settings"))
     raw_policies, raw_settings = (member if isinstance(member, dict) else {} for member in members)
     policies = {agent: policy for agent, policy in raw_policies.items() if isinstance(policy, str)}
-    settings = {
-        name: tuple(texts)
-        for name, texts in raw_settings.items()
-        if isinstance(texts, list) and all(isinstance(text, str) for text in texts)
-    }
+    lists = {name: texts for name, texts in raw_settings.items() if isinstance(texts, list)}
+    settings = {name: tuple(texts) for name, texts in lists.items() if all(isinstance(text, str) for text in texts)}
     return InspectorState(policies, settings, document.get("breakdown") is True)
 
 

@@ -81,9 +81,8 @@ class SweepWork:
         Parameters that a setting leaves open stay open, so that the version that recorded a session decides them.
         """
         texts = [(str(path), path.read_text("utf-8-sig")) for path in files]
-        return cls(
-            [(each.policy.name, each.params.model_dump(exclude_unset=True)) for each in settings], options, texts
-        )
+        values = [(each.policy.name, each.params.model_dump(exclude_unset=True)) for each in settings]
+        return cls(values, options, texts)
 
     def build_settings(self) -> list[SweepSetting]:
         """Rebuild the settings in the process that receives the work, registering policies from TOML files."""
@@ -173,9 +172,8 @@ def run_task(
         folder = session.info.cwd or source.info.cwd or os.path.dirname(os.path.abspath(source.info.path))
         session = replace(session, info=replace(session.info, cwd=folder))
         task_settings = [settings[number] for number in task.setting_numbers]
-        return TaskResult(
-            source, list(sweep_session(session, task_settings, options, name=source.name, checkpoint=checkpoint))
-        )
+        rows = sweep_session(session, task_settings, options, name=source.name, checkpoint=checkpoint)
+        return TaskResult(source, list(rows))
     except WorkStopped:
         raise
     except Exception as error:  # a defect costs one session, not the sweep

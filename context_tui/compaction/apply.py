@@ -49,9 +49,8 @@ def apply_with_measure(session: Session, plan: Plan, summary: str | None, table:
             flags = MessageFlag.SUMMARY if entry.holds_summary else 0
             builder.add_message({"role": entry.role, "content": [block]}, flags=flags, injected=not entry.holds_summary)
         else:
-            builder.copy_message(
-                entry, build_new_texts(session.content, context, plan.changes, entry) if has_changes else None
-            )
+            texts = build_new_texts(session.content, context, plan.changes, entry) if has_changes else None
+            builder.copy_message(entry, texts)
     copy = builder.build_session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy, context.at)
     account = measure_context(context, table)
     if account.has_prompt:

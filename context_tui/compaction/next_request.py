@@ -87,9 +87,8 @@ def _count_removed_tokens(plan: Plan, table: TokenTable | None) -> int:
         return removed
     positions = index_context(plan.context).position_of
     standing = find_standing_tokens(plan.context, table)
-    return removed - sum(
-        tokens for message, tokens in standing.items() if message in positions and plan.find_action(positions[message])
-    )
+    remaining = (message for message in standing if message in positions)
+    return removed - sum(standing[each] for each in remaining if plan.find_action(positions[each]))
 
 
 def _measure_removed_tokens(plan: Plan, table: TokenTable) -> int:

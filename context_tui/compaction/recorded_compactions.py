@@ -171,10 +171,8 @@ def _find_recorded_tokens_after(facts: Facts, compaction: Compaction) -> int | N
         return None
     if compaction.kind == "micro":
         next_epoch = bisect_left(facts.epochs, compaction.message, key=lambda epoch: epoch.message)
-        if (
-            next_epoch < len(facts.epochs)
-            and compaction.message <= facts.epochs[next_epoch].message <= facts.request_message[row]
-        ):
+        end = facts.epochs[next_epoch].message if next_epoch < len(facts.epochs) else -1
+        if compaction.message <= end <= facts.request_message[row]:
             return None
     return facts.requests[row].context
 
@@ -185,11 +183,8 @@ def _find_first_reply(session: Session, summary: int) -> int:
     next_epoch = bisect_left(facts.epochs, summary + 1, key=lambda epoch: epoch.message)
     start = max(summary + 1, facts.epochs[next_epoch - 1].start)  # after other insertions, such as a hint to continue
     end = min(facts.epochs[next_epoch].message, len(session)) if next_epoch < len(facts.epochs) else len(session)
-    replies = (
-        message
-        for message in range(start, end)
-        if facts.role[message] == Role.ASSISTANT and not facts.flags[message] & _NOT_FROM_MODEL
-    )
+    by_assistant = (message for message in range(start, end) if facts.role[message] == Role.ASSISTANT)
+    replies = (message for message in by_assistant if not facts.flags[message] & _NOT_FROM_MODEL)
     return next(replies, end)
 
 

@@ -448,11 +448,8 @@ def _answer_calls(
     assistant_blocks: list[_PlacedBlock] = []
     results: list[tuple[int, _PlacedBlock]] = []  # by number in the user message, added ones last
     user_blocks = _list_placed_blocks(user) if user is not None else []
-    unused = _group_by_call_id(
-        (str(block.get("tool_use_id") or ""), number)
-        for number, (block, _) in enumerate(user_blocks)
-        if block.get("type") == "tool_result"
-    )
+    answers = [(number, block) for number, (block, _) in enumerate(user_blocks) if block.get("type") == "tool_result"]
+    unused = _group_by_call_id((str(block.get("tool_use_id") or ""), number) for number, block in answers)
     for block, place in _list_placed_blocks(assistant):
         if block.get("type") == "tool_result":
             assistant_blocks += _convert_result_to_text(block, notes)
@@ -480,14 +477,12 @@ def _answer_calls(
             case _:
                 other_blocks.append((block, place))
     ordered = [result for _, result in sorted(results, key=itemgetter(0))]
-    first_other = min(
-        (number for number in range(len(user_blocks)) if number not in result_numbers), default=len(user_blocks)
-    )
+    numbers = range(len(user_blocks))
+    first_other = min((number for number in numbers if number not in result_numbers), default=len(user_blocks))
     if any(first_other < number < len(user_blocks) for number in result_numbers):
         notes["user messages reordered to begin with their results"] += 1
-    return _replace_blocks(assistant, assistant_blocks), _replace_blocks(
-        user or _build_user_message([]), [*ordered, *other_blocks]
-    )
+    answered = _replace_blocks(user or _build_user_message([]), [*ordered, *other_blocks])
+    return _replace_blocks(assistant, assistant_blocks), answered
 
 
 def _build_missing_result(call_id: str, notes: Counter[str]) -> Block:

@@ -161,15 +161,13 @@ def _collect_requests(facts: Facts, before: int) -> list[tuple[Any, ...]]:
 
 
 def _collect_compactions(facts: Facts, before: int) -> list[tuple[Any, ...]]:
-    return [
-        (each.message, each.kind, each.trigger, each.pre_tokens) for each in facts.compactions if each.message < before
-    ]
+    known = (each for each in facts.compactions if each.message < before)
+    return [(each.message, each.kind, each.trigger, each.pre_tokens) for each in known]
 
 
 def _write_context(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult:
-    exportable = build_exportable(
-        session, _read_messages(session), form.unsupported_reason if form.is_request else None
-    )
+    unsupported_reason = form.unsupported_reason if form.is_request else None
+    exportable = build_exportable(session, _read_messages(session), unsupported_reason)
     if all(first < 0 for first in exportable.session.facts.first_block):  # no messages, or none with a block
         raise _build_empty_error(exportable.losses)
     losses_total = exportable.losses + form.write(exportable.session, temporary)
@@ -234,9 +232,8 @@ def suggest_path(session: Session, format_name: str) -> Path:
     suffixes = (MARKDOWN_SUFFIX,) if format_name == MARKDOWN else get_format(format_name).suffixes
     own_suffix = source.suffix if format_name == session.info.format and len(source.suffix) < 10 else ""
     # A rewritten file has the first suffix of the format, even if the input has another one.
-    suffix = (
-        own_suffix if own_suffix and (own_suffix not in suffixes or is_copied(session, format_name)) else suffixes[0]
-    )
+    use_own = own_suffix and (own_suffix not in suffixes or is_copied(session, format_name))
+    suffix = own_suffix if use_own else suffixes[0]
     stem = source.name.removesuffix(source.suffix).removesuffix(".compacted").removesuffix(".copy")
     ending = f".{'compacted' if session.origin else 'copy'}{suffix}"
     if utf8_len(stem + ending) > MAX_NAME_BYTES:
@@ -333,9 +330,8 @@ def _read_back(form: Format, path: Path) -> Session:
     except ExportError:
         raise
     except Error as error:
-        raise ExportError(
-            f"{form.name}: the written file cannot be read back ({error}); nothing was written; {_REMEDY}"
-        ) from None
+        reason = f"the written file cannot be read back ({error})"
+        raise ExportError(f"{form.name}: {reason}; nothing was written; {_REMEDY}") from None
 
 
 _REMEDY = "choose another format"
@@ -359,10 +355,10 @@ def _compare_contexts(
         ("{:,} message", len(written_context), len(context)),
         ("{:,} turn", len(index_context(written_context).turn_starts), len(index_context(context).turn_starts)),
     ]
+    changed = ((unit, now, before) for unit, now, before in pairs if now != before)
     differences = [
         f"the written file has {unit.format(now)}{'s' if now != 1 else ''} instead of {before:,}"
-        for unit, now, before in pairs
-        if now != before
+        for unit, now, before in changed
     ]
     if differences and not has_losses and index_context(written_context).total != index_context(context).total:
         raise ExportError(f"{form.name}: {differences[0]}; nothing was written; {_REMEDY}")

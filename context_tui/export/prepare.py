@@ -139,9 +139,8 @@ def _keep_blocks(message: Message, numbers: list[int]) -> Message:
 
 
 def _map_source(source: MessageSource, selected: list[list[int]]) -> MessageSource:
-    return MessageSource(
-        source.message, [p and BlockPosition(p.message, selected[p.message][p.block]) for p in source.blocks]
-    )
+    positions = [each and BlockPosition(each.message, selected[each.message][each.block]) for each in source.blocks]
+    return MessageSource(source.message, positions)
 
 
 def _get_block(messages: list[Message], place: BlockPosition) -> dict[str, Any]:
@@ -162,10 +161,8 @@ def _find_introduced(session: Session, messages: list[Message]) -> list[Orphan]:
         return []
     order, recorded = _find_recorded_context(session)
     recorded_unpaired = find_unpaired(recorded)
-    inherited = {
-        (o.kind, order[o.message], o.block)
-        for o in (*recorded_unpaired.orphan_calls, *recorded_unpaired.orphan_results)
-    }
+    orphans = (*recorded_unpaired.orphan_calls, *recorded_unpaired.orphan_results)
+    inherited = {(orphan.kind, order[orphan.message], orphan.block) for orphan in orphans}
     entries = [session.content.entries[message] for message in session.context_at().order]
     orphans = (*unpaired.orphan_calls, *unpaired.orphan_results)
     places: dict[int, list[BlockPosition]] = {}  # by message, where its blocks were recorded

@@ -142,9 +142,8 @@ def _build_overview(session: Session, lab: Lab, with_text: bool) -> Section:
         format_count(len(facts.compactions), "recorded compaction"),
     ]
     title = f" “{sanitize_line(info.title)}”" if with_text and info.title else ""
-    agent = (
-        f"Recorded by {info.format}{f' with {facts.model}' if facts.model else ''}, window {window.tokens:,} tokens."
-    )
+    model = f" with {facts.model}" if facts.model else ""
+    agent = f"Recorded by {info.format}{model}, window {window.tokens:,} tokens."
     return Section(f"{PurePath(info.path).name}{title}", [agent, f"{', '.join(counts)}."])
 
 
@@ -218,14 +217,8 @@ def _build_study_section(study: Study, with_text: bool) -> Section:
         )
         for case in regret.cases
     ]
-    case_heads = (
-        "dropped message",
-        "tokens",
-        "dropped before",
-        "needed at",
-        "by",
-        *(["evidence"] if with_text else []),
-    )
+    evidence = ["evidence"] if with_text else []
+    case_heads = ("dropped message", "tokens", "dropped before", "needed at", "by", *evidence)
     tables = [_build_table(firing_heads, firings), *([_build_table(case_heads, cases)] if cases else [])]
     sentences = [f"Fires {format_count(len(firings), 'time')}.", f"{savings[0].upper()}{savings[1:]}"]
     return Section(heading, [*sentences, f"{needed} ({regret.tokens_used_later:,} tokens)."], (), tables)

@@ -88,9 +88,8 @@ def _parse_usage(line: str) -> Usage | None:
     if not (match := _TOKENS_PATTERN.search(line)):
         return None
     cached = {kind: _parse_token_count(size) for size, kind in _CACHE_PATTERN.findall(match[2])}
-    return make_cached_usage(
-        _parse_token_count(match[1]), cached.get("hit", 0), cached.get("write", 0), _parse_token_count(match[3])
-    )
+    sent, received = _parse_token_count(match[1]), _parse_token_count(match[3])
+    return make_cached_usage(sent, cached.get("hit", 0), cached.get("write", 0), received)
 
 
 def _parse_token_count(text: str) -> int:
@@ -168,10 +167,8 @@ class AiderFormat(DocumentFormat):
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Return the history that ``AIDER_CHAT_HISTORY_FILE`` names and those in the current and all parent folders."""
         folder, configured = cwd.absolute(), environ.get("AIDER_CHAT_HISTORY_FILE")
-        places = [
-            *([folder / configured] if configured else []),
-            *(project / HISTORY_NAME for project in (folder, *folder.parents)),
-        ]
+        histories = [project / HISTORY_NAME for project in (folder, *folder.parents)]
+        places = [folder / configured, *histories] if configured else histories
         return [SessionFile(path, path.parent.name, True) for path in dict.fromkeys(places) if os.path.isfile(path)]
 
     def read_runs(self, path: Path) -> list[Run]:

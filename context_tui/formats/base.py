@@ -68,8 +68,7 @@ class Scanner(Protocol):
     def advance(self, budget_s: float | None = None) -> Advance:
         """Read for about *budget_s* seconds, or to the end if it is None, and return what has changed.
 
-        Raises:
-            UnreadableSession: the file cannot be read, or contains no known record.
+        Raises UnreadableSession if the file cannot be read, or contains no known record.
         """
 
     def session(self) -> Session:
@@ -128,10 +127,8 @@ class Format(Protocol):
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """Return the sessions in a file, in file order. This must be quick.
 
-        The only or main session has the id "" (in a database, every session has one).
-
-        Raises:
-            UnreadableSession: the file cannot be read.
+        The only or main session has the id "" (in a database, every session has one). Raises UnreadableSession if the
+        file cannot be read.
         """
 
     def make_lister(self) -> Lister:
@@ -148,8 +145,7 @@ class Format(Protocol):
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         """Return the sub-agent session that the tool call in block row *call* started, or None if no record names it.
 
-        Raises:
-            UnreadableSession: a record names the session, but it is missing.
+        Raises UnreadableSession if a record names the session, but it is missing.
         """
         return None
 

@@ -198,9 +198,8 @@ def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
 
 def _parse_truncation(data: Data, key: str) -> ParsedRecord:
     """Parse a truncation, which left out the oldest messages; their number is not recorded."""
-    tokens_before, removed = (
-        _parse_tokens(data, name) or None for name in ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
-    )
+    names = ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
+    tokens_before, removed = (_parse_tokens(data, name) or None for name in names)
     sizes = MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
     if not removed:
         return sizes

@@ -26,6 +26,7 @@ from context_tui.formats.kit.entry_scanner import (
     Entry,
     EntryScanner,
     RowSource,
+    build_summary_compaction,
     format_placeholders,
     list_table_sessions,
     replace_compactions,
@@ -43,10 +44,10 @@ from context_tui.formats.kit.values import (
     parse_usage_or_note,
 )
 from context_tui.session.blocks import bytes_to_tokens
-from context_tui.session.facts import Compaction, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.values import MessageFlag, Role, Spans
+from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name
 
 Block = dict[str, Any]
@@ -85,9 +86,8 @@ class CrushShape:
                 notes.append(f"a part of unknown type {str(kind)[:40]!r}")
         model = truncate_name(parse_id(row.get("model"))) if name == "assistant" else ""
         if row.get("summary"):  # sent as a user message, whatever its role
-            return MessageRecord(
-                Role.USER, blocks, flags=MessageFlag.SUMMARY, time=time, is_injected=True, notes=tuple(notes)
-            )
+            flags = MessageFlag.SUMMARY
+            return MessageRecord(Role.USER, blocks, flags=flags, time=time, is_injected=True, notes=tuple(notes))
         flags = 0
         if not blocks:
             flags = MessageFlag.NOT_SENT
@@ -105,8 +105,7 @@ class CrushShape:
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Record the compactions, assign the session's tokens to the newest reply, and return no abandoned branches."""
         facts = builder.facts
-        summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
-        replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
+        replace_compactions(facts, map(build_summary_compaction, self._summaries))
         usage, _ = parse_usage_or_note(_parse_usage, metadata)
         newest_summary = self._summaries[-1] if self._summaries else -1
         if usage and self._newest_reply > newest_summary:
@@ -179,14 +178,7 @@ _COLUMNS = ("role", "model", "provider", "created_at", "finished_at", "is_summar
 class CrushSource(RowSource):
     """The messages of a session, ordered by creation time (seconds), then in the order in which they were written."""
 
-    metadata_columns = (
-        "summary_message_id",
-        "summary",
-        "summarized_at",
-        "prompt_tokens",
-        "completion_tokens",
-        "updated_at",
-    )
+    metadata_columns = ("summary_message_id", "summary", "summarized_at", "prompt_tokens", "completion_tokens")
 
     def __init__(self, database: Database, session_id: str) -> None:
         super().__init__(database, session_id)
@@ -199,25 +191,19 @@ class CrushSource(RowSource):
         self._session_row = self.read_metadata()
         order = "created_at, rowid" if "created_at" in self.columns else "rowid"
         time = "created_at" if "created_at" in self.columns else "NULL"
-        rows = self.database.query(
-            f"SELECT id, {time} FROM messages WHERE session_id = ? ORDER BY {order}", (self.session_id,)
-        )
+        sql = f"SELECT id, {time} FROM messages WHERE session_id = ? ORDER BY {order}"
+        rows = self.database.query(sql, (self.session_id,))
         ids = [decode_text(row[0]) for row in rows]
-        if (
-            self._session_row.get("summary")
-            and (summary_time := parse_time_ms(self._session_row.get("summarized_at"))) >= 0
-        ):
+        summary_time = parse_time_ms(self._session_row.get("summarized_at"))
+        if self._session_row.get("summary") and summary_time >= 0:
             times = (parse_time_ms(decode_value(row[1])) for row in rows)
             ids.insert(next((place for place, time in enumerate(times) if time > summary_time), len(ids)), SUMMARY_ID)
         return ids
 
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
         names = [name for name in _COLUMNS if name in self.columns]
-        rows = self.database.query(
-            f"SELECT id, parts, {', '.join(names)} FROM messages WHERE id IN ({format_placeholders(ids)})",
-            tuple(ids),
-            max_value_bytes=max_value_bytes,
-        )
+        sql = f"SELECT id, parts, {', '.join(names)} FROM messages WHERE id IN ({format_placeholders(ids)})"
+        rows = self.database.query(sql, tuple(ids), max_value_bytes=max_value_bytes)
         entries = {}
         for name, parts, *values in rows:
             row = dict(zip(names, map(decode_value, values), strict=True))

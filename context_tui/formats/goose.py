@@ -25,6 +25,7 @@ from context_tui.formats.kit.entry_scanner import (
     Entry,
     EntryScanner,
     RowSource,
+    build_summary_compaction,
     format_placeholders,
     list_table_sessions,
     replace_compactions,
@@ -33,7 +34,7 @@ from context_tui.formats.kit.entry_scanner import (
 from context_tui.formats.kit.files import (
     ALL_PROJECTS,
     find_data_home,
-    list_entries,
+    list_files,
     parse_first_values,
     read_file_stamp,
     read_first_objects,
@@ -55,10 +56,10 @@ from context_tui.formats.kit.values import (
     parse_tokens,
     parse_usage_or_note,
 )
-from context_tui.session.facts import Compaction, Usage, order_at
+from context_tui.session.facts import Usage, order_at
 from context_tui.session.jsontext import compact_json, find_value_ranges, loads
 from context_tui.session.session import SessionInfo
-from context_tui.session.values import BlockFlag, MessageFlag, Role, Spans
+from context_tui.session.values import BlockFlag, MessageFlag, Role
 
 Block = dict[str, Any]
 
@@ -111,14 +112,8 @@ class GooseShape:
             return
         value = _parse_entry(entry)
         hidden = not is_visible(value, "agentVisible")
-        if (
-            messages
-            and parsed.role == Role.USER
-            and parsed.is_injected
-            and not parsed.has_results
-            and self._hidden
-            and not self._has_visible
-        ):
+        is_unseen_text = parsed.role == Role.USER and parsed.is_injected and not parsed.has_results
+        if messages and is_unseen_text and self._hidden and not self._has_visible:
             self._summaries.append(messages.start)
             builder.facts.flags[messages.start] |= MessageFlag.SUMMARY
             for block in builder.facts.blocks_of(messages.start):
@@ -132,8 +127,7 @@ class GooseShape:
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Record compactions, other hidden messages and the newest reply's usage, and return no abandoned branches."""
         facts = builder.facts
-        summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
-        replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
+        replace_compactions(facts, map(build_summary_compaction, self._summaries))
         for message in order_at(facts, len(facts))[1]:
             if self._hidden[message]:
                 facts.flags[message] |= MessageFlag.NOT_SENT
@@ -191,9 +185,8 @@ def _parse_result(value: dict[str, Any]) -> Block:
     body: Any = outcome.get("value")
     failed = isinstance(body, dict) and body.get("isError") is True
     parts = as_list(body.get("content") if isinstance(body, dict) else body)
-    return build_tool_result(
-        call_id, [_parse_result_content(each) for each in parts if _is_for_model(each)], is_error=failed
-    )
+    content = [_parse_result_content(each) for each in parts if _is_for_model(each)]
+    return build_tool_result(call_id, content, is_error=failed)
 
 
 def _is_for_model(part: Any) -> bool:
@@ -234,11 +227,8 @@ class GooseRows(RowSource):
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
         names = ("id", "role", "content_json", "created_timestamp", "metadata_json")
         columns = ", ".join(name if name in self.columns else "NULL" for name in names)
-        rows = self.database.query(
-            f"SELECT {columns} FROM messages WHERE id IN ({format_placeholders(ids)})",
-            tuple(ids),
-            max_value_bytes=max_value_bytes,
-        )
+        sql = f"SELECT {columns} FROM messages WHERE id IN ({format_placeholders(ids)})"
+        rows = self.database.query(sql, tuple(ids), max_value_bytes=max_value_bytes)
         return {decode_text(row[0]): Entry(decode_text(row[0]), (_format_line(*row[1:]),)) for row in rows}
 
 
@@ -343,9 +333,7 @@ class GooseFormat(Format):
             if os.path.isfile(folder / "sessions.db"):
                 yield SessionFile(folder / "sessions.db", ALL_PROJECTS, False)
             else:
-                for entry in list_entries(folder):
-                    if entry.name.endswith(".jsonl"):
-                        yield SessionFile(Path(entry.path), ALL_PROJECTS, False)
+                yield from (SessionFile(path, ALL_PROJECTS, False) for path in list_files(folder, ".jsonl"))
 
 
 def _list_session_folders(environ: Mapping[str, str]) -> list[Path]:

@@ -109,9 +109,8 @@ class LangChainShape(DocumentShape):
             role = Role.ASSISTANT
         if role != Role.ASSISTANT:
             summary = additional_members.get("lc_source") == "summarization"
-            return MessageRecord(
-                role, blocks, flags=int(MessageFlag.SUMMARY) if summary else 0, is_injected=summary, key=key
-            )
+            flags = int(MessageFlag.SUMMARY) if summary else 0
+            return MessageRecord(role, blocks, flags=flags, is_injected=summary, key=key)
         metadata = as_object(data.get("response_metadata"))
         usage, notes = parse_usage_or_note(_parse_usage_metadata, data.get("usage_metadata"))
         if usage is None and not notes:  # as reported by the provider
@@ -119,14 +118,8 @@ class LangChainShape(DocumentShape):
         if usage is None and not notes:
             usage, notes = parse_usage_or_note(_parse_provider_usage, metadata.get("usage"))
         model = truncate_name(as_text(metadata.get("model_name") or metadata.get("model")))
-        return MessageRecord(
-            role,
-            self._build_assistant_blocks(blocks, data, additional_members, place),
-            usage=usage,
-            notes=notes,
-            model=model,
-            key=key,
-        )
+        reply_blocks = self._build_assistant_blocks(blocks, data, additional_members, place)
+        return MessageRecord(role, reply_blocks, usage=usage, notes=notes, model=model, key=key)
 
     def resolve_in_order(self, value: Any, parsed: ParsedRecord) -> ParsedRecord:
         """Return *parsed*. The last of consecutive removals becomes a new context without the removed messages."""
@@ -154,11 +147,8 @@ class LangChainShape(DocumentShape):
         if isinstance(thought, str) and thought and all(block.get("type") != "thinking" for block in blocks):
             blocks = [{"type": "thinking", "thinking": thought}, *blocks]
         calls: list[Block] = []
-        for call in (
-            *_parse_tool_calls(data, "tool_calls"),
-            *_parse_tool_calls(data, "invalid_tool_calls"),
-            *_parse_tool_calls(additional_members, "tool_calls"),
-        ):
+        sources = ((data, "tool_calls"), (data, "invalid_tool_calls"), (additional_members, "tool_calls"))
+        for call in (call for members, name in sources for call in _parse_tool_calls(members, name)):
             call_id = parse_id(call.get("id"))
             if call_id not in known_ids or not call_id:
                 if call in calls or (not call_id and calls):  # the provider's copy of a call without an id
@@ -237,9 +227,8 @@ def _parse_usage_metadata(value: Any) -> Usage | None:
         return None
     details = as_object(value.get("input_token_details"))
     read, written = parse_token_count(details, "cache_read"), parse_token_count(details, "cache_creation")
-    return make_cached_usage(
-        parse_token_count(value, "input_tokens"), read, written, parse_token_count(value, "output_tokens")
-    )
+    input_tokens, output = (parse_token_count(value, name) for name in ("input_tokens", "output_tokens"))
+    return make_cached_usage(input_tokens, read, written, output)
 
 
 def _unwrap_state(element: Element) -> Element:
@@ -301,7 +290,6 @@ class LangChainFormat(DocumentFormat):
                 return find_runs(elements, MESSAGE_LISTS)
             values = elements  # several states, newest first
         states = [_unwrap_state(each) for each in values]
-        return find_runs(
-            [[states[0]] if len(states) == 1 and _is_single_message(states[0]) else each for each in states],
-            MESSAGE_LISTS,
-        )
+        if len(states) == 1 and _is_single_message(states[0]):
+            states = [states]
+        return find_runs(states, MESSAGE_LISTS)

@@ -65,8 +65,7 @@ class MiniSweAgentShape(DocumentShape):
         self._chat_shape = OpenAIShape()
         self._task_place = -1  # the element that holds the task
 
-    def title(self, text: str) -> str:
-        return find_task_title(text)
+    title = staticmethod(find_task_title)
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         builder.facts.input_includes_cache = True

@@ -45,9 +45,7 @@ def detect_format(path: Path) -> Format:
     except OSError as error:
         raise make_unreadable_error(path, error) from None
     if not head.strip():
-        raise UnreadableSession(
-            f"{path}: the file is empty" if not head else f"{path}: the file holds only blank lines"
-        )
+        raise UnreadableSession(f"{path}: the file {'holds only blank lines' if head else 'is empty'}")
     if side_file and side_file.strength >= max((strength for strength, _ in claims), default=0):
         raise NoSessionFile(f"{path}: is {side_file.evidence}")
     if not claims:
@@ -104,9 +102,8 @@ def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
     def list_sessions_of(folder: Path) -> list[SessionInfo]:
         nonlocal unreadable_folders
         unreadable_folders += not os.access(folder, os.R_OK | os.X_OK)
-        return list_folder_sessions(folder) or _list_sessions_of_files(
-            Path(entry.path) for entry in list_entries(folder)
-        )
+        files = (Path(entry.path) for entry in list_entries(folder))
+        return list_folder_sessions(folder) or _list_sessions_of_files(files)
 
     try:
         os.listdir(path)
@@ -115,9 +112,8 @@ def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
         raise make_unreadable_error(path, error) from None
     sessions = search_folders(path, list_sessions_of)
     if unreadable_folders and not sessions:
-        raise UnreadableSession(
-            f"{path}: holds no session that can be read; unreadable folders in it: {unreadable_folders:,}"
-        )
+        count = f"unreadable folders in it: {unreadable_folders:,}"
+        raise UnreadableSession(f"{path}: holds no session that can be read; {count}")
     return sessions
 
 
@@ -135,12 +131,8 @@ def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionIn
         folder_sessions = list_sessions_of(folder)
         sessions += folder_sessions
         if not folder_sessions:
-            subfolders = [
-                Path(each.path)
-                for each in list_entries(folder)
-                if each.name not in IGNORED_FOLDERS and os.path.isdir(each)
-            ]
-            queue += reversed(subfolders)
+            entries = (each for each in reversed(list_entries(folder)) if each.name not in IGNORED_FOLDERS)
+            queue += [Path(each.path) for each in entries if os.path.isdir(each)]
     return sessions
 
 
@@ -165,10 +157,7 @@ def _list_sessions_of_files(files: Iterable[Path]) -> list[SessionInfo]:
 
 
 def choose_session(spec: str | Path) -> SessionInfo:
-    """Return the only or main session that *spec* names.
-
-    Raises SeveralSessions or UnreadableSession if there is none.
-    """
+    """Return the only or main session that *spec* names, or raise SeveralSessions or UnreadableSession."""
     sessions = sessions_in(spec)
     if session := find_main_session(sessions):
         return session

@@ -121,12 +121,10 @@ class SweAgentShape(DocumentShape):
         return replace(record, key=key, is_injected=not record.has_results and place != self._task_place)
 
     def _parse_step(self, value: dict[str, Any]) -> ParsedRecord:
-        response, observation = (
-            {"type": "text", "text": str(value.get(name) or "")} for name in ("response", "observation")
-        )
-        return group_records(
-            MessageRecord(Role.ASSISTANT, [response]), MessageRecord(Role.USER, [observation], is_injected=True)
-        )
+        texts = (str(value.get(name) or "") for name in ("response", "observation"))
+        response, observation = ({"type": "text", "text": text} for text in texts)
+        observed = MessageRecord(Role.USER, [observation], is_injected=True)
+        return group_records(MessageRecord(Role.ASSISTANT, [response]), observed)
 
     def _find_elided(self, place: int) -> tuple[str, ...]:
         """Return the observations that are elided for the first time in the request of the reply at *place*."""
@@ -135,9 +133,8 @@ class SweAgentShape(DocumentShape):
         if place > self._last_place:
             self._last_place = place
             rule, observations = self._elision, self._observations
-            old_numbers = range(
-                self._first_recent, max(self._first_recent, len(observations) // rule.polling * rule.polling - rule.n)
-            )
+            end = len(observations) // rule.polling * rule.polling - rule.n
+            old_numbers = range(self._first_recent, max(self._first_recent, end))
             new_numbers = range(self._checked_count, len(observations))
             self._first_recent, self._checked_count = old_numbers.stop, len(observations)
             elided = {

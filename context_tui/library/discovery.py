@@ -142,9 +142,8 @@ def _find_recorded(environ: Mapping[str, str] | None = None, cwd: Path | None = 
 
 
 def _sort_entries(entries: Iterable[SessionEntry]) -> list[SessionEntry]:
-    return sorted(
-        _distinguish_by_folder(list(entries)), key=lambda entry: (entry.group != THIS_PROJECT, -entry.info.time)
-    )
+    sections = _distinguish_by_folder(list(entries))
+    return sorted(sections, key=lambda entry: (entry.group != THIS_PROJECT, -entry.info.time))
 
 
 def _distinguish_by_folder(entries: Sequence[SessionEntry]) -> Iterator[SessionEntry]:
@@ -277,9 +276,8 @@ def _merge_entries(
     for entry in nearby:
         merged[entry.key] = replace(merged.pop(entry.key, entry), info=entry.info, group=entry.group)
     if current and current.path:  # use the format with which the session was opened
-        current_entry = merged.get(
-            build_session_key(current), SessionEntry(current, IN_THIS_FOLDER, _find_place(current))
-        )
+        current_entry = SessionEntry(current, IN_THIS_FOLDER, _find_place(current))
+        current_entry = merged.get(build_session_key(current), current_entry)
         merged[current_entry.key] = replace(current_entry, info=current, agent=current.format)
     return list(merged.values())
 

@@ -88,16 +88,14 @@ class SessionWatch:
         if os.path.isdir(self._path):
             return [self._path]
         own_folder = os.path.dirname(self._path)
-        related = dict.fromkeys(
-            path if folder else os.path.dirname(path) for path, folder in self._related_files.items()
-        )
+        places = (path if folder else os.path.dirname(path) for path, folder in self._related_files.items())
+        related = dict.fromkeys(places)
         return [own_folder, *(each for each in related if each != own_folder and os.path.isdir(each))]
 
     def _is_own(self, _: object, path: str) -> bool:
         path = os.path.realpath(path)
-        return (
-            path.startswith(self._path) or path in self._related_files or os.path.dirname(path) in self._related_files
-        )
+        is_related = any(each in self._related_files for each in (path, os.path.dirname(path)))
+        return is_related or path.startswith(self._path)
 
     def _has_changed(self) -> bool:
         stamp, self._stamp = self._stamp, self._read_stamps()

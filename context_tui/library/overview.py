@@ -101,9 +101,8 @@ class OverviewReader:
                 cached = [form.name, main.cwd if main else info.cwd]
                 self._cache.put(info.path, info.id, "place", cached, stamp)
         agent, cwd = cached
-        return replace(
-            entry, info=replace(info, cwd=cwd), agent=agent, place=entry.place or os.path.basename(cwd.rstrip("/\\"))
-        )
+        place = entry.place or os.path.basename(cwd.rstrip("/\\"))
+        return replace(entry, info=replace(info, cwd=cwd), agent=agent, place=place)
 
     def flush(self) -> None:
         """Write the results that are new to the cache."""
@@ -223,9 +222,8 @@ def _find_branches(main: SessionInfo, branches: Iterable[tuple[str, int, bool]])
     for branch, messages, is_at_summary in branches:
         if info := FORMATS[main.format].find_unlisted(main, branch):
             origin = "at a request for a summary" if is_at_summary else "left by a rewind"
-            yield SessionEntry(
-                info, IN_THIS_FILE, BRANCH, main.format, f"{origin}: {format_count(messages, 'message')}"
-            )
+            about = f"{origin}: {format_count(messages, 'message')}"
+            yield SessionEntry(info, IN_THIS_FILE, BRANCH, main.format, about)
 
 
 def _find_parent(info: SessionInfo | None) -> str:

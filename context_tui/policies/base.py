@@ -48,6 +48,11 @@ def param(
     return Field(default, description=about, ge=ge, le=le, json_schema_extra=extra)
 
 
+def token_param(default: Any, about: str, ge: int = 0, le: int = 10_000_000) -> Any:
+    """Declare a parameter in tokens whose slider ends at the size of the context."""
+    return param(default, about, "tokens", ge, le, of_window=True)
+
+
 class Belief(NamedTuple):
     """The size in tokens that a runtime computes for its context, or None if unknown, and how it is computed."""
 

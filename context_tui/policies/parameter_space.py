@@ -115,11 +115,8 @@ def _list_tool_entries(context: Context) -> tuple[ListEntry, ...]:
 
 def _list_policy_entries(context: Context) -> tuple[ListEntry, ...]:
     """List the policies that another policy can run: no presets, and none with marks or nested policies."""
-    return tuple(
-        ListEntry(name)
-        for name, policy in LISTED_POLICIES.items()
-        if not find_nested_field(policy) and not is_session_bound(policy)
-    )
+    listed = (each for each in LISTED_POLICIES.values() if not find_nested_field(each) and not is_session_bound(each))
+    return tuple(ListEntry(policy.name) for policy in listed)
 
 
 _ENTRY_LISTERS = {"tools": _list_tool_entries, "policies": _list_policy_entries}

@@ -57,9 +57,8 @@ class RulePolicy(BasePolicy):
         self.spec, self._find_policy = spec, find_policy
         self._cached_rule, self._cached_steps = _cache_last(self._build_rule), _cache_last(self._build_steps)
         self.name, self.about, self.runtime = spec.name, spec.about, spec.runtime  # type: ignore[misc]
-        self._nested_by_rule = {
-            number: find_policy(rule.policy) for number, rule in enumerate(spec.rules) if isinstance(rule, PolicyRule)
-        }
+        nested = ((number, rule) for number, rule in enumerate(spec.rules) if isinstance(rule, PolicyRule))
+        self._nested_by_rule = {number: find_policy(rule.policy) for number, rule in nested}
         only_policies = len(self._nested_by_rule) == len(spec.rules) > 0 and "phases" not in spec.model_fields_set
         phases = () if only_policies else spec.phases
         self.phases = frozenset(phases).union(*(policy.phases for policy in self._nested_by_rule.values()))
@@ -67,9 +66,8 @@ class RulePolicy(BasePolicy):
         self.flat_curves = frozenset(  # type: ignore[misc]
             name for name, targets in self._parameter_targets.items() if all(map(self._affects_only_trigger, targets))
         )
-        by_turns = len(spec.rules) == 1 and all(
-            isinstance(rule, Rule) and rule.depends_on_turns_only for rule in spec.rules
-        )
+        rule = spec.rules[0] if len(spec.rules) == 1 else None
+        by_turns = isinstance(rule, Rule) and rule.depends_on_turns_only
         self.replan_on = MessageFlag.TURN_START if by_turns else 0  # type: ignore[misc]
         self.needs_trigger = any(policy.needs_trigger for policy in self._nested_by_rule.values())  # type: ignore[misc]
 
@@ -98,12 +96,8 @@ class RulePolicy(BasePolicy):
         return policies
 
     def _collect_rule_values(self, params: Params, number: int) -> dict[SettingPath, Any]:
-        return {
-            target.path: getattr(params, name)
-            for name, targets in self._parameter_targets.items()
-            for target in targets
-            if target.rule == number
-        }
+        pairs = [(name, target) for name, targets in self._parameter_targets.items() for target in targets]
+        return {target.path: getattr(params, name) for name, target in pairs if target.rule == number}
 
     def _build_rule(self, params: Params) -> Rule:
         return cast(Rule, replace_values(cast(Rule, self.spec.rules[0]), self._collect_rule_values(params, 0)))

@@ -149,6 +149,5 @@ def context_at(facts: Facts, at: int, *, after_micro: bool = True, content: Cont
         for row, source in find_cleared_at(facts, at, micro_until).items()
         if epoch.start <= owner[row] < at or owner[row] in prefix
     }
-    return Context(
-        facts, at, order, epoch.start, replacements, last_rewrite=find_last_rewrite(facts, micro_until), content=content
-    )
+    last_rewrite = find_last_rewrite(facts, micro_until)
+    return Context(facts, at, order, epoch.start, replacements, last_rewrite=last_rewrite, content=content)

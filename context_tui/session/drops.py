@@ -77,11 +77,8 @@ def _update_drops(facts: Facts) -> list[Drop]:
         fall = requests[row - 1].context - requests[row].context
         if is_other_conversation(facts, row - 1) and facts.drops and facts.drops[-1].message == messages[row - 1]:
             facts.drops.pop()  # the request before was the last one when it was searched
-        if (
-            fall >= MIN_DROP
-            and messages[row - 1] >= epoch_at(facts, messages[row]).start
-            and not is_other_conversation(facts, row)
-        ):
+        in_epoch = messages[row - 1] >= epoch_at(facts, messages[row]).start
+        if fall >= MIN_DROP and in_epoch and not is_other_conversation(facts, row):
             facts.drops.append(_explain_drop(facts, row, fall))
     search.update(facts)
     return facts.drops
@@ -131,11 +128,8 @@ def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
         return Drop(after, fall, round(removed_tokens), Explanation.MICROCOMPACTION)
     if facts.request_model[row] != facts.request_model[row - 1]:
         return Drop(after, fall, round(removed_tokens), Explanation.MODEL)
-    if (
-        factors is None
-        or factors.intervals < MIN_FIT_INTERVALS
-        or bisect_left(facts.drops, after, key=lambda drop: drop.message) >= MAX_EXPLAINED
-    ):
+    explained_count = bisect_left(facts.drops, after, key=lambda drop: drop.message)
+    if factors is None or factors.intervals < MIN_FIT_INTERVALS or explained_count >= MAX_EXPLAINED:
         return Drop(after, fall, round(removed_tokens))
     order = order_at(facts, after)[1]
     if appended.turns and _is_thinking_drop(facts, row, order, factors, removed_tokens):
@@ -153,11 +147,8 @@ def _is_late_compaction(facts: Facts, row: int, fall: int) -> bool:
     """Return whether the epoch's compaction caused the fall; its summary is recorded before the kept messages."""
     epoch = epoch_at(facts, facts.request_message[row])
     first = bisect_left(facts.request_message, epoch.start)
-    if (
-        epoch.cause != "compaction"
-        or not 0 < first < row
-        or fall * LATE_COMPACTION_SHARE < facts.requests[row - 1].context
-    ):
+    is_small = fall * LATE_COMPACTION_SHARE < facts.requests[row - 1].context
+    if epoch.cause != "compaction" or not 0 < first < row or is_small:
         return False
     sizes = [usage.context for usage in facts.requests[first - 1 : row]]
     return all(earlier - later < MIN_DROP for earlier, later in pairwise(sizes))
@@ -214,9 +205,8 @@ def _find_cleared_results(
             errors = [abs(size - removed_tokens) for size in sizes]
             least = min(errors)
             if least <= RESULTS_TOLERANCE * removed_tokens:
-                return tuple(
-                    rows[: next(count for count, error in enumerate(errors, 1) if error <= least + TIE_TOLERANCE)]
-                )
+                limit = least + TIE_TOLERANCE
+                return tuple(rows[: next(count for count, error in enumerate(errors, 1) if error <= limit)])
     return ()
 
 
@@ -241,14 +231,12 @@ def _find_proven_results(
     next_epoch = bisect_right(facts.epochs, at, key=lambda epoch: epoch.message)
     end = facts.epochs[next_epoch].message if next_epoch < len(facts.epochs) else len(facts)
     later = facts.compactions[bisect_right(facts.compactions, at, key=lambda compaction: compaction.message) :]
-    later_rows = next(
-        (each.cleared_blocks for each in later if each.message <= end and each.cleared_blocks), frozenset()
-    )
+    cleared = (each.cleared_blocks for each in later if each.message <= end and each.cleared_blocks)
+    later_rows = next(cleared, frozenset())
     count = next((number for number, block in enumerate(rows) if block in later_rows), 0)
     if count:
-        return (
-            tuple(rows[:count]) if abs(sizes[count - 1] - removed_tokens) <= PROVEN_TOLERANCE * removed_tokens else ()
-        )
+        fits = abs(sizes[count - 1] - removed_tokens) <= PROVEN_TOLERANCE * removed_tokens
+        return tuple(rows[:count]) if fits else ()
     count = min(range(1, len(rows) + 1), key=lambda number: abs(sizes[number - 1] - removed_tokens))
     if abs(sizes[count - 1] - removed_tokens) > RESULTS_TOLERANCE * removed_tokens:
         return ()

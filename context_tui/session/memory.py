@@ -57,9 +57,8 @@ class MemoryContent:
 def from_messages(messages: Iterable[Message]) -> Session:
     """Create a session from messages of the Messages API. Raises UnreadableSession if one is malformed."""
     valid_messages = validate_messages(messages)
-    return Session(
-        build_facts(valid_messages), MemoryContent(valid_messages), SessionInfo("", "messages"), len(valid_messages)
-    )
+    facts, content = build_facts(valid_messages), MemoryContent(valid_messages)
+    return Session(facts, content, SessionInfo("", "messages"), len(valid_messages))
 
 
 T = TypeVar("T")

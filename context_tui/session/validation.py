@@ -28,9 +28,8 @@ _SCALARS = (str, float, bool, type(None))
 def validate_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
     """Return the messages as a list. Raises UnreadableSession if one is malformed, with its number and block."""
     if isinstance(messages, str | bytes | dict) or not isinstance(messages, Iterable):
-        raise UnreadableSession(
-            f"messages: {_describe_type(messages)}, not a list; give a list of messages with role and content"
-        )
+        found = _describe_type(messages)
+        raise UnreadableSession(f"messages: {found}, not a list; give a list of messages with role and content")
     valid_messages = list(messages)
     for number, message in enumerate(valid_messages):
         if problem := _find_message_error(message):

@@ -222,10 +222,8 @@ def compute_breakdown(
         for path, file_reads in reads.items()
         if len(file_reads) > 1
     ]
-    files = [
-        FileShare(facts.paths[path], len(file_reads), sum(read.tokens for read in file_reads))
-        for path, file_reads in reads.items()
-    ]
+    sizes = ((path, len(of_file), sum(read.tokens for read in of_file)) for path, of_file in reads.items())
+    files = [FileShare(facts.paths[path], count, tokens) for path, count, tokens in sizes]
     return Breakdown(
         categories,
         sorted(tools, key=lambda share: (-share.result_tokens, share.tool)),

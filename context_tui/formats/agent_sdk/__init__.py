@@ -193,9 +193,8 @@ def _parse_message(record: Record, message: Record, role: Role) -> MessageRecord
     usage, notes = parse_usage_or_note(parse_anthropic_usage, message.get("usage") or record.get("usage"))
     model = as_text(message.get("model"))
     model = "" if model == "<synthetic>" else truncate_name(model)
-    return MessageRecord(
-        role, blocks, time=time, usage=usage, notes=notes, message_id=parse_id(message.get("id")), model=model
-    )
+    message_id = parse_id(message.get("id"))
+    return MessageRecord(role, blocks, time=time, usage=usage, notes=notes, message_id=message_id, model=model)
 
 
 def _parse_boundary(boundary: Record) -> tuple[str | None, int | None, tuple[str, ...]]:

@@ -56,9 +56,8 @@ class AnthropicShape:
         role = parse_role(value, ROLES)
         stamp = next((value[key] for key in ("timestamp", "created_at") if key in value), None)
         usage, notes = parse_usage_or_note(parse_anthropic_usage, value.get("usage"))
-        return MessageRecord(
-            role, parse_blocks(value.get("content")), time=parse_time_ms(stamp), usage=usage, notes=notes
-        )
+        blocks, time = parse_blocks(value.get("content")), parse_time_ms(stamp)
+        return MessageRecord(role, blocks, time=time, usage=usage, notes=notes)
 
 
 class AnthropicFormat(DocumentFormat):

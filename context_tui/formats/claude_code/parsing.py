@@ -198,20 +198,15 @@ def build_record(value: Any) -> Record:
     fields = {name: value[name] for name in _FIELD_TYPES if isinstance(value.get(name), _FIELD_TYPES[name])}
     message = value.get("message")
     if isinstance(message, dict):
-        parts = {
-            name: message[name]
-            for name in _MESSAGE_FIELD_TYPES
-            if isinstance(message.get(name), _MESSAGE_FIELD_TYPES[name])
-        }
+        parts = {name: message[name] for name in _MESSAGE_TEXTS if isinstance(message.get(name), str)}
         if "model" in parts:
             parts["model"] = truncate_name(parts["model"])
         content = message.get("content")
         if _is_content_nested_too_deeply(content):
             raise ValueError("nested too deeply")
         raw = msgspec.Raw(compact_json(remove_deep_members(content)))
-        fields["message"] = ApiMessage(
-            **parts, content=raw, usage=message.get("usage"), diagnostics=message.get("diagnostics")
-        )
+        other = {"usage": message.get("usage"), "diagnostics": message.get("diagnostics")}
+        fields["message"] = ApiMessage(**parts, **other, content=raw)
     return Record(**fields)
 
 
@@ -222,7 +217,7 @@ _FIELD_TYPES: dict[str, type] = {
     **{"isApiErrorMessage": bool, "rendered": list},
     **dict.fromkeys(("attachment", "compactMetadata", "microcompactMetadata", "origin", "shape"), dict),
 }
-_MESSAGE_FIELD_TYPES: dict[str, type] = dict.fromkeys(("id", "role", "model", "stop_reason"), str)
+_MESSAGE_TEXTS = ("id", "role", "model", "stop_reason")
 
 
 def extract_blocks(record: Record) -> list[Block]:
@@ -329,10 +324,7 @@ def select_blocks(blocks: list[dict[str, Any]], record: Record, *, typed: bool) 
 
 
 def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None:
-    """Return validated and normalized usage, or None if nothing was sent.
-
-    Raises ValueError that names an invalid size.
-    """
+    """Return validated and normalized usage, None if nothing was sent, or raise ValueError that names a wrong size."""
     if not isinstance(value, dict):
         raise ValueError("usage is not an object; left out")
     split = value.get("cache_creation")
@@ -355,10 +347,7 @@ _USAGE_FIELDS = ("input_tokens", "cache_read_input_tokens", "cache_creation_inpu
 
 
 def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usage | None:
-    """Return normalized usage, or None if nothing was sent.
-
-    The output count is final once the message is *finished*.
-    """
+    """Return normalized usage, or None if nothing was sent. Its output is final once the message is *finished*."""
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
     hour_tokens = (split.ephemeral_1h_input_tokens or 0) if split is not None else 0

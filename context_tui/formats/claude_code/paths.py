@@ -25,9 +25,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 def find_projects_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder in which Claude Code has a folder for each project."""
-    if configured := environ.get("CLAUDE_CONFIG_DIR"):
-        return Path(configured) / "projects"
-    return find_home_folder(environ) / ".claude" / "projects"
+    return Path(environ.get("CLAUDE_CONFIG_DIR") or find_home_folder(environ) / ".claude") / "projects"
 
 
 def format_project_slug(cwd: Path) -> str:

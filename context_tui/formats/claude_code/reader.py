@@ -103,9 +103,9 @@ class Forks:
 
 MAIN_CHAIN = ""
 UNNAMED_SIDECHAIN = "sidechain"
+"""Id of a sidechain whose records name no agent."""
 VERSION_RECORDS, MAX_VERSION_RECORD_BYTES = 20, 100_000
 """Number of the newest records in which the version is looked up, and their maximum size in bytes."""
-"""Id of a sidechain whose records name no agent."""
 
 
 class ClaudeCodeScanner:
@@ -149,10 +149,8 @@ class ClaudeCodeScanner:
         old_count, self._first_revised = len(self.facts), len(self.facts)
         if self._lines.torn:  # its row may become another record's
             self._rows_read = min(self._rows_read, len(self.facts.record_kind) - 1)
-        usual = self._chain == self._requested_chain == MAIN_CHAIN
-        end = self._lines.advance(
-            self._append_record, deadline, self._fast_path(self) if usual else None, self._append_large_record
-        )
+        fast_path = self._fast_path(self) if self._chain == self._requested_chain == MAIN_CHAIN else None
+        end = self._lines.advance(self._append_record, deadline, fast_path, self._append_large_record)
         if self._main_began and self._chain != self._requested_chain:
             self._reset(MAIN_CHAIN)
             return replace(self.advance(budget_s), revised_from=0)
@@ -186,7 +184,7 @@ class ClaudeCodeScanner:
 
     def _append_record(self, record: Record, place: int, length: int) -> Iterator[bool]:
         """Append a record. If it may be a copy of an earlier one, first find the rows of all records before it."""
-        if record.uuid is not None and record.uuid in self._message_by_uuid:
+        if record.uuid in self._message_by_uuid:
             content = ClaudeCodeContent(self._file, self.facts)
             for row in range(self._rows_read, len(self.facts.record_kind)):
                 if self.facts.record_kind[row] != RecordKind.PROBLEM:
@@ -210,9 +208,7 @@ class ClaudeCodeScanner:
         if (record.isSidechain or self._chain != MAIN_CHAIN) and self._is_other_chain(record):
             facts.add_record(place, length, RecordKind.MESSAGE if record_type in parsing.MESSAGE_TYPES else kind)
             return
-        is_copy = (
-            record.uuid is not None and record.uuid in self._message_by_uuid and self._is_copy(record, place, length)
-        )
+        is_copy = record.uuid in self._message_by_uuid and self._is_copy(record, place, length)
         if not is_copy and parsing.is_clear(record):
             self._epoch_start = record
         if is_copy:
@@ -253,9 +249,8 @@ class ClaudeCodeScanner:
             message, self._separate_prompt = self._separate_prompt, -1
             facts.share_record(message, row)
         if record.uuid and not is_copy:
-            self._message_by_uuid[record.uuid] = (
-                message if message >= 0 else self._message_by_uuid.get(record.parentUuid or "", -1)
-            )
+            above = self._message_by_uuid.get(record.parentUuid or "", -1)
+            self._message_by_uuid[record.uuid] = message if message >= 0 else above
         if message >= 0:
             self._forks.move_to(message)
 
@@ -438,22 +433,14 @@ class ClaudeCodeScanner:
             self._notes += filter(None, [_parse_size(record.compactMetadata or {}, "preTokens")[1]])
         elif record.subtype == "microcompact_boundary":
             metadata = record.microcompactMetadata or {}
-            sizes = [_parse_size(metadata, name) for name in ("preTokens", "tokensSaved")]
-            self._notes += [note for _, note in sizes if note]
-            facts = self.facts
+            (before, *notes), (saved, *more) = (_parse_size(metadata, name) for name in ("preTokens", "tokensSaved"))
+            self._notes += filter(None, (*notes, *more))
+            facts, trigger = self.facts, _parse_text(metadata.get("trigger"))
             rows = (facts.call_row(call) for call in _parse_ids(metadata.get("compactedToolIds")))
             results = (facts.call_result[row] for row in rows if row >= 0)
-            facts.add_compaction(
-                Compaction(
-                    len(facts),
-                    "micro",
-                    _parse_text(metadata.get("trigger")),
-                    sizes[0][0],
-                    cleared_blocks=frozenset(row for row in results if row >= 0),
-                    saved_tokens=sizes[1][0],
-                    version=parse_version(record.version),
-                )
-            )
+            cleared = frozenset(row for row in results if row >= 0)
+            compaction = Compaction(len(facts), "micro", trigger, before, version=parse_version(record.version))
+            facts.add_compaction(replace(compaction, cleared_blocks=cleared, saved_tokens=saved))
 
     def _begin_epoch(self, message: int, cause: Record) -> None:
         """Begin an epoch at *message* because of the record *cause*: a clear, a boundary, or the summary itself."""
@@ -470,9 +457,8 @@ class ClaudeCodeScanner:
         self._reminders = -1
         trigger, tokens = _parse_text(metadata.get("trigger")), _parse_size(metadata, "preTokens")[0]
         version = parse_version(cause.version)
-        self.facts.add_compaction(
-            Compaction(message, "full", trigger, tokens, prefix, missing_messages=missing, version=version)
-        )
+        compaction = Compaction(message, "full", trigger, tokens, prefix, missing_messages=missing, version=version)
+        self.facts.add_compaction(compaction)
 
     def _find_preserved(self, metadata: dict[str, object], end: int) -> tuple[Spans, int]:
         """Return the messages that a boundary preserves, and the number of preserved records that the file lacks."""

@@ -53,23 +53,17 @@ def list_sessions(path: Path, agent_files: AgentFiles) -> list[SessionInfo]:
     if record is not None and record.isSidechain:
         return [_build_agent_info(path, record, record.sessionId or "?")]
     main = SessionInfo(str(path), FORMAT_NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size)
-    inline = [
-        replace(main, id=agent, title=truncate_name(agent), parent=str(path)) for agent in _find_inline_agents(path)
-    ]
+    names = _find_inline_agents(path)
+    inline = [replace(main, id=name, title=truncate_name(name), parent=str(path)) for name in names]
     folder = path.with_suffix("") / "subagents"
     below = [(file, record) for file in sorted(folder.rglob("agent-*.jsonl")) if (record := _read_first_message(file))]
-    return [
-        main,
-        *inline,
-        *(_build_agent_info(file, record, str(path)) for file, record in (*below, *agent_files.find(path))),
-    ]
+    agents = (*below, *agent_files.find(path))
+    return [main, *inline, *(_build_agent_info(file, record, str(path)) for file, record in agents)]
 
 
 def _build_agent_info(path: Path, record: Record, parent: str) -> SessionInfo:
-    status = path.stat()
-    return SessionInfo(
-        str(path), FORMAT_NAME, record.agentId or UNNAMED_SIDECHAIN, path.stem, parent, status.st_mtime, status.st_size
-    )
+    status, agent = path.stat(), record.agentId or UNNAMED_SIDECHAIN
+    return SessionInfo(str(path), FORMAT_NAME, agent, path.stem, parent, status.st_mtime, status.st_size)
 
 
 def _read_first_message(path: Path) -> Record | None:

@@ -210,9 +210,8 @@ class _Writer:
         self.losses.add(INJECTED_LOSS, sum(injected[:typed_end]))
         for part, meta in ((blocks[:typed_end], {}), (blocks[typed_end:], {"isMeta": True})):
             if part or not (blocks or meta):
-                yield self._chain_record(
-                    self._build_envelope("user") | meta | {"message": {"role": "user", "content": part}}
-                )
+                message_record = {"message": {"role": "user", "content": part}}
+                yield self._chain_record(self._build_envelope("user") | meta | message_record)
 
     def _build_api_message(self, message: int) -> dict[str, Any]:
         """Build a reply without its content. Usage is 0 if the context before the reply has changed."""
@@ -249,10 +248,7 @@ def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
 
 
 def copy(session: Session, path: Path) -> list[str] | None:
-    """Copy the session's lines to the new file *path*.
-
-    Returns notes, or None if it has no lines (see ``Format.copy``).
-    """
+    """Copy the session's lines to the new file *path*. Returns notes, or None if it has no lines."""
     content, source = session.content, Path(session.info.path)
     if not isinstance(content, ClaudeCodeContent):
         return None

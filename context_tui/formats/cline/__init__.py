@@ -63,16 +63,16 @@ class ClineFormat(Format):
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         runs = read_runs(path)[:1]
         infos = list_document_sessions(path, self.name, lambda: ClineShape(RelatedFacts()), read_runs=lambda _: runs)
+        titles = (_find_title(run) or info.title for info, run in zip(infos, runs, strict=True))
         return [
-            replace(info, title=_find_title(run) or info.title, note=_find_note(run))
-            for info, run in zip(infos, runs, strict=True)
+            replace(info, title=title, note=_find_note(run))
+            for info, run, title in zip(infos, runs, titles, strict=True)
         ]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner that also starts again when a related file changes."""
-        return DocumentScanner(
-            path, info, lambda: ClineShape(read_related_files(path)), related_files=list_related_files(path)
-        )
+        related = list_related_files(path)
+        return DocumentScanner(path, info, lambda: ClineShape(read_related_files(path)), related_files=related)
 
     def read_title(self, path: Path) -> str:
         values = read_first_values(path)

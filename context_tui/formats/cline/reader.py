@@ -101,10 +101,8 @@ class ClineShape(DocumentShape):
 
     def _find_remaining(self, place: int) -> tuple[str | int, ...]:
         """Return the context after a summary or marker: the elements not replaced so far, then its own message (0)."""
-        return (
-            *(format_element_key(each) for each in range(place) if self._replaced_by.get(each, place + 1) > place),
-            0,
-        )
+        remaining = (each for each in range(place) if self._replaced_by.get(each, place + 1) > place)
+        return (*map(format_element_key, remaining), 0)
 
     def _find_deletions(self, elements: list[dict[str, Any]]) -> None:
         """Find the deletions. Each takes effect with the request of the newest user message."""
@@ -166,18 +164,15 @@ def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
     }
     replacements: dict[int, int] = {}
     for place, value in enumerate(elements):
-        places_of_marks = [
-            marks.get((parent, value[parent]), -1) for parent, *_ in names if isinstance(value.get(parent), str)
-        ]
-        if places := [each for each in places_of_marks if each >= 0]:
+        keys = [(parent, value[parent]) for parent, *_ in names if isinstance(value.get(parent), str)]
+        if places := [marks[key] for key in keys if key in marks]:
             replacements[place] = min(places)
     return replacements
 
 
 def _match_usage(elements: list[dict[str, Any]], related: RelatedFacts) -> dict[int, Usage]:
-    replies = [
-        place for place, value in enumerate(elements) if value.get("role") == "assistant" and not value.get("isSummary")
-    ]
+    assistants = (place for place, value in enumerate(elements) if value.get("role") == "assistant")
+    replies = [place for place in assistants if not elements[place].get("isSummary")]
     times = [parse_time_ms(elements[place].get("ts")) for place in replies]
     requests = related.requests
     if requests and min(times, default=-1) >= 0 and all(request.time >= 0 for request in requests):

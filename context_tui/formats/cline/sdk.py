@@ -123,9 +123,8 @@ def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
     match metadata.get("kind"):
         case "compaction":
             reason = metadata.get("reason")
-            return FullCompactionRecord(
-                truncate_name(reason) if isinstance(reason, str) else None, context=(0,), has_summary=False
-            )
+            trigger = truncate_name(reason) if isinstance(reason, str) else None
+            return FullCompactionRecord(trigger, context=(0,), has_summary=False)
         case "compaction_summary":
             tokens, kept = parse_tokens_or_note(metadata, "tokensBefore")[0] or None, metadata.get("keptMessages")
             if isinstance(kept, int):

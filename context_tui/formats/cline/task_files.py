@@ -141,6 +141,5 @@ def _update_rewrites(rewrites: Any, ui_messages: list[dict[str, Any]], facts: Re
                         case [int(block), [*_, [time, "text", [str(text), *_], *_]]]:
                             number = bisect_right(times, parse_time_ms(time)) - 1
                             place = places[number] if 0 <= number < len(places) else None
-                            facts.rewrites.append(
-                                Rewrite(place + 3 if type(place) is int else -1, element, block, text)
-                            )
+                            start = place + 3 if type(place) is int else -1
+                            facts.rewrites.append(Rewrite(start, element, block, text))

@@ -34,9 +34,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def find_codex_home(environ: Mapping[str, str]) -> Path:
-    if configured := environ.get("CODEX_HOME"):
-        return Path(configured)
-    return find_home_folder(environ) / ".codex"
+    return Path(environ.get("CODEX_HOME") or find_home_folder(environ) / ".codex")
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
@@ -152,11 +150,8 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
             return ""
         resume = f"{build_change_folder(meta.cwd)}codex resume {shlex.quote(meta.id)}"
         root = find_codex_home(os.environ) / ROLLOUT_FOLDERS[0]
-        if (
-            root.resolve() in out_path.resolve().parents
-            and _ROLLOUT.fullmatch(out_path.name)
-            and meta.id in out_path.name
-        ):
+        is_own_name = _ROLLOUT.fullmatch(out_path.name) and meta.id in out_path.name
+        if is_own_name and root.resolve() in out_path.resolve().parents:
             return resume
         now = datetime.now()
         home = root / f"{now:%Y/%m/%d}" / f"rollout-{now:%Y-%m-%dT%H-%M-%S}-{meta.id}.jsonl"

@@ -273,12 +273,10 @@ class CodexShape:
 
 
 def _replace_usage(parsed: ParsedRecord, usage: Usage | None, reasoning: int = 0) -> ParsedRecord:
-    return group_records(
-        *(
-            replace(each, usage=usage, reasoning=reasoning) if isinstance(each, UsageRecord) else each
-            for each in list_cases(parsed)
-        )
-    )
+    def update(record: Any) -> Any:
+        return replace(record, usage=usage, reasoning=reasoning) if isinstance(record, UsageRecord) else record
+
+    return group_records(*map(update, list_cases(parsed)))
 
 
 class _UserMessage:

@@ -119,10 +119,9 @@ def find_replacement_history(payload: Record) -> list[Any] | None:
     entries = payload.get("replacement_history_entries")
     if not isinstance(entries, list):
         return None
-    objects = map(as_object, entries)
     return [
-        entry.get("item") if entry.get("type") != "reference" else ItemReference(parse_id(entry.get("item_id")))
-        for entry in objects
+        ItemReference(parse_id(each.get("item_id"))) if each.get("type") == "reference" else each.get("item")
+        for each in map(as_object, entries)
     ]
 
 
@@ -152,10 +151,8 @@ def parse_compaction(payload: Record) -> ParsedRecord:
 
 def list_item_keys(payload: Record) -> list[list[str]]:
     """Return the item keys in each message of a new history, with the summary first."""
-    return [
-        [key for item in message.items if (key := format_item_key(item))]
-        for message in _parse_history(payload).messages
-    ]
+    messages = _parse_history(payload).messages
+    return [[key for item in message.items if (key := format_item_key(item))] for message in messages]
 
 
 class RolloutItems:
@@ -219,21 +216,16 @@ def _parse_history(payload: Record) -> _History:
         if not isinstance(record, MessageRecord):
             continue
         newest = messages[-1].part if order and isinstance(order[-1], int) else None
-        if (
-            newest
-            and newest.role == record.role
-            and newest.has_results == record.has_results
-            and (record.has_results or record.role != Role.USER)
-        ):
+        is_same_kind = newest and (newest.role, newest.has_results) == (record.role, record.has_results)
+        if newest and is_same_kind and (record.has_results or record.role != Role.USER):
             joined = replace(newest, blocks=[*newest.blocks, *record.blocks])
             messages[-1] = _HistoryMessage(joined, [*messages[-1].items, item])
         else:
             order.append(len(messages))
             messages.append(_HistoryMessage(record, [item]))
     text = as_text(payload.get("message"))
-    place = next(
-        (n for n in reversed(range(len(messages))) if _is_history_summary(messages[n].part, text)), len(messages)
-    )
+    summary_places = (n for n, message in enumerate(messages) if _is_history_summary(message.part, text))
+    place = max(summary_places, default=len(messages))
     if place == len(messages):
         order.append(place)
         messages.append(_HistoryMessage(MessageRecord(Role.USER, [MISSING_SUMMARY]), []))
@@ -266,10 +258,8 @@ def is_scaffolding(text: str) -> bool:
     end = text.find(">", 0, MAX_TAG_LENGTH) if text.startswith("<") else -1
     tag = text[1:end] if end > 0 else ""
     names = (tag, tag.partition(" ")[0])  # it may have attributes
-    return any(
-        (name in _SINGLE_WORD_ELEMENTS or _ELEMENT_NAME.fullmatch(name)) and text.endswith(f"</{name}>")
-        for name in names
-    )
+    known = (name for name in names if name in _SINGLE_WORD_ELEMENTS or _ELEMENT_NAME.fullmatch(name))
+    return any(text.endswith(f"</{name}>") for name in known)
 
 
 def _get_text(block: dict[str, Any]) -> str:

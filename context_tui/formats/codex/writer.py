@@ -10,7 +10,6 @@ import secrets
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +60,9 @@ class _Writer:
         meta, turn = self._find_recorded_meta()
         yield self._build_record(META, self._build_meta(meta))
         model = next((self._models[message] for message in order if message in self._models), facts.model)
+        cwd = str(meta.get("cwd") or "")
         if model:
-            yield self._build_record("turn_context", self._build_turn_context(turn, str(meta.get("cwd") or ""), model))
+            yield self._build_turn_context(turn, cwd, model)
         compacted_count = self._count_compacted(order)
         if compacted_count:
             yield self._build_record("compacted", self._build_compaction(order[:compacted_count]))
@@ -71,9 +71,7 @@ class _Writer:
         for message in order[compacted_count:]:
             self._time = max(self._time, facts.time[message])
             if model != (model := self._models.get(message, model)):
-                yield self._build_record(
-                    "turn_context", self._build_turn_context(turn, str(meta.get("cwd") or ""), model)
-                )
+                yield self._build_turn_context(turn, cwd, model)
             for written in self._items.write_message(message):
                 yield self._build_record("response_item", written.item)
                 yield from self._build_display_events(written)
@@ -93,11 +91,9 @@ class _Writer:
         rows = [(place, row) for place, message in enumerate(order) for row in facts.blocks_of(message)]
         result_places = {facts.call_id(row): place for place, row in rows if facts.kind[row] == Kind.TOOL_RESULT}
         for place, message in enumerate(order):
-            block_rows = facts.blocks_of(message)
-            is_separate = all(
-                facts.kind[row] != Kind.TOOL_USE for row in islice(block_rows, 1)
-            )  # else merged with a call
-            if facts.flags[message] & MessageFlag.SUMMARY and is_separate and newest_result <= place:
+            first_row = next(iter(facts.blocks_of(message)), -1)
+            begins_with_call = first_row >= 0 and facts.kind[first_row] == Kind.TOOL_USE  # and is merged with it
+            if facts.flags[message] & MessageFlag.SUMMARY and not begins_with_call and newest_result <= place:
                 compacted_count = place + 1
             ids = (facts.call_id(row) for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_USE)
             newest_result = max(newest_result, *(result_places.get(call, -1) for call in ids), -1)
@@ -134,7 +130,8 @@ class _Writer:
     def _build_turn_context(self, recorded: Record, cwd: str, model: str | None) -> Record:
         defaults = {"approval_policy": "on-request", "sandbox_policy": {"type": "read-only"}, "summary": "auto"}
         members = {name: value for name, value in recorded.items() if name != "turn_id"}
-        return {"cwd": cwd or self._session.info.cwd, **defaults, **members, "model": model}
+        payload = {"cwd": cwd or self._session.info.cwd, **defaults, **members, "model": model}
+        return self._build_record("turn_context", payload)
 
     def _build_compaction(self, messages: Sequence[int]) -> Record:
         *other_messages, summary = messages

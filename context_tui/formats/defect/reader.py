@@ -144,11 +144,9 @@ class JournalShape:
                 record = replace(each, key=self._make_key())
                 history.append((record.key, record))
                 messages.append(record)
-        changed = [key for key, _ in history] != [key for key, _ in old]
+        context, old_context = (tuple(key for key, _ in each) for each in (history, old))
         self._history, self._turn_end = history, len(history)
-        compacted = (
-            FullCompactionRecord("snapshot", context=tuple(key for key, _ in history)) if old and changed else None
-        )
+        compacted = FullCompactionRecord("snapshot", context=context) if old and context != old_context else None
         snapshot = replace(parsed, messages=tuple(messages), compaction=compacted)
         clearing = MicroCompactionRecord("microcompact", cleared_keys=tuple(cleared_keys))
         return group_records(clearing, snapshot) if cleared_keys else snapshot

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -69,9 +70,8 @@ class GeminiCliFormat(Format):
             return LineScanner(path, info, GeminiLineShape, input_includes_cache=True)
         if info.id.startswith("branch-"):
             raise UnreadableSession(f"{path}: unknown session {info.id!r}; it has no branches")
-        return DocumentScanner(
-            path, info, GeminiDocumentShape, read_runs=lambda file: read_runs(file, find_message_lists)
-        )
+        reader = partial(read_runs, finder=find_message_lists)
+        return DocumentScanner(path, info, GeminiDocumentShape, read_runs=reader)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         facts = session.facts

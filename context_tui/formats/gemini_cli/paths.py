@@ -18,8 +18,7 @@ PROJECT_HASH = re.compile("[0-9a-f]{64}")
 
 def find_projects_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder in which Gemini CLI has a folder for each project."""
-    root = environ.get("GEMINI_CLI_HOME")
-    return (Path(root) if root else find_home_folder(environ)) / ".gemini" / "tmp"
+    return Path(environ.get("GEMINI_CLI_HOME") or find_home_folder(environ)) / ".gemini" / "tmp"
 
 
 def compute_project_hash(folder: str) -> str:
@@ -38,9 +37,8 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
     for folder in list_entries(find_projects_folder(environ)):
         is_current = folder.name in (project_hash, slug)
         project = cwd.name if is_current else folder.name[:8] if PROJECT_HASH.fullmatch(folder.name) else folder.name
-        files = [
-            path for path in list_files(Path(folder.path, "chats"), *CHAT_SUFFIXES) if path.name.startswith(CHAT_PREFIX)
-        ]
+        chats = list_files(Path(folder.path, "chats"), *CHAT_SUFFIXES)
+        files = [path for path in chats if path.name.startswith(CHAT_PREFIX)]
         jsonl_names = {path.name for path in files if path.suffix == ".jsonl"}
         for path in files:
             if f"{path.name}l" not in jsonl_names:  # else continued in a newer version

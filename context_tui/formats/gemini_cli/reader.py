@@ -92,11 +92,9 @@ class GeminiLineShape:
         elif isinstance(parsed, HistoryRecord):
             return self._place_history(parsed)
         elif messages := list_messages(parsed):
-            calls = set(_find_answered_calls(messages))
-            first = messages[0]
-            if (
-                isinstance(first, MessageRecord) and first.has_results and calls <= self._answered_calls
-            ):  # the responses as sent, recorded again
+            calls, first = set(_find_answered_calls(messages)), messages[0]
+            if isinstance(first, MessageRecord) and first.has_results and calls <= self._answered_calls:
+                # These are the responses as sent, recorded again.
                 return group_records(ReplacementRecord(first.key), OmittedMessage(key=first.key))
             self._answered_calls |= calls
             self._history[first.key] = _summarize_message(messages)
@@ -120,13 +118,8 @@ class GeminiLineShape:
                 summary = previous
                 cleared_calls += [each for each in masked if each not in self._masked_calls]
             history[records[0].key] = summary
-            first = (
-                records[0] if records[0].version == summary.version else replace(records[0], version=summary.version)
-            )
-            messages += [first, *records[1:]]
-        old_sent, new_sent = (
-            [each for each in entries.items() if each[1].is_sent] for entries in (self._history, history)
-        )
+            messages += [replace(records[0], version=summary.version), *records[1:]]
+        old_sent, new_sent = ([x for x in entries.items() if x[1].is_sent] for entries in (self._history, history))
         self._history = history
         self._answered_calls = set(_find_answered_calls(messages))
         self._masked_calls.update(cleared_calls)
@@ -152,19 +145,13 @@ class GeminiDocumentShape(DocumentShape):
 
 def find_message_lists(values: list[Element]) -> list[Run]:
     """Return the message list in a file's first JSON value as the only run, or [] if that value is not a session."""
-    runs = []
-    for value in values[:1]:
-        members = decode_members(value) or {}
-        if "sessionId" in members and (messages := decode_items(members.get("messages"))) is not None:
-            runs.append(make_run(members, "messages", messages))
-    return runs
+    members = (decode_members(values[0]) if values else None) or {}
+    messages = decode_items(members.get("messages")) if "sessionId" in members else None
+    return [] if messages is None else [make_run(members, "messages", messages)]
 
 
 def parse_gemini_usage(value: Any) -> Usage | None:
-    """Return recorded usage, or None.
-
-    Its input includes cached but not tool tokens, and its output excludes thoughts.
-    """
+    """Return recorded usage, or None. Its input includes cached but not tool tokens; its output excludes thoughts."""
     usage = parse_usage(value, "input", cache_read="cached", output=("output", "thoughts"), includes_cache=True)
     tools = parse_usage(value, "tool")
     if usage and tools:
@@ -235,9 +222,7 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
     """Parse a rewritten history. It may be compressed to a summary, lack results, or have more messages."""
     objects = [message for message in messages if isinstance(message, dict)]
     ids = {parse_id(message.get("id")) for message in objects}
-    objects = [
-        _drop_results(record) if f"{parse_id(record.get('id'))}_response" in ids else record for record in objects
-    ]
+    objects = [_drop_results(each) if f"{parse_id(each.get('id'))}_response" in ids else each for each in objects]
     calls = (call for message in objects for call in list_objects(message.get("toolCalls")))
     answered_ids = {parse_id(call.get("id")) for call in calls if call.get("result")}
     parsed: list[MessageRecord | OmittedMessage] = []
@@ -260,13 +245,11 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
         parsed += [replace(first_record, key=key, usage=None), *other_records]
         keys.append(key)
     versions = {records[0].key: _summarize_message(records).version for records in _group_messages(parsed)}
-    parsed = [
-        replace(record, version=versions.get(record.key)) if isinstance(record, MessageRecord) else record
-        for record in parsed
-    ]
-    return HistoryRecord(
-        compaction=FullCompactionRecord("compression", context=tuple(keys)), messages=tuple(parsed), notes=tuple(notes)
+    messages_with_versions = tuple(
+        replace(each, version=versions.get(each.key)) if isinstance(each, MessageRecord) else each for each in parsed
     )
+    compression = FullCompactionRecord("compression", context=tuple(keys))
+    return HistoryRecord(compaction=compression, messages=messages_with_versions, notes=tuple(notes))
 
 
 def _drop_results(message: dict[str, Any]) -> dict[str, Any]:

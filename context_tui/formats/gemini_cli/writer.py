@@ -86,9 +86,8 @@ class _Writer:
         for place, (index, message) in enumerate(pairs):
             blocks = message["content"]
             if message["role"] == "assistant":
-                next_message: Message = {"role": "assistant", "content": []}
-                if place + 1 < len(pairs):
-                    next_message = pairs[place + 1][1]
+                is_last = place + 1 == len(pairs)
+                next_message: Message = {"role": "assistant", "content": []} if is_last else pairs[place + 1][1]
                 results = [block for block in next_message["content"] if block.get("type") == "tool_result"]
                 answered = {str(block.get("tool_use_id")): block for block in results}
                 if next_message["role"] == "assistant" or len(answered) < len(results):
@@ -174,9 +173,8 @@ class _Writer:
     def _build_user_records(self, index: int, blocks: list[Block]) -> Iterator[Record]:
         results, texts = split_results(blocks)
         if results:
-            yield self._build_record(
-                "user", index, content=[self._build_function_response(result, "unknown") for result in results]
-            )
+            responses = [self._build_function_response(result, "unknown") for result in results]
+            yield self._build_record("user", index, content=responses)
         self._losses.add("messages with results and text split into two", bool(results and texts))
         if not texts and results:
             return

@@ -47,10 +47,7 @@ class UnfinishedChange(UnreadableSession):
 
 
 class Database:
-    """An SQLite database, opened for reading by the first query and again when its files change.
-
-    Text is read as bytes.
-    """
+    """An SQLite database, opened for reading by the first query, and again when its files change."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -83,9 +80,8 @@ class Database:
                     raise ValueTooLarge(f"{self.path}: holds a value that is too large to read") from None
                 _close_connections(self._open)
                 if _is_busy(error):
-                    raise DatabaseLocked(
-                        f"{self.path}: is locked by another program; try again when that has finished writing"
-                    ) from None
+                    remedy = "try again when that has finished writing"
+                    raise DatabaseLocked(f"{self.path}: is locked by another program; {remedy}") from None
                 if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_ROLLBACK:
                     raise UnfinishedChange(self._describe_unfinished_change()) from None
                 raise UnreadableSession(f"{self.path}: cannot be read as a database: {error}") from None
@@ -137,9 +133,8 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         failure: sqlite3.Error | None = None
         for options, pragma in _list_connection_options(self._file):
-            connection = sqlite3.connect(
-                f"{Path(self._file).as_uri()}?mode=ro{options}", uri=True, timeout=2.0, check_same_thread=False
-            )
+            uri = f"{Path(self._file).as_uri()}?mode=ro{options}"
+            connection = sqlite3.connect(uri, uri=True, timeout=2.0, check_same_thread=False)
             try:
                 connection.text_factory = bytes
                 connection.set_progress_handler(self._has_timed_out, 100_000)
@@ -163,17 +158,11 @@ class LockedDatabase(Database):
     """
 
     def __init__(self, path: Path) -> None:
-        """Open and lock the database at *path*.
-
-        Raises:
-            DatabaseLocked: another program has the database open.
-            UnreadableSession: the database cannot be opened for writing.
-        """
+        """Open and lock the database, or raise DatabaseLocked if it is in use, else UnreadableSession."""
         super().__init__(path)
         try:
-            self._connection = sqlite3.connect(
-                f"{Path(self._file).as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None
-            )
+            uri = f"{Path(self._file).as_uri()}?mode=rw"
+            self._connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)
             self._open.append(self._connection)
             self._connection.text_factory = bytes
             self._connection.set_progress_handler(self._has_timed_out, 100_000)
@@ -184,9 +173,8 @@ class LockedDatabase(Database):
         except (sqlite3.Error, OSError, ValueError) as error:
             _close_connections(self._open)
             if _is_busy(error):
-                raise DatabaseLocked(
-                    f"{path}: is in use by another program; quit that and try again; nothing was changed"
-                ) from None
+                remedy = "quit that and try again; nothing was changed"
+                raise DatabaseLocked(f"{path}: is in use by another program; {remedy}") from None
             raise UnreadableSession(f"{path}: cannot be opened for writing: {error}; nothing was changed") from None
 
     def back_up(self, path: Path) -> None:
@@ -200,10 +188,7 @@ class LockedDatabase(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a block in a transaction that any exception rolls back, and yield the connection.
-
-        SQLite errors become OSError.
-        """
+        """Run a block in a transaction that any exception rolls back. SQLite errors become OSError."""
         self._deadline = float("inf")
         try:
             self._connection.execute("BEGIN EXCLUSIVE")
@@ -233,9 +218,7 @@ def is_database(path: Path) -> bool:
 def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:
     """Return the column names of each table. They are empty for a missing table or an unreadable database.
 
-    Raises:
-        DatabaseLocked: another program has locked the database.
-        UnfinishedChange: the database holds half of a change.
+    Raises DatabaseLocked or UnfinishedChange if the database can be read only later.
     """
     with closing(Database(path)) as database:
         try:

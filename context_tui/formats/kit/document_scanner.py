@@ -30,10 +30,10 @@ from context_tui.formats.kit.documents import (
     read_runs,
 )
 from context_tui.formats.kit.message_builder import (
-    BlockReader,
     MessageBuilder,
     ParsedRecord,
     RecordAdder,
+    RecordContent,
     find_message,
     prepare_shape,
     validated,
@@ -63,48 +63,32 @@ class DocumentShape(Protocol):
         return None
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse one element of the list; *place* is its index.
-
-        Raises:
-            ValueError: the element is not a message.
-        """
+        """Parse one element of the list, whose index is *place*, or raise ValueError if it is not a message."""
 
 
-class DocumentContent:
+class DocumentContent(RecordContent):
     """The full text of a run. The bytes of its elements stay in memory."""
 
-    def __init__(
-        self,
-        elements: list[Element],
-        run: Run,
-        shape: DocumentShape,
-        parse: Callable[[Any, int], ParsedRecord],
-        builder: MessageBuilder,
-        has_run: Callable[[Run], bool],
-    ) -> None:
-        self._elements, self.run, self._shape = elements, run, shape
-        self._builder, self.facts, self._has_run = builder, builder.facts, has_run
-        self._parse, self._block_reader = parse, BlockReader(builder.facts)
+    def __init__(self, builder: MessageBuilder, scanner: DocumentScanner) -> None:
+        super().__init__(builder, builder.facts)
+        self.elements, self.run, self.shape = scanner.elements, scanner.run, scanner.shape
+        self._parse, self.has_run = scanner.adder.parse, scanner.has_run
 
     def is_unchanged(self) -> bool:
-        return self._has_run(self.run)
+        return self.has_run(self.run)
 
-    def blocks(self, message: int) -> list[dict[str, Any]]:
-        places = self.facts.record_place
-        return self._block_reader.read_blocks(message, lambda row: self._parse(self.decode_element(row), places[row]))
+    def parse_record(self, row: int) -> ParsedRecord:
+        return self._parse(self.decode_element(row), self.facts.record_place[row])
 
     def decode_element(self, row: int) -> Any:
         """Return the JSON value of the element in record *row*, or raise ValueError if it cannot be decoded."""
-        return decode_element(self._elements[self.facts.record_place[row]])
+        return decode_element(self.elements[self.facts.record_place[row]])
 
     def raw(self, record: int) -> str:
-        return format_element(self._elements[self.facts.record_place[record]])
-
-    def system(self) -> str:
-        return self._builder.system
+        return format_element(self.elements[self.facts.record_place[record]])
 
     def tools(self) -> list[dict[str, Any]]:
-        return self._builder.tools or self._shape.parse_tools(self.run)
+        return self.builder.tools or self.shape.parse_tools(self.run)
 
 
 RunReader = Callable[[Path], list[Run]]
@@ -136,31 +120,29 @@ class DocumentScanner:
 
     @property
     def progress(self) -> float:
-        return self._next / len(self._elements) if self._elements else 1.0
+        return self._next / len(self.elements) if self.elements else 1.0
 
     def advance(self, budget_s: float | None = None) -> Advance:
         deadline = None if budget_s is None else time.monotonic() + budget_s
-        restarted = self._next == len(self._elements) and self._stamp != self._read_stamp() and self._reload()
+        restarted = self._next == len(self.elements) and self._stamp != self._read_stamp() and self._reload()
         old_count = 0 if restarted else len(self._builder.facts)
-        while self._next < len(self._elements):
+        while self._next < len(self.elements):
             self._scan_element(self._next)
             self._next += 1
             if deadline is not None and time.monotonic() >= deadline:
                 break
-        facts, is_end = self._builder.facts, self._next == len(self._elements)
+        facts, is_end = self._builder.facts, self._next == len(self.elements)
         if is_end and len(facts.record_kind) and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
             raise UnreadableSession(f"{self._path}: none of its records can be read: {facts.problems[0].what}")
         changed = self._builder.pop_first_changed(old_count)
         return Advance(len(facts) - old_count, 0 if restarted else changed, is_end)
 
     def session(self) -> Session:
-        content = DocumentContent(
-            self._elements, self._run, self._shape, self._adder.parse, self._builder, self._has_run
-        )
-        return Session(self._builder.facts, content, self._info, len(self._builder.facts))
+        content = DocumentContent(self._builder, self)
+        return Session(content.facts, content, self._info, len(content.facts))
 
     def _scan_element(self, place: int) -> None:
-        element, location = self._elements[place], f"element {place}"
+        element, location = self.elements[place], f"element {place}"
         size = count_element_bytes(element)
         if reason := files.format_too_large(size):
             self._builder.add_problem(place, size, location, reason)
@@ -170,9 +152,9 @@ class DocumentScanner:
         except ValueError as error:
             self._builder.add_problem(place, size, location, str(error))
         else:
-            self._adder.add(value, location, place, size, place)
+            self.adder.add(value, location, place, size, place)
 
-    def _has_run(self, run: Run) -> bool:
+    def has_run(self, run: Run) -> bool:
         """Return whether the file still begins with the complete elements of *run*, and has the same metadata."""
         current, torn = self._read_run(), bool(run.elements) and isinstance(run.elements[-1], BrokenElement)
         elements = run.elements[: len(run.elements) - torn]
@@ -204,21 +186,20 @@ class DocumentScanner:
         return runs[number]
 
     def _start_run(self, run: Run) -> None:
-        self._run, self._shape, self._builder = run, self._new_shape(), MessageBuilder()
-        self._adder = RecordAdder(self._shape, self._builder)
-        self._elements, self._next = _append_response(run, self._shape), 0
-        self._shape.read_metadata(run, self._builder)
+        self.run, self.shape, self._builder = run, self._new_shape(), MessageBuilder()
+        self.adder = RecordAdder(self.shape, self._builder)
+        self.elements, self._next = _append_response(run, self.shape), 0
+        self.shape.read_metadata(run, self._builder)
 
     def _reload(self) -> bool:
         try:
             run = self._read_run_and_stamp()
         except UnreadableSession:  # it is being written: keep what was read
             return False
-        elements = _append_response(run, self._shape)
-        if self._is_resumable and [*map(get_element_text, elements[: self._next])] == [
-            *map(get_element_text, self._elements)
-        ]:
-            self._run, self._elements = run, elements
+        elements = _append_response(run, self.shape)
+        is_extended = [*map(get_element_text, elements[: self._next])] == [*map(get_element_text, self.elements)]
+        if self._is_resumable and is_extended:
+            self.run, self.elements = run, elements
             return False
         self._start_run(run)
         return True
@@ -301,10 +282,7 @@ def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder =
 
 
 def copy_document(session: Session, path: Path) -> list[str] | None:
-    """Copy a session's file, or write one of its runs as a document.
-
-    Returns the losses, or None if the session was not read from a document.
-    """
+    """Copy a session's file, or write one of its runs as a document (see ``Format.copy``)."""
     content = session.content
     if not isinstance(content, DocumentContent):
         return None
@@ -326,11 +304,8 @@ def find_run_title(run: Run, shape: DocumentShape) -> str:
             message = find_message(parse(decode_element(element), place))
         except ValueError:
             continue
-        if (
-            message
-            and message.role == Role.USER
-            and not (message.has_results or message.is_injected)
-            and (title := format_text(extract_text(message.blocks)))
-        ):
+        if message is None or message.role != Role.USER or message.has_results or message.is_injected:
+            continue
+        if title := format_text(extract_text(message.blocks)):
             return str(title)
     return ""

@@ -175,11 +175,9 @@ def encode_run(run: Run) -> bytes:
     elements = b",".join(_encode_element(each) for each in run.elements if not isinstance(each, BrokenElement))
     if not run.key:
         return b"[%s]\n" % elements
-    metadata = {
-        name: _encode_element(value) for name, value in run.members.items() if not isinstance(value, BrokenElement)
-    }
-    members = {**metadata, run.key: b"[%s]" % elements}
-    return b"{%s}\n" % b",".join(b"%s:%s" % (compact_json(name), value) for name, value in members.items())
+    members = {name: value for name, value in run.members.items() if not isinstance(value, BrokenElement)}
+    encoded = {**{name: _encode_element(value) for name, value in members.items()}, run.key: b"[%s]" % elements}
+    return b"{%s}\n" % b",".join(b"%s:%s" % (compact_json(name), value) for name, value in encoded.items())
 
 
 def _encode_element(element: Element) -> bytes:
@@ -192,10 +190,9 @@ def _encode_element(element: Element) -> bytes:
 
 
 def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
-    """Read a file and return its runs, as found by *finder* (default: :func:`find_runs`), in file order.
+    """Read a file and return its runs in file order, as found by *finder* (default: :func:`find_runs`).
 
-    Raises:
-        UnreadableSession: the file cannot be read, or holds no message list.
+    Raises UnreadableSession if the file cannot be read, or holds no message list.
     """
     data = files.read_whole_file(path)
     try:
@@ -219,13 +216,9 @@ def read_head_run(head: bytes, lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> R
 
 
 def parse_document(data: bytes) -> tuple[Element, str | None]:
-    """Parse a JSON document, even if it was cut off.
+    """Parse a JSON document, even if it was cut off, or raise ValueError.
 
-    Returns:
-        The value, and the text after its last complete part (None if the document is complete).
-
-    Raises:
-        ValueError: the data is not JSON.
+    Returns the value, and the text after its last complete part (None if the document is complete).
     """
     with suppress(ValueError, RecursionError):
         return _decode_raw(data), None
@@ -297,9 +290,9 @@ def _parse_run(element: Element, lists: MessageLists) -> Run | None:
         if members is None:
             return None
         if message_lists := lists.find_lists(members):
-            key, note = (
-                _choose_sent_list(message_lists, members) if len(message_lists) > 1 else (next(iter(message_lists)), "")
-            )
+            key, note = next(iter(message_lists)), ""
+            if len(message_lists) > 1:
+                key, note = _choose_sent_list(message_lists, members)
             return make_run(members, key, message_lists[key], note)
         members = _unwrap_log_entry(members)
     return None

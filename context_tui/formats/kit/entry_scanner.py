@@ -14,10 +14,11 @@ from context_tui.formats.base import Advance
 from context_tui.formats.kit import files
 from context_tui.formats.kit.branches import BRANCH_PREFIX, BranchFacts
 from context_tui.formats.kit.databases import Database, ValueTooLarge, compute_checksum, decode_text, decode_value
-from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, ParsedRecord, RecordAdder
+from context_tui.formats.kit.message_builder import MessageBuilder, ParsedRecord, RecordAdder, RecordContent
 from context_tui.formats.kit.values import format_title, parse_time_ms
 from context_tui.session.facts import Compaction, Epoch, Facts, Usage
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.values import Spans
 from context_tui.text.sanitize import truncate_name
 
 BATCH_SIZE = 64
@@ -70,11 +71,7 @@ class EntryShape(Protocol):
     """Interface of a format's entry parser. It keeps state between entries, so every scan creates a new one."""
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """Parse an entry. The result must depend on nothing but the entry.
-
-        Raises:
-            ValueError: the entry is not a message.
-        """
+        """Parse an entry, or raise ValueError if it is not a message. The result must depend on nothing else."""
 
     def add_facts(self, entry: Entry, parsed: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
         """Add facts other than the messages. *messages* are the ones that the entry added, if any."""
@@ -86,15 +83,12 @@ class EntryShape(Protocol):
         """
 
 
-class EntryContent:
+class EntryContent(RecordContent):
     """The full text of a session, read again from its entries on demand."""
 
     def __init__(self, entry_pass: _EntryPass, facts: Facts) -> None:
-        self.entry_pass, self._facts = entry_pass, facts
-        self._block_reader = BlockReader(facts)
-
-    def blocks(self, message: int) -> list[dict[str, Any]]:
-        return self._block_reader.read_blocks(message, self._parse_record)
+        super().__init__(entry_pass.builder, facts)
+        self.entry_pass = entry_pass
 
     def read_entry(self, record: int) -> Entry:
         """Return the current state of a record's entry, or raise UnreadableSession if it was deleted."""
@@ -110,17 +104,11 @@ class EntryContent:
         data = b"\n".join(entry.texts)
         return files.format_beginning(data, len(data))
 
-    def system(self) -> str:
-        return self.entry_pass.builder.system
-
-    def tools(self) -> list[dict[str, Any]]:
-        return self.entry_pass.builder.tools
-
     def is_unchanged(self) -> bool:
         return self.entry_pass.is_unchanged(self.entry_pass.source.list_ids())
 
-    def _parse_record(self, record: int) -> ParsedRecord:
-        entry = self.read_entry(record)
+    def parse_record(self, row: int) -> ParsedRecord:
+        entry = self.read_entry(row)
         try:
             return self.entry_pass.parse(entry)
         except ValueError as error:
@@ -128,7 +116,7 @@ class EntryContent:
             raise UnreadableSession(f"{location} has changed since it was read ({error}); open it again") from None
 
     def _read_current_entry(self, record: int) -> Entry:
-        return self.entry_pass.read_entries([self.entry_pass.ids[self._facts.record_place[record]]])[0]
+        return self.entry_pass.read_entries([self.entry_pass.ids[self.facts.record_place[record]]])[0]
 
 
 class _EntryPass:
@@ -233,9 +221,7 @@ class EntryScanner:
         tree, info = _LinearTree(self._pass.abandoned), replace(self._info, id=branch_id)
         facts = BranchFacts(builder.facts, tree, info).select_facts()
         if session_id:
-            facts.branches = [
-                replace(branch, id=f"{session_id}/{branch.id.rpartition('/')[2]}") for branch in facts.branches
-            ]
+            facts.branches = [replace(each, id=f"{session_id}/{each.id.rpartition('/')[2]}") for each in facts.branches]
         return Session(facts, EntryContent(self._pass, facts), self._info, len(facts))
 
     def _refresh(self) -> bool:
@@ -256,6 +242,11 @@ def replace_compactions(facts: Facts, compactions: Iterable[Compaction]) -> None
     facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
     for compaction in compactions:
         facts.add_compaction(compaction)
+
+
+def build_summary_compaction(message: int) -> Compaction:
+    """Return a full compaction after which the context is only its summary, *message*."""
+    return Compaction(message, "full", prefix=Spans(range(message, message + 1)))
 
 
 def replace_usage(facts: Facts, usage: Usage, message: int) -> None:

@@ -21,11 +21,7 @@ class FileChanged(UnreadableSession):
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading, and refuse a pipe instead of waiting for it.
-
-    Raises:
-        UnreadableSession: the file is missing, may not be read, or is a folder, a pipe or a device.
-    """
+    """Open a regular file for reading, or raise UnreadableSession, also for a folder, a pipe or a device."""
     try:
         return open_regular_file(path)
     except FileNotFoundError:
@@ -37,11 +33,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def read_whole_file(path: str | Path) -> bytes:
-    """Return the content of a regular file without its byte order mark.
-
-    Raises:
-        UnreadableSession: the file cannot be read.
-    """
+    """Return the content of a regular file without its byte order mark, or raise UnreadableSession."""
     try:
         with open_regular(path) as file:
             return file.read().removeprefix(BOM)
@@ -62,11 +54,7 @@ def make_unreadable_error(path: str | Path, error: Exception) -> UnreadableSessi
 
 
 def read_status(path: str | Path) -> os.stat_result:
-    """Return the result of :func:`os.stat`.
-
-    Raises:
-        UnreadableSession: the path is missing or not accessible.
-    """
+    """Return the result of :func:`os.stat`, or raise UnreadableSession if the path is missing or not accessible."""
     try:
         return os.stat(path)
     except OSError as error:
@@ -205,8 +193,7 @@ def find_home_folder(environ: Mapping[str, str]) -> Path:
 
 def find_data_home(environ: Mapping[str, str]) -> Path:
     """Return ``XDG_DATA_HOME`` or its default, ``~/.local/share``, on every operating system."""
-    configured = environ.get("XDG_DATA_HOME")
-    return Path(configured) if configured else find_home_folder(environ) / ".local" / "share"
+    return Path(environ.get("XDG_DATA_HOME") or find_home_folder(environ) / ".local" / "share")
 
 
 def find_program_folder(environ: Mapping[str, str], name: str, *default: str) -> Path:

@@ -13,7 +13,7 @@ from context_tui.formats.base import Advance
 from context_tui.formats.kit.branches import BranchFacts
 from context_tui.formats.kit.files import format_beginning, read_status
 from context_tui.formats.kit.lines import LineFile, LineReader
-from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, ParsedRecord, RecordAdder
+from context_tui.formats.kit.message_builder import MessageBuilder, ParsedRecord, RecordAdder, RecordContent
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.session import Session, SessionInfo
@@ -28,44 +28,29 @@ class LineShape(Protocol):
     """Interface of a format's record parser. It keeps state between records, so every scan creates a new one."""
 
     def parse(self, record: Record) -> ParsedRecord:
-        """Parse the JSON object on one line.
+        """Parse the JSON object on one line, or raise ValueError with the reason if it is not understood.
 
         It is called again when the text is displayed, and must return the same result for the same record.
-
-        Raises:
-            ValueError: the record is not understood. The message says why.
         """
 
 
-class LineContent:
+class LineContent(RecordContent):
     """The full text of a session, read again from its file's lines on demand."""
 
     def __init__(
-        self,
-        file: LineFile,
-        parse: Callable[[Record], ParsedRecord],
-        facts: Facts,
-        builder: MessageBuilder,
-        first: Record | None = None,
+        self, builder: MessageBuilder, facts: Facts, file: LineFile, adder: RecordAdder, first: Record | None
     ) -> None:
-        self.file, self.facts, self.first = file, facts, first
-        self._system, self._tools = builder.system, builder.tools
-        self._parse, self._block_reader = parse, BlockReader(facts)
+        super().__init__(builder, facts)
+        self.file, self._adder, self.first = file, adder, first
 
-    def blocks(self, message: int) -> list[dict[str, Any]]:
-        return self._block_reader.read_blocks(message, lambda row: self._parse(self.read_record(row)))
+    def parse_record(self, row: int) -> ParsedRecord:
+        return self._adder.parse(self.read_record(row))
 
     def raw(self, record: int) -> str:
         if self.facts.record_place[record] == OTHER_FILE_OFFSET:
             data = compact_json(self.first)
             return format_beginning(data, len(data))
         return self.file.format_line(self.facts.record_place[record], self.facts.record_length[record])
-
-    def system(self) -> str:
-        return self._system
-
-    def tools(self) -> list[dict[str, Any]]:
-        return self._tools
 
     def is_unchanged(self) -> bool:
         return self.file.is_unchanged()
@@ -127,7 +112,7 @@ class LineScanner:
 
     def session(self) -> Session:
         facts = self._live.select_facts()
-        content = LineContent(self._file, self._adder.parse, facts, self._builder, self._first)
+        content = LineContent(self._builder, facts, self._file, self._adder, self._first)
         return Session(facts, content, self._info, len(facts))
 
     def _append_record(self, record: Record, place: int, length: int) -> None:

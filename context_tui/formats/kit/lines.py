@@ -215,16 +215,13 @@ class LineReader(Generic[R]):
         fast_path: FastPath | None = None,
         handle_large_record: LargeRecordHandler | None = None,
     ) -> bool:
-        """Read at least one step, and more until *deadline* (of ``time.perf_counter``).
+        """Read at least one step, and more until *deadline* (of ``time.perf_counter``); return whether it is the end.
 
-        Return whether the end is reached.
+        Raises FileChanged if the file was changed other than by appending.
 
         Args:
             fast_path: reads usual lines more quickly.
             handle_large_record: handles lines of more than ``STEP_BYTES`` if there is a deadline.
-
-        Raises:
-            FileChanged: the file was changed other than by appending.
         """
         self._file.refresh()
         if self.torn and self._offset < self._file.size:
@@ -239,9 +236,8 @@ class LineReader(Generic[R]):
                 self._line += line_count
                 if line_count == FAST_PATH_LINES or self._offset >= self._file.size:
                     continue
-            self._steps = self._steps or self._read_steps(
-                self._offset, handle_record, handle_large_record if deadline is not None else None
-            )
+            large_record_handler = handle_large_record if deadline is not None else None
+            self._steps = self._steps or self._read_steps(self._offset, handle_record, large_record_handler)
             if next(self._steps, None) is None:
                 self._steps = None
         self._file.save_fingerprint(self._offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -220,10 +221,7 @@ def group_records(*records: RecordCase) -> ParsedRecord:
 
 
 def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
-    """Return *parse* wrapped so that the blocks and the usage in its result are validated.
-
-    Scans and later reads of the text use the same wrapped function, so they agree.
-    """
+    """Return *parse* wrapped so that the blocks and usage in its result are validated, in scans and in later reads."""
 
     @problems_as_value_errors
     @wraps(parse)
@@ -262,11 +260,7 @@ SHAPE_RENAMES = {
 
 
 def prepare_shape(shape: object, builder: MessageBuilder) -> None:
-    """Check that *shape* uses the current member names, and pass its ``read_tools`` and ``path_keys`` to the facts.
-
-    Raises:
-        Error: the shape uses old member names.
-    """
+    """Pass the ``read_tools`` and ``path_keys`` of *shape* to the facts, or raise an Error if it uses old names."""
     if renames := format_renames(shape, SHAPE_RENAMES):
         raise Error(f"{type(shape).__name__} is written for an older context-tui: {renames}")
     builder.facts.has_side_requests = getattr(shape, "has_side_requests", False)
@@ -316,11 +310,9 @@ class RecordAdder:
     def add(
         self, record: Any, location: str, place: int, length: int, *context: Any
     ) -> tuple[ParsedRecord, int] | None:
-        """Parse a record and add it to the builder. *context* is passed on to ``parse``.
+        """Parse a record, with *context* as further arguments, and add it to the builder.
 
-        Returns:
-            The parsed record and the number of its first message (-1 if it has none), or None if the record is a
-            problem.
+        Returns the record with the number of its first message (-1 if it has none), or None if it is a problem.
         """
         try:
             parsed = self.parse(record, *context)
@@ -351,9 +343,11 @@ class MessageBuilder:
         self._version_by_key: dict[str, Hashable] = {}
         self._further_messages: dict[int, list[int]] = {}  # messages of one record with a key, by the first of them
         self.event_positions: dict[tuple[str, int], int] = {}  # a microcompaction or clear to the message before it
-        self._replaced: set[int] = set()
+        self.replaced: set[int] = set()
+        """The messages that were replaced by others."""
         self._summary_messages: set[int] = set()
-        self._revision = 0  # number of abandoned branches and replacements
+        self.revision = 0
+        """Number that grows whenever a branch is abandoned or a record is replaced."""
 
     def add(self, parsed: ParsedRecord, place: int, length: int, location: str) -> int:
         """Add the record at *place*, and return the number of its first message, or -1 if it has none."""
@@ -531,7 +525,7 @@ class MessageBuilder:
         return self._further_messages[parent][-1] if parent in self._further_messages else parent
 
     def _move_to(self, message: int) -> None:
-        self._revision += message != self._current
+        self.revision += message != self._current
         self._current = message
 
     def _assign_key(self, record: MessageRecord, message: int) -> None:
@@ -543,10 +537,8 @@ class MessageBuilder:
     def _rewind(self, key: str, *, or_start: bool) -> None:
         """Abandon a record with its descendants, so that the next message follows the message before it."""
         message = self._message_by_key.get(key, -1)
-        if or_start and (message if key in self._message_by_key else len(self._parents)) not in (
-            -1,
-            *self._find_current_path(message),
-        ):
+        is_in_context = key in self._message_by_key and message in (-1, *self._find_current_path(message))
+        if or_start and not is_in_context:
             self._move_to(-1)
         elif key in self._message_by_key:
             self._move_to(message if key in self._out_of_band_keys else self._parents[message])
@@ -562,33 +554,23 @@ class MessageBuilder:
     def _replace_record(self, key: str) -> None:
         """Remove a record; if nothing was added since, the next one takes its place in the tree."""
         message = self._message_by_key.get(key, -1)
-        if message < 0 or key in self._out_of_band_keys or message in self._replaced:
+        if message < 0 or key in self._out_of_band_keys or message in self.replaced:
             return
         messages = {message, *self._further_messages.get(message, ())}
-        self._replaced |= messages
-        self._revision += 1
+        self.replaced |= messages
+        self.revision += 1
         if self._current in messages:
             self._current, self._results_message = self._parents[message], -1
 
-    @property
-    def revision(self) -> int:
-        """A number that grows whenever a branch is abandoned or a record is replaced."""
-        return self._revision
-
-    @property
-    def replaced(self) -> set[int]:
-        """The messages that were replaced by others."""
-        return self._replaced
-
     def find_abandoned_branches(self) -> list[set[int]]:
         """Return the messages in each abandoned branch, in file order. A fork inside a branch starts another branch."""
-        if not self._revision:
+        if not self.revision:
             return []
         path = self._find_current_path()
         branches: list[set[int]] = []
         tips: dict[int, set[int]] = {}
         for message, parent in enumerate(self._parents):
-            if message in path or message in self._replaced:
+            if message in path or message in self.replaced:
                 continue
             branch = tips.pop(parent, None)
             if branch is None:
@@ -613,11 +595,10 @@ class MessageBuilder:
             elif (message := self._message_by_key.get(key, -1)) >= 0:
                 blocks = [*facts.blocks_of(message)]
                 rows.update(blocks if number < 0 else blocks[number : number + 1])
-        cleared_blocks = frozenset(row for row in rows if row >= 0 and facts.kind[row] in (Kind.TEXT, Kind.TOOL_RESULT))
+        cleared = frozenset(row for row in rows if row >= 0 and facts.kind[row] in (Kind.TEXT, Kind.TOOL_RESULT))
         size, saved = record.tokens_before, record.saved_tokens
-        facts.add_compaction(
-            Compaction(len(facts), "micro", record.trigger, size, cleared_blocks=cleared_blocks, saved_tokens=saved)
-        )
+        compaction = Compaction(len(facts), "micro", record.trigger, size, cleared_blocks=cleared, saved_tokens=saved)
+        facts.add_compaction(compaction)
 
     def _add_full_compaction(self, record: FullCompactionRecord, messages: dict[int, int]) -> None:
         """Add a full compaction; its summary is the first of *messages*, the messages of its record by number."""
@@ -627,14 +608,8 @@ class MessageBuilder:
         elif record.context is None:
             prefix = Spans(range(summary, summary + 1), range(max(summary - record.kept_messages, 0), summary))
         else:
-            prefix_messages = (
-                message
-                for key_or_number in record.context
-                for message in self._find_context_messages(key_or_number, messages)
-            )
-            prefix = Spans.from_numbers(
-                dict.fromkeys(message for message in prefix_messages if 0 <= message < len(self.facts))
-            )
+            found = (each for part in record.context for each in self._find_context_messages(part, messages))
+            prefix = Spans.from_numbers(dict.fromkeys(each for each in found if 0 <= each < len(self.facts)))
         self._summary_messages.add(summary)
         self.facts.add_compaction(Compaction(summary, "full", record.trigger, record.tokens_before, prefix))
 
@@ -653,9 +628,8 @@ class MessageBuilder:
             record_messages = self.facts.record_message
             rows = range(max(since, 0), len(record_messages))
             first = next((record_messages[row] for row in rows if record_messages[row] >= 0), -1)
-        parent = (
-            first if since in self._out_of_band_keys else self._parents[first] if first >= 0 else len(self._parents)
-        )
+        parent = self._parents[first] if first >= 0 else len(self._parents)
+        parent = first if since in self._out_of_band_keys else parent
         ancestors: list[int] = []
         ancestor = self._parents[summary]
         while ancestor > parent:  # parents precede their children
@@ -696,30 +670,36 @@ class MessageBuilder:
         set_tools(self.facts, tools)
 
 
-class BlockReader:
-    """Reads the blocks of messages from the records that contain them.
+class RecordContent(ABC):
+    """Base class for the full text of a session, whose blocks are read again from the records that contain them.
 
     The last record with several messages is cached, as its messages are usually read one after another.
     """
 
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
+    def __init__(self, builder: MessageBuilder, facts: Facts) -> None:
+        self.builder, self.facts = builder, facts
         self._newest_row = -1
         self._newest: ParsedRecord = MetadataRecord()
 
-    def read_blocks(self, message: int, read: Callable[[int], ParsedRecord]) -> list[dict[str, Any]]:
-        """Return a message's blocks. *read* parses the record in a given row."""
-        facts = self._facts
-        return [
-            dict(block)
-            for row in facts.records_of(message)
-            for block in _list_blocks(self._parse_record(row, read), facts.ordinal_in_record(message, row))
-        ]
+    @abstractmethod
+    def parse_record(self, row: int) -> ParsedRecord:
+        """Read the record in a row again, and parse it."""
 
-    def _parse_record(self, row: int, read: Callable[[int], ParsedRecord]) -> ParsedRecord:
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        rows = self.facts.records_of(message)
+        parsed = ((self._parse_cached(row), self.facts.ordinal_in_record(message, row)) for row in rows)
+        return [dict(block) for record, number in parsed for block in _list_blocks(record, number)]
+
+    def system(self) -> str:
+        return self.builder.system
+
+    def tools(self) -> list[dict[str, Any]]:
+        return self.builder.tools
+
+    def _parse_cached(self, row: int) -> ParsedRecord:
         if self._newest_row == row:
             return self._newest
-        parsed = read(row)
+        parsed = self.parse_record(row)
         if isinstance(parsed, RecordGroup | HistoryRecord):
             self._newest_row, self._newest = row, parsed
         return parsed

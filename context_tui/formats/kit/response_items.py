@@ -75,9 +75,8 @@ def is_item(value: Any) -> bool:
         return False
     if kind == "message":
         return any(part.get("type") in ("input_text", "output_text") for part in list_objects(value.get("content")))
-    return "role" not in value and (
-        kind == "reasoning" or kind in (*CALL_ARGUMENT_KEYS, *CALL_OUTPUT_KEYS, "web_search_call")
-    )
+    own_kinds = ("reasoning", *CALL_ARGUMENT_KEYS, *CALL_OUTPUT_KEYS, "web_search_call")
+    return "role" not in value and kind in own_kinds
 
 
 def parse_item(item: Any) -> MessageRecord | MetadataRecord:
@@ -184,9 +183,8 @@ def build_thinking(item: Item) -> Block:
 
 def _build_tool_use(item: Item, kind: str, call_id: str) -> Block:
     value, name, namespace = item.get(CALL_ARGUMENT_KEYS[kind]), item.get("name"), item.get("namespace")
-    arguments = (
-        {RAW_ARGUMENTS_KEY: value} if kind == "custom_tool_call" and isinstance(value, str) else parse_arguments(value)
-    )
+    is_free_text = kind == "custom_tool_call" and isinstance(value, str)
+    arguments = {RAW_ARGUMENTS_KEY: value} if is_free_text else parse_arguments(value)
     if not isinstance(name, str) or not name:
         name = kind.removesuffix("_call")
     elif isinstance(namespace, str) and namespace:
@@ -266,9 +264,8 @@ class ItemWriter:
     def _build_items(self, blocks: list[Block], injected: list[bool], by_assistant: bool) -> Iterator[WrittenItem]:
         """Build items from blocks: results first, then texts, merged while their role is the same."""
         results = [block for block in blocks if block.get("type") == "tool_result"]
-        other_blocks = [
-            (block, is_injected) for block, is_injected in zip(blocks, injected, strict=True) if block not in results
-        ]
+        flagged = zip(blocks, injected, strict=True)
+        other_blocks = [(block, is_injected) for block, is_injected in flagged if block not in results]
         for block in results:
             yield WrittenItem(self._build_call_output(block), False)
         if results and other_blocks:

@@ -11,11 +11,11 @@ from context_tui.formats.base import Advance
 from context_tui.formats.kit import files
 from context_tui.formats.kit.databases import Database, ValueTooLarge, compute_checksum
 from context_tui.formats.kit.message_builder import (
-    BlockReader,
     MessageBuilder,
     MessageRecord,
     ParsedRecord,
     RecordAdder,
+    RecordContent,
     UsageRecord,
     list_cases,
 )
@@ -97,11 +97,9 @@ class RowCursor(Generic[R]):
 
     def read_after(self, last_id: int) -> Sequence[R | OversizedRow]:
         """Return the next rows after *last_id*, or an empty list at the end."""
-        id_column = self._shape.id_column
+        id_column, values = self._shape.id_column, (self.session, last_id, self._batch)
         try:
-            selected = self.database.query(
-                self._select, (self.session, last_id, self._batch), max_value_bytes=files.MAX_RECORD_BYTES
-            )
+            selected = self.database.query(self._select, values, max_value_bytes=files.MAX_RECORD_BYTES)
         except ValueTooLarge:
             if self._batch == 1:
                 remaining = f"{self._shape.select_sql} WHERE {self._shape.session_column} = ? AND {id_column} > ?"
@@ -117,11 +115,8 @@ class RowCursor(Generic[R]):
 
     def read_row(self, row_id: int) -> R:
         """Return the current state of a row, or raise UnreadableSession if it was deleted."""
-        selected = self.database.query(
-            f"{self._shape.select_sql} WHERE {self._shape.id_column} = ?",
-            (row_id,),
-            max_value_bytes=files.MAX_RECORD_BYTES,
-        )
+        sql = f"{self._shape.select_sql} WHERE {self._shape.id_column} = ?"
+        selected = self.database.query(sql, (row_id,), max_value_bytes=files.MAX_RECORD_BYTES)
         if not selected:
             raise UnreadableSession(f"{self.database.path}: row {row_id} was deleted since it was read; open it again")
         return self._shape.parse_row(selected[0])
@@ -154,17 +149,15 @@ class RowCursor(Generic[R]):
         return current.state == self.state
 
 
-class RowContent(Generic[R]):
+class RowContent(RecordContent, Generic[R]):
     """The full text of a session, read again from the database on demand."""
 
-    def __init__(
-        self, shape: RowShape[R], parse: Callable[[R], ParsedRecord], builder: MessageBuilder, rows: RowCursor[R]
-    ) -> None:
-        self._shape, self._builder, self.rows = shape, builder, rows
-        self._parse, self._block_reader = parse, BlockReader(builder.facts)
+    def __init__(self, builder: MessageBuilder, shape: RowShape[R], adder: RecordAdder, rows: RowCursor[R]) -> None:
+        super().__init__(builder, builder.facts)
+        self._shape, self._adder, self.rows = shape, adder, rows
 
-    def blocks(self, message: int) -> list[dict[str, Any]]:
-        return self._block_reader.read_blocks(message, lambda record: self._parse(self._read_row(record)))
+    def parse_record(self, row: int) -> ParsedRecord:
+        return self._adder.parse(self._read_row(row))
 
     def raw(self, record: int) -> str:
         try:
@@ -173,17 +166,11 @@ class RowContent(Generic[R]):
             return f"[{files.TOO_LARGE}]"
         return files.format_beginning(data, len(data))
 
-    def system(self) -> str:
-        return self._builder.system
-
-    def tools(self) -> list[dict[str, Any]]:
-        return self._builder.tools
-
     def is_unchanged(self) -> bool:
         return self.rows.is_unchanged()
 
     def _read_row(self, record: int) -> R:
-        return self.rows.read_row(self._builder.facts.record_place[record])
+        return self.rows.read_row(self.facts.record_place[record])
 
 
 class RowScanner(Generic[R]):
@@ -223,10 +210,8 @@ class RowScanner(Generic[R]):
         return Advance(len(facts) - old_count, 0 if restarted else changed, self._is_finished)
 
     def session(self) -> Session:
-        facts = self._builder.facts
-        return Session(
-            facts, RowContent(self._shape, self._adder.parse, self._builder, self._rows), self._info, len(facts)
-        )
+        content = RowContent(self._builder, self._shape, self._adder, self._rows)
+        return Session(content.facts, content, self._info, len(content.facts))
 
     def _restart(self) -> None:
         self._builder = MessageBuilder()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from context_tui.formats.kit.values import parse_tokens
+from context_tui.formats.kit.values import as_object, parse_tokens
 from context_tui.session.facts import Usage
 
 
@@ -26,35 +26,22 @@ def parse_openai_usage(value: Any) -> Usage | None:
     )
     if input_name not in value and output_name not in value:
         return None
-    detail_counts = value.get(details)
-    cached = max(
-        parse_token_count(detail_counts, "cached_tokens") if isinstance(detail_counts, dict) else 0,
-        parse_token_count(value, "cache_read_input_tokens"),
-        parse_token_count(value, "prompt_cache_hit_tokens"),
-        parse_token_count(value, "cached_input_tokens"),
-    )
-    return make_cached_usage(
-        parse_token_count(value, input_name),
-        cached,
-        parse_token_count(value, "cache_creation_input_tokens"),
-        parse_token_count(value, output_name),
-    )
+    cached_names = ("cache_read_input_tokens", "prompt_cache_hit_tokens", "cached_input_tokens")
+    counts = [parse_token_count(as_object(value.get(details)), "cached_tokens")]
+    counts += [parse_token_count(value, name) for name in cached_names]
+    names = (input_name, "cache_creation_input_tokens", output_name)
+    input_tokens, written, output = (parse_token_count(value, name) for name in names)
+    return make_cached_usage(input_tokens, max(counts), written, output)
 
 
 def parse_anthropic_usage(value: Any) -> Usage | None:
     """Parse usage from the Messages API, or return None if *value* has neither input nor output tokens."""
     if not isinstance(value, dict) or not ("input_tokens" in value or "output_tokens" in value):
         return None
-    split = value.get("cache_creation")
-    hour_tokens = parse_token_count(split, "ephemeral_1h_input_tokens") if isinstance(split, dict) else 0
-    written_tokens = parse_token_count(value, "cache_creation_input_tokens")
-    return Usage(
-        fresh=parse_token_count(value, "input_tokens"),
-        cache_read=parse_token_count(value, "cache_read_input_tokens"),
-        cache_write_5m=max(written_tokens - hour_tokens, 0),
-        cache_write_1h=hour_tokens,
-        output=parse_token_count(value, "output_tokens"),
-    )
+    hour_tokens = parse_token_count(as_object(value.get("cache_creation")), "ephemeral_1h_input_tokens")
+    names = ("cache_creation_input_tokens", "input_tokens", "cache_read_input_tokens", "output_tokens")
+    written, fresh, read, output = (parse_token_count(value, name) for name in names)
+    return Usage(fresh, read, max(written - hour_tokens, 0), hour_tokens, output)
 
 
 def parse_usage(
@@ -75,31 +62,21 @@ def parse_usage(
     """
     if not isinstance(value, dict):
         return None
-    input_tokens, read, written = (
-        parse_token_count(value, name) if name else 0 for name in (fresh, cache_read, cache_write)
-    )
+    counts = (parse_token_count(value, name) if name else 0 for name in (fresh, cache_read, cache_write))
+    input_tokens, read, written = counts
     output_tokens = sum(parse_token_count(value, name) for name in output)
     if not (input_tokens or read or written or output_tokens):
         return None
-    return (
-        make_cached_usage(input_tokens, read, written, output_tokens)
-        if includes_cache
-        else Usage(input_tokens, read, written, 0, output_tokens)
-    )
+    if includes_cache:
+        return make_cached_usage(input_tokens, read, written, output_tokens)
+    return Usage(input_tokens, read, written, 0, output_tokens)
 
 
 def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, output: int) -> Usage:
-    """Return usage.
-
-    The input tokens are taken to include cached tokens, unless there are more cached than input tokens.
-    """
-    return Usage(
-        input_tokens - cache_read - cache_write if cache_read + cache_write <= input_tokens else input_tokens,
-        cache_read,
-        cache_write,
-        0,
-        output,
-    )
+    """Return usage whose input tokens include cached ones, unless there are more cached than input tokens."""
+    cached = cache_read + cache_write
+    fresh = input_tokens - cached if cached <= input_tokens else input_tokens
+    return Usage(fresh, cache_read, cache_write, 0, output)
 
 
 def parse_token_count(members: dict[str, Any], name: str) -> int:

@@ -44,17 +44,12 @@ def as_text(value: Any) -> str:
 
 
 def parse_tokens(value: Any, name: str) -> int:
-    """Return a recorded token count, with None read as 0.
-
-    Raises:
-        ValueError: the value is not a possible token count. The message includes *name*.
-    """
+    """Return a recorded token count, with None read as 0. An impossible count raises ValueError with its *name*."""
     if value is None:
         return 0
     if type(value) is not int or not 0 <= value <= MAX_TOKENS:
-        raise ValueError(
-            f"{name} is {_format_unexpected(value)}, not a number of tokens up to {MAX_TOKENS:,}; left out"
-        )
+        expected = f"a number of tokens up to {MAX_TOKENS:,}"
+        raise ValueError(f"{name} is {_format_unexpected(value)}, not {expected}; left out")
     return value
 
 
@@ -164,11 +159,7 @@ def build_tool_result(call_id: Any, content: Any, *, is_error: bool = False) -> 
 
 
 def parse_role(message: Any, roles: Mapping[str, Role]) -> Role:
-    """Return the role of a recorded message, as *roles* translates it.
-
-    Raises:
-        ValueError: the message is not an object, or its role is not in *roles*.
-    """
+    """Return the role of a recorded message, as *roles* translates it, or raise ValueError if there is none."""
     if not isinstance(message, dict):
         raise ValueError("not a message: not a JSON object")
     name = message.get("role")

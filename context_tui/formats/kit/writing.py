@@ -82,15 +82,10 @@ def build_change_folder(cwd: object) -> str:
 
 def count_injected_losses(session: Session, losses: Losses) -> None:
     """Count the injected blocks in the context that will look as if they had been typed after an export."""
-    facts = session.facts
-    losses.add(
-        INJECTED_LOSS,
-        sum(
-            sum(list_injected(facts, facts.blocks_of(message)))
-            for message in session.context_at().order
-            if not facts.flags[message] & MessageFlag.SUMMARY  # recognised by its first words
-        ),
-    )
+    facts, order = session.facts, session.context_at().order
+    # A summary is recognised by its first words.
+    messages = (message for message in order if not facts.flags[message] & MessageFlag.SUMMARY)
+    losses.add(INJECTED_LOSS, sum(sum(list_injected(facts, facts.blocks_of(message))) for message in messages))
 
 
 INJECTED_LOSS = "injected blocks that look typed now"

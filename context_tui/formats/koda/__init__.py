@@ -69,9 +69,8 @@ def _list_sessions(database: Database) -> list[SessionInfo]:
     selected = [name if name in columns else "NULL" for name in names]
     rows = {}
     if "id" in columns:
-        rows = {
-            decode_text(row[0]): row[1:] for row in database.query(f"SELECT id, {', '.join(selected)} FROM sessions")
-        }
+        query = f"SELECT id, {', '.join(selected)} FROM sessions"
+        rows = {decode_text(row[0]): row[1:] for row in database.query(query)}
     # SQLite takes `content` from the row that has the minimum.
     query = "SELECT session_id, substr(content, 1, 4000), min(id) FROM messages WHERE role = 'user' GROUP BY session_id"
     prompts = {decode_text(row[0]): decode_text(row[1]) for row in database.query(query)}

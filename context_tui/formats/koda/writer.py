@@ -140,9 +140,8 @@ def write_database(session: Session, path: Path) -> Losses:
 def _build_values(row: RowValues, session_id: str, now: str, losses: Losses) -> tuple[Any, ...]:
     values = [row.get(name) for name in ("content", "tool_calls", "tool_call_id", "thinking_content")]
     texts = [_replace_surrogates(text) for text in values]
-    losses.add(
-        "texts with lone surrogates, which were replaced", sum(a != b for a, b in zip(values, texts, strict=True))
-    )
+    replaced_count = sum(a != b for a, b in zip(values, texts, strict=True))
+    losses.add("texts with lone surrogates, which were replaced", replaced_count)
     time = row.get("time", -1)
     created = _format_time(datetime.fromtimestamp(time / 1000, UTC)) if time >= 0 else now
     return (

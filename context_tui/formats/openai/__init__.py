@@ -38,7 +38,8 @@ class OpenAIFormat(DocumentFormat):
             return Claim(85, "messages of role tool")
         if any(message.get("tool_calls") or message.get("function_call") for message in messages):
             return Claim(85, "messages with tool_calls")
-        if any(part in ("image_url", "input_audio") for message in messages for part in _list_part_types(message)):
+        parts = (part for message in messages for part in list_objects(message.get("content")))
+        if any(part.get("type") in ("image_url", "input_audio") for part in parts):
             return Claim(76, "messages with OpenAI's content parts")
         return _make_weak_claim(run, messages)
 
@@ -53,7 +54,3 @@ def _make_weak_claim(run: Run, messages: list[dict[str, Any]]) -> Claim:
     if isinstance(model, str) and model.startswith(("gpt-", "o1", "o3", "o4")):
         return Claim(60, "a request to an OpenAI model")
     return Claim(10, "a list of messages, of any provider")
-
-
-def _list_part_types(message: dict[str, Any]) -> list[str]:
-    return [str(part.get("type")) for part in list_objects(message.get("content"))]

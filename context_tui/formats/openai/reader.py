@@ -135,9 +135,8 @@ class FunctionCalls:
 
 def parse_schemas(tools: Any) -> list[dict[str, Any]]:
     """Convert recorded function schemas to tool schemas in Anthropic's form."""
-    functions = [
-        tool["function"] if isinstance(tool.get("function"), dict) else tool for tool in parse_tool_schemas(tools)
-    ]
+    schemas = parse_tool_schemas(tools)
+    functions = [each["function"] if isinstance(each.get("function"), dict) else each for each in schemas]
     return [
         {
             "name": parse_id(function.get("name")),

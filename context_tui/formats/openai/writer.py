@@ -46,11 +46,8 @@ def write_request(session: Session, path: Path) -> Losses:
     schemas = session.content.tools()
     tools = [{"type": "function", "function": _build_function(tool)} for tool in schemas if _is_function(tool)]
     losses.add("tools left out that are not functions", len(schemas) - len(tools))
-    request = {
-        **({"model": session.facts.model} if session.facts.model else {}),
-        "messages": messages,
-        **({"tools": tools} if tools else {}),
-    }
+    model = {"model": session.facts.model} if session.facts.model else {}
+    request = {**model, "messages": messages, **({"tools": tools} if tools else {})}
     write_json(request, path)
     count_injected_losses(session, losses)
     return losses
@@ -124,10 +121,8 @@ def _build_part(block: Block) -> Block:
         case "refusal":
             return {"type": kind, kind: block[kind]}
         case "input_audio" | "file":
-            return {
-                "type": kind,
-                kind: {name: block[kind][name] for name in OWN_PART_MEMBERS[kind] if name in block[kind]},
-            }
+            names = OWN_PART_MEMBERS[kind]
+            return {"type": kind, kind: {name: block[kind][name] for name in names if name in block[kind]}}
     return {"type": "text", "text": str(block.get("text") or "")}
 
 

@@ -101,10 +101,7 @@ class OpencodeFormat(Format):
     copy = staticmethod(copy_session)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return a claim by tables or by a session's ids, or None.
-
-        Raises UnreadableSession for a lone message or part, with the session file to open.
-        """
+        """Return a claim by tables or ids, or None; for a lone message raise an error that names the session's file."""
         if head.startswith(SQLITE_MAGIC):
             messages, parts = read_columns(path, "message", "part")
             is_own = "data" in messages and {"message_id", "data"} <= parts
@@ -141,10 +138,8 @@ class OpencodeFormat(Format):
         scanner = EntryScanner(source, info, OpencodeShape)
         if not scanner.count:
             spec = f"{path}#{info.id}" if info.id else str(path)
-            raise UnreadableSession(
-                f"{spec}: holds no messages"
-                + (f"; none are in {source.messages}" if isinstance(source, TreeSource) else "")
-            )
+            searched = f"; none are in {source.messages}" if isinstance(source, TreeSource) else ""
+            raise UnreadableSession(f"{spec}: holds no messages{searched}")
         return scanner
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
@@ -196,10 +191,8 @@ class OpencodeFormat(Format):
         session_id = parse_id(as_object(_read_head(written_session).get("info")).get("id"))
         if not session_id.isascii() or not session_id.removeprefix("ses_").isalnum():
             return ""
-        change_folder = build_change_folder(session.info.cwd)
-        return (
-            f"{change_folder}opencode import {shlex.quote(str(out_path.absolute()))} && opencode --session {session_id}"
-        )
+        change_folder, file = build_change_folder(session.info.cwd), shlex.quote(str(out_path.absolute()))
+        return f"{change_folder}opencode import {file} && opencode --session {session_id}"
 
 
 def _read_head(path: Path) -> dict[str, Any]:

@@ -123,20 +123,14 @@ def _parse_user(info: Value, parts: list[Value], notes: list[str]) -> ParsedReco
             blocks.append(build_text(SUBTASK_PROMPT))
         elif kind not in IGNORED_PARTS:
             notes.append(_format_unknown_part(kind))
-    flags = 0 if blocks else MessageFlag.NOT_SENT
-    time = parse_time(info, "created")
-    return MessageRecord(
-        Role.USER, blocks, flags=flags, time=time, injected_blocks=frozenset(injects), notes=tuple(notes)
-    )
+    flags, time, injected = 0 if blocks else MessageFlag.NOT_SENT, parse_time(info, "created"), frozenset(injects)
+    return MessageRecord(Role.USER, blocks, flags=flags, time=time, injected_blocks=injected, notes=tuple(notes))
 
 
 def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> ParsedRecord:
     error = info.get("error")
-    is_sent = not error or (
-        isinstance(error, dict)
-        and error.get("name") == "MessageAbortedError"
-        and any(part.get("type") not in ("step-start", "reasoning") for part in parts)
-    )
+    has_content = any(part.get("type") not in ("step-start", "reasoning") for part in parts)
+    is_sent = not error or (as_object(error).get("name") == "MessageAbortedError" and has_content)
     flags = 0 if is_sent else MessageFlag.NOT_SENT
     is_finished = bool(error) or parse_time(info, "completed") >= 0
     steps = [*_split_steps(parts, notes, is_finished=is_finished)]
@@ -156,9 +150,8 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Parse
         if step.reply_blocks or not number:
             messages.append(MessageRecord(Role.ASSISTANT, step.reply_blocks, flags=flags, time=time, usage=usage))
         if step.results:
-            messages.append(
-                MessageRecord(Role.USER, step.results, has_results=True, flags=flags & MessageFlag.NOT_SENT, time=time)
-            )
+            unsent = flags & MessageFlag.NOT_SENT
+            messages.append(MessageRecord(Role.USER, step.results, has_results=True, flags=unsent, time=time))
     first_message, *other_messages = messages
     model = truncate_name(parse_id(info.get("modelID")))
     return group_records(replace(first_message, notes=tuple(notes), model=model), *other_messages)

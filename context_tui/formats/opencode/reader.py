@@ -83,9 +83,8 @@ class OpencodeShape:
             self._created.append(max(created, self._created[-1] if self._created else 0))
             self._first_message.append(messages.start)
         if (request := find_compaction_part(parts)) is not None and info.get("role") == "user":
-            self._compaction_requests[name] = CompactionRequest(
-                messages, request.get("auto") is True, parse_id(request.get("tail_start_id"))
-            )
+            auto, tail_start = request.get("auto") is True, parse_id(request.get("tail_start_id"))
+            self._compaction_requests[name] = CompactionRequest(messages, auto, tail_start)
         if is_summary(info):
             usage, _ = parse_usage_or_note(parse_opencode_usage, info.get("tokens"))
             finished = bool(info.get("finish"))
@@ -133,9 +132,8 @@ class OpencodeShape:
             rows = frozenset(row for _, row in pruning)
             place = bisect_right(self._created, pruning[0][0])
             start = self._first_message[place] if place < len(self._first_message) else len(facts)
-            yield Compaction(
-                max(start, *(facts.block_message[row] + 1 for row in rows)), "micro", "auto", cleared_blocks=rows
-            )
+            message = max(start, *(facts.block_message[row] + 1 for row in rows))
+            yield Compaction(message, "micro", "auto", cleared_blocks=rows)
 
     def _find_reverted(self, revert: Any, length: int) -> list[set[int]]:
         """Return the messages from the reverted one on, or only those after it if the revert names a part of it."""

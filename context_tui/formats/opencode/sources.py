@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,8 @@ class TableSource:
 
     def list_ids(self) -> list[str]:
         self._revert = self.read_metadata().get("revert")
-        rows = self.database.query(
-            "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id", (self._session,)
-        )
-        return [decode_text(row[0]) for row in rows]
+        sql = "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id"
+        return [decode_text(row[0]) for row in self.database.query(sql, (self._session,))]
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
         return query_in_batches(ids, self._read_entries)
@@ -61,18 +60,11 @@ class TableSource:
         return {"revert": _parse_json(rows[0][0]) if rows else None}
 
     def _read_entries(self, ids: Sequence[str], longest: int) -> dict[str, Entry]:
-        selected = self.database.query(
-            f"SELECT id, data FROM message WHERE id IN ({format_placeholders(ids)})",
-            tuple(ids),
-            max_value_bytes=longest,
-        )
+        query, marks = partial(self.database.query, values=ids, max_value_bytes=longest), format_placeholders(ids)
+        selected = query(f"SELECT id, data FROM message WHERE id IN ({marks})")
+        parts_sql = f"SELECT message_id, id, data FROM part WHERE message_id IN ({marks}) ORDER BY message_id, id"
         parts: dict[str, list[tuple[str, bytes]]] = {}
-        for message, name, data in self.database.query(
-            f"SELECT message_id, id, data FROM part WHERE message_id IN ({format_placeholders(ids)})"
-            " ORDER BY message_id, id",
-            tuple(ids),
-            max_value_bytes=longest,
-        ):
+        for message, name, data in query(parts_sql):
             parts.setdefault(decode_text(message), []).append((decode_text(name), encode_value(data)))
         rows = ((decode_text(name), encode_value(data)) for name, data in selected)
         return {name: Entry(name, (data, *remove_reverted(parts.get(name, ()), self._revert))) for name, data in rows}

@@ -55,13 +55,8 @@ class _ExportDocument:
         ids = {"id": self.make_id("msg"), "sessionID": self.session, "role": role}
         info = {**ids, "time": {"created": self._now}, **members}
         if role == "assistant":
-            info |= {
-                "parentID": self._newest_prompt or self.make_id("msg"),
-                "mode": "build",
-                "agent": "build",
-                "cost": 0,
-            }
-            info |= {**self.model, "path": {"cwd": self.folder, "root": self.folder}}
+            parent, folders = self._newest_prompt or self.make_id("msg"), {"cwd": self.folder, "root": self.folder}
+            info |= {"parentID": parent, "mode": "build", "agent": "build", "cost": 0, **self.model, "path": folders}
         else:
             info |= {"agent": "build", "model": self.model}
             self._newest_prompt = info["id"]
@@ -83,32 +78,23 @@ def write_export(session: Session, path: Path) -> Losses:
     document = _ExportDocument(f"ses_{uuid.uuid4().hex[:26]}", model, session.info.cwd or "/")
     usages, models = collect_usage(session), collect_models(session)
     for index, message in zip(context.order, session.to_messages(), strict=True):
+        time = max(facts.time[index], 0)
         if message["role"] == "assistant":
             document.model = _parse_model(models.get(index) or facts.model, providers)
-            _add_reply(document, message["content"], max(facts.time[index], 0), usages.get(index), losses)
+            _add_reply(document, message["content"], time, usages.get(index), losses)
             if facts.flags[index] & MessageFlag.SUMMARY and not _mark_summary(document):
                 losses.add("summaries written as plain replies")
         else:
-            _add_user_message(
-                document,
-                message["content"],
-                list_injected(facts, context.blocks_of(index)),
-                max(facts.time[index], 0),
-                losses,
-            )
+            injected = list_injected(facts, context.blocks_of(index))
+            _add_user_message(document, message["content"], injected, time, losses)
     for part in document.open_calls.values():
         part["state"] = {"status": "pending", "input": part["state"]["input"], "raw": ""}
     _end_replies(document)
     note_omitted_request_parts(session, losses, "opencode")
     created = [each["info"]["time"]["created"] for each in document.messages] or [1]
-    info = {
-        "id": document.session,
-        "slug": f"exported-{document.session[-6:]}",
-        "projectID": "global",
-        "version": VERSION,
-    }
-    info |= {"directory": document.folder, "title": session.info.title or "Exported session"}
-    times = {"created": created[0], "updated": created[-1]}
+    info = {"id": document.session, "slug": f"exported-{document.session[-6:]}", "projectID": "global"}
+    title, times = session.info.title or "Exported session", {"created": created[0], "updated": created[-1]}
+    info |= {"version": VERSION, "directory": document.folder, "title": title}
     write_json({"info": {**info, "time": times}, "messages": document.messages}, path)
     return losses
 
@@ -145,9 +131,8 @@ def _mark_summary(document: _ExportDocument) -> bool:
     if [part.get("text") for part in request["parts"]] != [COMPACTION_PROMPT]:
         return False
     part = request["parts"][0]
-    request["parts"] = [
-        {name: part[name] for name in ("id", "sessionID", "messageID")} | {"type": "compaction", "auto": False}
-    ]
+    ids = {name: part[name] for name in ("id", "sessionID", "messageID")}
+    request["parts"] = [{**ids, "type": "compaction", "auto": False}]
     reply["info"] |= {"summary": True, "mode": "compaction", "agent": "compaction"}
     return True
 
@@ -180,11 +165,9 @@ def _add_reply(document: _ExportDocument, blocks: list[Block], time: int, usage:
                 metadata = {"metadata": {"anthropic": {"redactedData": str(block.get("data") or "")}}}
                 document.add_part("reasoning", text="", time={"start": time}, **metadata)
             case "tool_use":
-                call_id = str(block.get("id") or "")
+                call_id, name = str(block.get("id") or ""), str(block.get("name") or "")
                 state = {"status": "pending", "input": _build_input(block, losses)}
-                document.open_calls[call_id] = document.add_part(
-                    "tool", callID=call_id, tool=str(block.get("name") or ""), state=state
-                )
+                document.open_calls[call_id] = document.add_part("tool", callID=call_id, tool=name, state=state)
             case _:
                 losses.omit(UNSUPPORTED_BLOCKS, block)
 
@@ -201,11 +184,8 @@ def _add_user_message(
     document: _ExportDocument, blocks: list[Block], injected: list[bool], time: int, losses: Losses
 ) -> None:
     """Add a user message. Its results are added to their calls, other blocks become a separate message."""
-    prompt_blocks = [
-        (block, is_injected)
-        for block, is_injected in zip(blocks, injected, strict=True)
-        if block.get("type") != "tool_result"
-    ]
+    pairs = zip(blocks, injected, strict=True)
+    prompt_blocks = [(block, is_injected) for block, is_injected in pairs if block.get("type") != "tool_result"]
     newest = document.messages[-1]["info"]["id"] if document.messages else ""
     for block in blocks:
         if block.get("type") == "tool_result":
@@ -316,17 +296,12 @@ def _read_session_row(database: Database, session_id: str) -> dict[str, Any]:
 def _read_message_rows(database: Database, session_id: str, ids: list[str]) -> Iterator[dict[str, Any]]:
     for start in range(0, len(ids), BATCH_SIZE):
         batch = ids[start : start + BATCH_SIZE]
-        messages: dict[str, dict[str, Any]] = {}
-        for name, data in database.query(
-            f"SELECT id, data FROM message WHERE id IN ({format_placeholders(batch)})", batch
-        ):
+        messages, marks = dict[str, dict[str, Any]](), format_placeholders(batch)
+        for name, data in database.query(f"SELECT id, data FROM message WHERE id IN ({marks})", batch):
             members = {"id": decode_text(name), "sessionID": session_id}
             messages[decode_text(name)] = {"info": {**members, **loads(data)}, "parts": []}
-        for name, message, data in database.query(
-            f"SELECT id, message_id, data FROM part WHERE message_id IN ({format_placeholders(batch)})"
-            " ORDER BY message_id, id",
-            batch,
-        ):
+        sql = f"SELECT id, message_id, data FROM part WHERE message_id IN ({marks}) ORDER BY message_id, id"
+        for name, message, data in database.query(sql, batch):
             members = {"id": decode_text(name), "sessionID": session_id, "messageID": decode_text(message)}
             messages[decode_text(message)]["parts"].append({**members, **loads(data)})
         yield from (messages[name] for name in batch if name in messages)

@@ -222,15 +222,12 @@ class OpenHandsFormat(Format):
 
 
 def _is_sdk_event(value: dict[str, Any]) -> bool:
-    kind = value.get("kind")
-    return (
-        "source" in value and isinstance(kind, str) and kind.endswith(("Event", "Condensation", "CondensationRequest"))
-    )
+    kind, suffixes = value.get("kind"), ("Event", "Condensation", "CondensationRequest")
+    return "source" in value and isinstance(kind, str) and kind.endswith(suffixes)
 
 
 def _is_legacy_event(value: dict[str, Any]) -> bool:
     """Return whether a value is an action or observation of V0. In old files it has no ``source``."""
     names = ("source", "is_confirmed", "wait_for_response", "extras", "args", "cause", "exit_code", "keep_prompt")
-    return any(isinstance(value.get(name), str) for name in ("action", "observation")) and any(
-        name in value for name in names
-    )
+    is_event = any(isinstance(value.get(name), str) for name in ("action", "observation"))
+    return is_event and any(name in value for name in names)

@@ -51,12 +51,12 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
     """Parse an event. A kind that is not sent to the model becomes metadata."""
     kind, key, time = event["kind"], parse_id(event.get("id")), parse_time_ms(event.get("timestamp"))
     response = parse_id(event.get("llm_response_id"))
+    usage = usages.get(response)
     match kind:
         case "SystemPromptEvent":
             view.append(key, message=False)
-            prompts = [
-                each for name in ("system_prompt", "dynamic_context") for each in parse_content_blocks(event.get(name))
-            ]
+            contents = (event.get(name) for name in ("system_prompt", "dynamic_context"))
+            prompts = [block for content in contents for block in parse_content_blocks(content)]
             tools = MetadataRecord(tools=_parse_tools(event.get("tools")))
             return group_records(tools, MessageRecord(Role.SYSTEM, prompts, time=time))
         case "MessageEvent":
@@ -67,13 +67,11 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
             blocks, extension = map(parse_content_blocks, (message.get("content"), event.get("extended_content")))
             if message.get("role") == "assistant":
                 reply_blocks = [*parse_thinking(message), *blocks]
-                return MessageRecord(
-                    Role.ASSISTANT, reply_blocks, time=time, message_id=response, usage=usages.get(response), key=key
-                )
-            typed = event.get("source") == "user"
-            injected = frozenset(range(len(blocks), len(blocks) + len(extension)))
+                return MessageRecord(Role.ASSISTANT, reply_blocks, time=time, message_id=response, usage=usage, key=key)
+            by_runtime, injected = event.get("source") != "user", frozenset(range(len(blocks), len(blocks + extension)))
+            blocks += extension
             return MessageRecord(
-                Role.USER, [*blocks, *extension], time=time, is_injected=not typed, injected_blocks=injected, key=key
+                Role.USER, blocks, time=time, is_injected=by_runtime, injected_blocks=injected, key=key
             )
         case "ActionEvent":
             view.append(key)
@@ -83,9 +81,7 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
             call_block = parse_call(function_call, parse_id(event.get("tool_call_id") or call.get("id")))
             call_block["name"] = call_block["name"] or parse_id(event.get("tool_name"))
             blocks = [*reply_blocks, call_block]
-            return MessageRecord(
-                Role.ASSISTANT, blocks, time=time, message_id=response, usage=usages.get(response), key=key
-            )
+            return MessageRecord(Role.ASSISTANT, blocks, time=time, message_id=response, usage=usage, key=key)
         case "ObservationEvent" | "UserRejectObservation" | "AgentErrorEvent":
             view.append(key)
             return MessageRecord(Role.USER, [_parse_result(event)], has_results=True, time=time, key=key)
@@ -102,11 +98,8 @@ def _parse_result(event: Event) -> dict[str, Any]:
         body = [build_text(f"Action rejected: {parse_id(event.get('rejection_reason'))}")]
     elif isinstance(observation := event.get("observation"), dict):
         content = next((observation[name] for name in ("content", "output", "message") if name in observation), None)
-        body, failed = (
-            join_metadata(parse_content_blocks(content), observation.get("metadata")),
-            bool(observation.get("is_error")),
-        )
-        body += parse_content_blocks(event.get("extended_content"))
+        body = join_metadata(parse_content_blocks(content), observation.get("metadata"))
+        body, failed = body + parse_content_blocks(event.get("extended_content")), bool(observation.get("is_error"))
     return build_tool_result(parse_id(event.get("tool_call_id")), body, is_error=failed)
 
 
@@ -172,11 +165,8 @@ def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
     number = next((number for number in reversed(range(len(blocks))) if blocks[number].get("type") == "text"), None)
     if number is None or not isinstance(metadata, dict):
         return blocks
-    return [
-        *blocks[:number],
-        {**blocks[number], "text": add_metadata(blocks[number].get("text") or "", metadata)},
-        *blocks[number + 1 :],
-    ]
+    text = add_metadata(blocks[number].get("text") or "", metadata)
+    return [*blocks[:number], {**blocks[number], "text": text}, *blocks[number + 1 :]]
 
 
 class EventView:
@@ -212,12 +202,10 @@ class EventView:
             if summary is not None:
                 remaining.insert(len(remaining) if offset is None else min(offset, len(remaining)), (key, True))
             self._events = remaining
-            self._context_by_condensation[key] = tuple(
-                0 if each == key else each for each, message in remaining if message
-            )
+            context = (0 if each == key else each for each, message in remaining if message)
+            self._context_by_condensation[key] = tuple(context)
         compaction = FullCompactionRecord("condenser", context=self._context_by_condensation[key])
         if summary is None:
             return compaction
-        return MessageRecord(
-            Role.USER, [build_text(summary)], time=time, is_injected=True, compaction=compaction, key=key
-        )
+        blocks = [build_text(summary)]
+        return MessageRecord(Role.USER, blocks, time=time, is_injected=True, compaction=compaction, key=key)

@@ -42,9 +42,8 @@ class RequestLogFormat(Format):
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
         """Return a branch of a conversation, or a conversation in a large log, or None for an unknown id."""
         listed = self._open(Path(main.path), session_id).list_sessions()
-        return next((each for each in listed if each.id == session_id), None) or find_branch_in(
-            main, session_id, listed
-        )
+        found = next((each for each in listed if each.id == session_id), None)
+        return found or find_branch_in(main, session_id, listed)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         return find_subagent(self._open(Path(session.info.path), session.info.id), session, call)

@@ -332,9 +332,8 @@ class RequestLog:
             if summary := _find_summary(owner, elements, 0 if has_nothing_new else matched_count, probes):
                 return owner, owner.align(elements), summary
         if base and base_alignment.has_reply:
-            replaced_signatures = {
-                base.sign(number) for number in range(base_alignment.item_count, len(base.items))
-            } - {()}
+            replaced = range(base_alignment.item_count, len(base.items))
+            replaced_signatures = {base.sign(number) for number in replaced} - {()}
             is_cut = any(sign_element(base.shape, each, -1) in replaced_signatures for each in elements[matched_count:])
             return base, base_alignment, Summary() if is_cut else None
         for owner in candidates:  # ids of calls are unique: a shared id means the same history, without its beginning
@@ -342,9 +341,8 @@ class RequestLog:
             if calls and any(sign in calls for number in range(len(owner.items)) for sign in owner.sign(number)):
                 return owner, _Alignment(), Summary()
         conversation = Conversation(request.api, exchange.group, exchange.source)
-        conversation.prompt = "\n".join(
-            text for each in elements[:3] for text in _read_texts(conversation, each) if not is_tagged(text)
-        )
+        texts = (text for each in elements[:3] for text in _read_texts(conversation, each))
+        conversation.prompt = "\n".join(text for text in texts if not is_tagged(text))
         self.conversations.append(conversation)
         return conversation, _Alignment(), None
 
@@ -364,12 +362,11 @@ class RequestLog:
 
     def count_others(self, group: str) -> int:
         """Return the number of requests in a run that belong to no session."""
-        all_requests = sum(
-            len(conversation.exchanges) for conversation in self.conversations if conversation.group == group
-        )
-        return all_requests - sum(
-            len(conversation.exchanges) for conversation in self.list_by_id().values() if conversation.group == group
-        )
+
+        def count_requests(conversations: Collection[Conversation]) -> int:
+            return sum(len(each.exchanges) for each in conversations if each.group == group)
+
+        return count_requests(self.conversations) - count_requests(self.list_by_id().values())
 
 
 def _find_summary(

@@ -92,9 +92,8 @@ class RequestFolder:
         )
         exchanges = []
         for name, file in requests.items():
-            row = rows.get(name) or _IndexRow(
-                file.changed // 1_000_000, self._read_group(file), "", "", self._pairs.get(name, "")
-            )
+            seconds, pair = file.changed // 1_000_000, self._pairs.get(name, "")
+            row = rows.get(name) or _IndexRow(seconds, self._read_group(file), "", "", pair)
             paired.add(row.response)
             response = responses.get(row.response)
             read = partial(self._read_body, name, response.name if response else "", row)
@@ -142,12 +141,10 @@ class RequestFolder:
             message_id = parse_id(members.get("message_id"))
             stored_id = self._read_message_id(responses[response]) if response in responses else ""
             if stored_id and message_id and stored_id != message_id:
-                problems.append(
-                    Problem(location, f"names {response[:80]!r}, which holds another message: {stored_id[:40]}")
-                )
-                response = next(
-                    (name for name in responses if self._read_message_id(responses[name]) == message_id), ""
-                )
+                found = f"names {response[:80]!r}, which holds another message: {stored_id[:40]}"
+                problems.append(Problem(location, found))
+                matches = (name for name, file in responses.items() if self._read_message_id(file) == message_id)
+                response = next(matches, "")
             elif response and response not in responses:
                 problems.append(Problem(location, f"names a response that is not there: {response[:80]!r}"))
                 response = ""

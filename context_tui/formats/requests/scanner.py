@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
@@ -17,13 +17,13 @@ from context_tui.formats.kit.branches import BranchFacts
 from context_tui.formats.kit.documents import count_element_bytes, decode_element, format_element, get_element_text
 from context_tui.formats.kit.entry_scanner import split_branch_id
 from context_tui.formats.kit.message_builder import (
-    BlockReader,
     FullCompactionRecord,
     MessageBuilder,
     MessageRecord,
     MicroCompactionRecord,
     ParsedRecord,
     RecordCase,
+    RecordContent,
     RecordGroup,
     RewindRecord,
     group_records,
@@ -138,32 +138,25 @@ class OpenLog:
         return conversation
 
 
-class RequestContent:
+class RequestContent(RecordContent):
     """The full text of a conversation. Each message is read from the request in which it first occurred."""
 
     def __init__(self, log: OpenLog, conversation: Conversation, typed: frozenset[str] | None) -> None:
+        builder = MessageBuilder()
+        super().__init__(builder, builder.facts)
         self.log, self.state, self.conversation = log, log.log, conversation
         self.shape, self._typed = conversation.api.shape(), typed
-        self.builder = MessageBuilder()
-        prepare_shape(self.shape, self.builder)
-        self.facts = self.builder.facts
+        prepare_shape(self.shape, builder)
         self.parse_place = validated(self._parse_place)
         resolve = getattr(self.shape, "resolve_in_order", None)
         self.resolve_in_order = problems_as_value_errors(resolve) if resolve else None
 
-    def blocks(self, message: int) -> list[dict[str, Any]]:
-        places = self.facts.record_place
-        return BlockReader(self.facts).read_blocks(message, lambda row: self.parse_place(places[row]))
+    def parse_record(self, row: int) -> ParsedRecord:
+        return self.parse_place(self.facts.record_place[row])
 
     def raw(self, record: int) -> str:
         place = self.facts.record_place[record]
         return "" if place == NO_PLACE else "\n".join(map(format_element, self.conversation.places[place].elements))
-
-    def system(self) -> str:
-        return self.builder.system
-
-    def tools(self) -> list[dict[str, Any]]:
-        return self.builder.tools
 
     def is_unchanged(self) -> bool:
         return self.log.update() is self.state
@@ -249,9 +242,8 @@ class RequestScanner:
         is_waiting = self._conversation.steps[-1].reply < 0 and time.time() - newest.time / 1000 < MAX_WAIT_S
         for name, problem in self._content.state.problems.items():
             owner = self._content.state.owners.get(name)
-            if (owner is self._conversation and not (is_waiting and name == newest.name)) or (
-                owner is None and self._is_main
-            ):
+            is_own = owner is self._conversation and not (is_waiting and name == newest.name)
+            if is_own or (owner is None and self._is_main):
                 yield problem
         if self._is_main:
             yield from self._log.problems

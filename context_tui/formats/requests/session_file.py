@@ -82,10 +82,8 @@ class SessionFileRequests:
                 base = self._lists.get(parse_id(record.get("base")), [])
                 keep, tail = record.get("keep"), record.get("tail")
                 kept_hashes = base[:keep] if isinstance(keep, int) else []
-                self._lists[parse_id(record.get("id"))] = [
-                    *kept_hashes,
-                    *map(parse_id, tail if isinstance(tail, list) else ()),
-                ]
+                added_hashes = map(parse_id, tail if isinstance(tail, list) else ())
+                self._lists[parse_id(record.get("id"))] = [*kept_hashes, *added_hashes]
                 self._requests.append(record)
                 self._reply = None
             case "api-request-shape" if isinstance(record.get("shape"), dict):

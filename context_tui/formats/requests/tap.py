@@ -22,11 +22,8 @@ from context_tui.formats.requests.scanner import SessionFacts
 from context_tui.session.problems import Problem
 
 FORMAT_NAME = "claude-tap"
-TRACE_MARK, RECORD_MARK, BLOB_MARK = (
-    "__claude_tap_compact_trace__",
-    "__claude_tap_compact_record__",
-    "__claude_tap_blob_ref__",
-)
+TRACE_MARK, RECORD_MARK = "__claude_tap_compact_trace__", "__claude_tap_compact_record__"
+BLOB_MARK = "__claude_tap_blob_ref__"
 _REFERENCE_START = b'{"%s"' % BLOB_MARK.encode()
 _SESSION_HEADERS = ("x-claude-code-session-id", "thread-id", "session-id", "session_id", "x-session-id")
 _NO_CONVERSATION = ("count_tokens", "countTokens", "/embeddings")

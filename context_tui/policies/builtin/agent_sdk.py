@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from context_tui.compaction.changes import Change, LazyChanges
 from context_tui.compaction.plan import Insert, KeepReason, Plan, SummaryPrompt, Trigger, VerdictCode
-from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, param
+from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, param, token_param
 from context_tui.policies.block_index import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState, format_comparison
 from context_tui.session.blocks import HEAD_BYTES, TAIL_BYTES, bytes_to_tokens, compute_boundary_shifts
@@ -27,9 +27,7 @@ PRUNE_MARKER_BYTES = len(PRUNE_MARKER) - len("{}")
 class AgentSdkPruneParams(Params):
     """Parameters of ``agent-sdk-prune``, which set when it prunes and which tool results are long enough."""
 
-    context_budget: int = param(
-        160_000, "input tokens allowed for the context", "tokens", 1, 10_000_000, of_window=True
-    )
+    context_budget: int = token_param(160_000, "input tokens allowed for the context", 1)
     threshold_pct: int = param(70, "share of the budget above which it prunes", "%", 0, 100)
     max_chars: int = param(2_000, "results whose compact JSON is longer are truncated", "bytes", 0, 10_000_000)
     preserve_tail: int = param(4, "messages at the end that stay as they are", "messages", 0, 100_000)
@@ -118,10 +116,8 @@ class AgentSdkPrune(BasePolicy):
             by_length = PrefixSums(results.json_bytes[:end], results.saved_tokens[:end])
             return [total - by_length.sum_above(value) for value in values]
         if name == "preserve_tail":
-            saved = [
-                saved if length > params.max_chars else 0
-                for length, saved in zip(results.json_bytes, results.saved_tokens, strict=True)
-            ]
+            pairs = zip(results.json_bytes, results.saved_tokens, strict=True)
+            saved = [tokens if length > params.max_chars else 0 for length, tokens in pairs]
             by_position = PrefixSums(results.position, saved)
             return [total - by_position.sum_below(len(context) - value) for value in values]
         return super().curve(context, params, state, name, values)
@@ -208,13 +204,9 @@ conversation."""
 class AgentSdkCompactParams(Params):
     """Parameters of ``agent-sdk-compact``, which set when it compacts, what it keeps and how long a summary may be."""
 
-    context_budget: int = param(
-        160_000, "input tokens above which it compacts", "tokens", 1, 10_000_000, of_window=True
-    )
+    context_budget: int = token_param(160_000, "input tokens above which it compacts", 1)
     min_keep: int = param(4, "messages kept at the end", "messages", 1, 100_000)
-    summary_max_tokens: int = param(
-        4_096, "most tokens that the summary may have", "tokens", 1, 100_000, of_window=True
-    )
+    summary_max_tokens: int = token_param(4_096, "most tokens that the summary may have", 1, 100_000)
 
 
 class AgentSdkCompact(BasePolicy):

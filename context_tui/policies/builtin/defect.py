@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from context_tui.compaction.changes import Change, UniformChanges
@@ -16,6 +17,7 @@ from context_tui.policies.base import (
     build_empty_plan,
     explain_few_turns,
     param,
+    token_param,
 )
 from context_tui.policies.block_index import PrefixSums, find_blocks_of_kind, select_block_numbers, slice_between
 from context_tui.policies.runtime_state import RuntimeState, format_comparison
@@ -45,10 +47,8 @@ def format_window_share(state: RuntimeState, ratio: float) -> str:
 def build_belief(state: RuntimeState) -> Belief:
     """Return the size that the agent defect assumes: the last recorded size plus an estimate of later messages."""
     recorded = state.recorded_usage is not None
-    return Belief(
-        state.believed_tokens,
-        "last recorded + estimate" if recorded else "an estimate, as nothing was recorded before it",
-    )
+    unrecorded = "an estimate, as nothing was recorded before it"
+    return Belief(state.believed_tokens, "last recorded + estimate" if recorded else unrecorded)
 
 
 def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Trigger:
@@ -109,13 +109,8 @@ class DefectMicrocompact(BasePolicy):
 
     def clearing_rule(self, params: DefectMicrocompactParams) -> ClearingRule:
         """Return the policy as a rule, from which a sweep computes many settings at once."""
-        return ClearingRule(
-            params.keep_recent_turns,
-            params.min_clear_tokens,
-            params.microcompact_ratio,
-            ASSUMED_WINDOW,
-            DEFECT_PLACEHOLDER,
-        )
+        keep, minimum, share = params.keep_recent_turns, params.min_clear_tokens, params.microcompact_ratio
+        return ClearingRule(keep, minimum, share, ASSUMED_WINDOW, DEFECT_PLACEHOLDER)
 
     def plan(self, context: Context, params: DefectMicrocompactParams, state: RuntimeState) -> Plan:
         sums, trigger = index_context(context), self.trigger(state, params)
@@ -139,32 +134,16 @@ class DefectMicrocompact(BasePolicy):
                 return KeepReason(VerdictCode.ALREADY_CLEARED, "already cleared")
             return KeepReason(VerdictCode.SMALL, f"{minimum:,} tokens or fewer")
 
+        make_plan = partial(Plan, self.name, params, context, trigger, keep_reason=find_keep_reason)
         if not rows:
             positions = sums.results.position
             count = bisect_left(positions, end)
             no_results = f"no tool results before the last {keep:,} turns" if positions else "no tool results"
             too_small = f"none of the {count:,} older results is larger than {minimum:,} tokens"
-            return Plan(
-                self.name,
-                params,
-                context,
-                trigger,
-                reason=too_small if count else no_results,
-                keep_reason=find_keep_reason,
-                tokens_saved=0,
-            )
+            return make_plan(reason=too_small if count else no_results, tokens_saved=0)
         changes = UniformChanges(rows, Change("clear", CLEARED_BODY, self.name))
         report = {"tokens_before": sums.total, "tokens_after": sums.total - saved, "cleared": len(rows)}
-        return Plan(
-            self.name,
-            params,
-            context,
-            trigger,
-            changes,
-            report=report,
-            keep_reason=find_keep_reason,
-            tokens_saved=saved,
-        )
+        return make_plan(changes, report=report, tokens_saved=saved)
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         results, total = find_uncleared_results(context), index_context(context).total
@@ -207,31 +186,24 @@ def _find_larger_numbers(context: Context, minimum: int) -> list[int]:
         candidates = slice_between(uncleared, numbers.start, numbers.stop)
         return [number for number in candidates if tokens[number] > minimum]
 
-    return select_block_numbers(
-        index_context(context), (is_cleared, minimum), find_blocks_of_kind(context, Kind.TOOL_RESULT), choose
-    )
+    index, blocks = index_context(context), find_blocks_of_kind(context, Kind.TOOL_RESULT)
+    return select_block_numbers(index, (is_cleared, minimum), blocks, choose)
 
 
 @memoize
 def find_uncleared_results(context: Context) -> ToolResults:
     """Return the tool results that are not yet replaced by defect's placeholder."""
     results, numbers = index_context(context).results, _find_uncleared_numbers(context)
-    return ToolResults(
-        *([column[number] for number in numbers] for column in (results.position, results.block, results.tokens))
-    )
+    columns = (results.position, results.block, results.tokens)
+    return ToolResults(*([column[number] for number in numbers] for column in columns))
 
 
 SUMMARY_INSERT = Insert("assistant", 0, DEFECT_SUMMARY + "\n")
 """Insert of the summary in place of the dropped messages."""
 
 SUMMARY_SECTIONS = (
-    "Goal",
-    "Constraints & Preferences",
-    "Progress",
-    "Key Decisions",
-    "Next Steps",
-    "Key Context",
-    "Relevant Files",
+    *("Goal", "Constraints & Preferences", "Progress", "Key Decisions"),
+    *("Next Steps", "Key Context", "Relevant Files"),
 )
 """Headings of a full compaction, in order."""
 
@@ -264,9 +236,7 @@ Use exactly these headings, in this order, and write nothing before or after the
 class DefectCompactParams(Params):
     """Parameters of ``defect-compact``, which set when it compacts and where it may cut."""
 
-    threshold: int | None = param(
-        None, "tokens at which it compacts; default: by compact_ratio", "tokens", 0, 10_000_000, of_window=True
-    )
+    threshold: int | None = token_param(None, "tokens at which it compacts; default: by compact_ratio")
     assistant_boundary: bool = param(False, "also cut a long single turn, at an assistant message", "")
     compact_ratio: float = param(0.85, "share of the window at which it compacts", "of window", 0.01, 1.0)
     compact_soft_ratio: float = param(0.70, "share at which it starts in the background", "of window", 0.01, 1.0)
@@ -299,16 +269,12 @@ class DefectCompact(BasePolicy):
 
     def compute_hard_limit(self, state: RuntimeState, params: DefectCompactParams) -> int:
         """Return the size in tokens from which defect compacts at once, no longer in the background."""
-        return (
-            params.threshold if params.threshold is not None else int(params.compact_ratio * get_window_tokens(state))
-        )
+        by_ratio = int(params.compact_ratio * get_window_tokens(state))
+        return by_ratio if params.threshold is None else params.threshold
 
     def runs_in_background(self, state: RuntimeState, params: DefectCompactParams) -> bool:
-        return (
-            int(params.compact_soft_ratio * get_window_tokens(state))
-            <= state.believed_tokens
-            < self.compute_hard_limit(state, params)
-        )
+        soft_limit = int(params.compact_soft_ratio * get_window_tokens(state))
+        return soft_limit <= state.believed_tokens < self.compute_hard_limit(state, params)
 
     def trigger(self, state: RuntimeState, params: DefectCompactParams) -> Trigger:
         window, hard = get_window_tokens(state), self.compute_hard_limit(state, params)
@@ -336,9 +302,8 @@ class DefectCompact(BasePolicy):
             return build_empty_plan(self.name, params, context, trigger, reason)
         over = sums.total - sums.prefix[cut] > budget
         tail = KeepReason(VerdictCode.TAIL, f"in the tail of at most {budget:,} tokens")
-        keep_reason = (
-            KeepReason(VerdictCode.NEWEST_TURN, f"the newest turn, though over {budget:,} tokens") if over else tail
-        )
+        newest = KeepReason(VerdictCode.NEWEST_TURN, f"the newest turn, though over {budget:,} tokens")
+        keep_reason = newest if over else tail
         return Plan(
             self.name,
             params,

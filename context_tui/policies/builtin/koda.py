@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, compress, islice
 from typing import Annotated, Any, ClassVar
 
@@ -143,28 +144,18 @@ class KodaMicrocompact(BasePolicy):
                 return KeepReason(VerdictCode.ALREADY_CLEARED, "already cleared")
             return KeepReason(VerdictCode.SMALL, f"fewer than {minimum:,} tokens")
 
+        make_plan = partial(Plan, self.name, params, context, trigger, keep_reason=find_keep_reason)
         if not cleared_numbers:
             count_text = "1 eligible result" if len(candidates) == 1 else f"{len(candidates):,} eligible results"
             too_few = f"{count_text}, and the last {keep_count:,} are kept"
             reason = f"nothing to clear: {too_few if has_enough_rows else f'only {row_count:,} rows'}"
-            return Plan(
-                self.name, params, context, trigger, reason=reason, keep_reason=find_keep_reason, tokens_saved=0
-            )
+            return make_plan(reason=reason, tokens_saved=0)
         rows = [results.block[number] for number in cleared_numbers]
         changes = UniformChanges(rows, Change("clear", STUB_BODY, self.name))
         report = {"cleared": len(rows), "tokens_saved": sum(results.tokens[number] for number in cleared_numbers)}
-        return Plan(
-            self.name,
-            params,
-            context,
-            trigger,
-            changes,
-            report=report,
-            keep_reason=find_keep_reason,
-            tokens_saved=sum(results.saved_tokens[number] for number in cleared_numbers),
-            estimator=ESTIMATOR,
-            tokens_freed=report["tokens_saved"] - len(rows) * bytes_to_tokens35(STUB_BODY.size),
-        )
+        saved = sum(results.saved_tokens[number] for number in cleared_numbers)
+        freed = report["tokens_saved"] - len(rows) * bytes_to_tokens35(STUB_BODY.size)
+        return make_plan(changes, report=report, tokens_saved=saved, estimator=ESTIMATOR, tokens_freed=freed)
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
         """Return a value above the largest clearable result or, for ``keep_recent``, the number of large results."""
@@ -181,9 +172,8 @@ class KodaMicrocompact(BasePolicy):
         if name == "gap_seconds":
             tokens_after = self.plan(context, params, replace(state, forced=True)).tokens_after
             settings = (params.model_copy(update={name: value}) for value in values)
-            return [
-                tokens_after if state.forced or self.trigger(state, setting).fires else total for setting in settings
-            ]
+            firing = (state.forced or self.trigger(state, setting).fires for setting in settings)
+            return [tokens_after if fires else total for fires in firing]
         if name not in ("keep_recent", "min_tokens"):
             return super().curve(context, params, state, name, values)
         if not acts:

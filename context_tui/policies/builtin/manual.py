@@ -58,9 +58,7 @@ class Manual(BasePolicy):
     def plan(self, context: Context, params: ManualParams, state: RuntimeState) -> Plan:
         messages = dict.fromkeys(message for message, _ in params.clear)
         block_rows = {message: self._list_block_rows(context, message) for message in messages}
-        rows = [
-            self._find_result_row(context, block_rows[message], message, ordinal) for message, ordinal in params.clear
-        ]
+        rows = [self._find_result_row(context, block_rows[at], at, ordinal) for at, ordinal in params.clear]
         cut = 0 if params.cut is None else self._find_position(context, params.cut)
         boundary = find_cut_before_pairs(context, cut)
         unmarked = KeepReason(VerdictCode.NOT_MARKED, "not marked")

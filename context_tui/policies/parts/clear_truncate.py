@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import Change, LazyChanges, UniformChanges, build_input_body, build_removal
@@ -71,25 +71,18 @@ def plan_body_changes(
         body_changes = _build_cleared(name, context, selection.rows, tokens, body_kind, marker)
     if rule.clear and rule.clear.inputs:
         body_changes = _add_call_inputs(name, context, body_changes)
+    make_plan = partial(Plan, name, params, context, trigger, keep_reason=selection.keep_reason)
     if not body_changes.rows:
         label = BODY_KIND_LABELS[body_kind]
         explanation = f"no {label} before what is kept"
         if selection.has_older:
             explanation = f"none of the older {label} qualifies"
         reason = f"nothing to {rule.action}: {explanation}"
-        return Plan(name, params, context, trigger, reason=reason, keep_reason=selection.keep_reason, tokens_saved=0)
+        return make_plan(reason=reason, tokens_saved=0)
     tokens_after, count = index.total - body_changes.saved_tokens, len(selection.rows)
     report = {"tokens_before": index.total, "tokens_after": tokens_after, ACTION_PAST_TENSE[rule.action]: count}
-    return Plan(
-        name,
-        params,
-        context,
-        trigger,
-        body_changes.changes,
-        report=report,
-        keep_reason=selection.keep_reason,
-        tokens_saved=body_changes.saved_tokens,
-    )
+    changes, saved = body_changes.changes, body_changes.saved_tokens
+    return make_plan(changes, report=report, tokens_saved=saved)
 
 
 def _explain_too_little(only_if: OnlyIf, freed: int, body_kind: BodyKind) -> str:
@@ -116,9 +109,8 @@ def build_clear_change(name: str, marker: str) -> Change:
     """Build the change that replaces content with the marker, whose line count is filled in when a plan is applied."""
     if LINE_COUNT_PLACEHOLDER not in marker:
         return Change("clear", Body.from_text(marker), name)
-    return Change(
-        "clear", Body(None, count_marker_bytes(marker)), name, lambda body: format_marker(marker, body_to_text(body))
-    )
+    body = Body(None, count_marker_bytes(marker))
+    return Change("clear", body, name, lambda body: format_marker(marker, body_to_text(body)))
 
 
 def format_marker(marker: str, text: str) -> str:
@@ -129,12 +121,8 @@ def format_marker(marker: str, text: str) -> str:
 def _add_call_inputs(name: str, context: Context, results: BodyChanges) -> BodyChanges:
     facts, calls = context.facts, find_call_rows(context)
     answered_calls = dict.fromkeys(facts.call[row] for row in results.rows)
-    rows = [
-        row
-        for call in answered_calls
-        for row in calls.get(call, ())
-        if not is_already_cleared(context, row, "inputs", "")
-    ]
+    call_rows = (row for call in answered_calls for row in calls.get(call, ()))
+    rows = [row for row in call_rows if not is_already_cleared(context, row, "inputs", "")]
     inputs = _build_cleared(name, context, rows, sum(count_block_tokens(context, row) for row in rows), "inputs", "")
     position = index_context(context).position_of
     all_rows = sorted((*results.rows, *rows), key=lambda row: (position[facts.block_message[row]], row))

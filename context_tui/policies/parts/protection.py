@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from context_tui.compaction.plan import VerdictCode
-from context_tui.policies.base import param
+from context_tui.policies.base import param, token_param
 from context_tui.policies.parts.part import Part
 from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import Context, memoize
@@ -64,27 +64,21 @@ class Keep(Part):
     first: int | None = param(None, "messages at the beginning that are kept", "messages", 0, 100_000)
     turns: int | None = param(None, "turns at the end that are kept", "turns", 1, 1_000)
     messages: int | None = param(None, "messages at the end that are kept", "messages", 0, 100_000)
-    tokens: int | None = param(
-        None, "tokens of messages at the end that are kept", "tokens", 0, 10_000_000, of_window=True
-    )
+    tokens: int | None = token_param(None, "tokens of messages at the end that are kept")
     share: float | None = param(None, "share of the window kept at the end", "of window", 0.0, 1.0)
     share_of_trigger: float | None = param(None, "share of the trigger's limit kept at the end", "of limit", 0.0, 1.0)
     share_of_context: float | None = param(None, "share of the tokens kept at the end", "of tokens", 0.0, 1.0)
     share_of_messages: float | None = param(None, "share of the messages kept at the end", "of messages", 0.0, 1.0)
     from_messages: int = Field(default=0, ge=0, le=100_000)
-    at_least: int | None = param(None, "tokens kept at the end at least", "tokens", 0, 10_000_000, of_window=True)
-    at_most: int | None = param(None, "tokens kept at the end at most", "tokens", 0, 10_000_000, of_window=True)
+    at_least: int | None = token_param(None, "tokens kept at the end at least")
+    at_most: int | None = token_param(None, "tokens kept at the end at most")
     crossing: bool = False
     unknown_window: int | None = Field(default=None, ge=0, le=100_000)
     results: int | None = param(None, "newest tool results that are kept", "results", 0, 100_000)
-    result_tokens: int | None = param(
-        None, "tokens of the newest tool results that are kept", "tokens", 0, 10_000_000, of_window=True
-    )
+    result_tokens: int | None = token_param(None, "tokens of the newest tool results that are kept")
     count: Literal["all", "eligible"] = "all"
     every: int | None = param(None, "results that are cleared together", "results", 1, 100_000)
-    user_tokens: int | None = param(
-        None, "tokens of what was typed that are kept", "tokens", 0, 10_000_000, of_window=True
-    )
+    user_tokens: int | None = token_param(None, "tokens of what was typed that are kept")
     user_messages: int | None = param(None, "newest typed messages that are kept", "messages", 0, 1_000)
 
     def keeps_typed_messages(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from context_tui.policies.base import param
+from context_tui.policies.base import param, token_param
 from context_tui.policies.parts.cut_position import Cut, Head
 from context_tui.policies.parts.part import Part
 from context_tui.policies.parts.protection import Keep
@@ -94,7 +94,7 @@ class Summarise(Part):
     after: str = ""
     notes: tuple[Note, ...] = ()
     sections: tuple[str, ...] = ()
-    max_tokens: int = param(8_192, "most tokens that the summary may have", "tokens", 1, 100_000, of_window=True)
+    max_tokens: int = token_param(8_192, "most tokens that the summary may have", 1, 100_000)
     background: bool = False
     restore: Restore | None = None
 
@@ -107,12 +107,8 @@ class OnlyIf(Part):
     must not contain a call without a result.
     """
 
-    clear_at_least: int | None = param(
-        None, "do nothing unless at least this much would be cleared", "tokens", 0, 10_000_000, of_window=True
-    )
-    clear_more_than: int | None = param(
-        None, "do nothing unless more than this would be cleared", "tokens", 0, 10_000_000, of_window=True
-    )
+    clear_at_least: int | None = token_param(None, "do nothing unless at least this much would be cleared")
+    clear_more_than: int | None = token_param(None, "do nothing unless more than this would be cleared")
     messages: int | None = Field(default=None, ge=0, le=100_000)
     progress: float | None = param(None, "do nothing unless this share of messages is removed", "of messages", 0.0, 1.0)
     no_open_call: bool = False

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import BeforeValidator
 
 from context_tui.compaction.plan import KeepReason, KeepReasonFinder, VerdictCode
-from context_tui.policies.base import param
+from context_tui.policies.base import param, token_param
 from context_tui.policies.block_index import BlockColumns, find_blocks_of_kind, select_block_numbers, slice_between
 from context_tui.policies.parameters import parse_names
 from context_tui.policies.parts.part import Part
@@ -52,9 +52,7 @@ class Select(Part):
     at_least: int | None = param(None, "only content at least as large as this", "tokens", 0, 1_000_000)
     longer_than: int | None = param(None, "only content longer than this", "bytes", 0, 10_000_000)
     older_than: int | None = param(None, "only content older than this", "seconds", 0, 604_800)
-    until: int | None = param(
-        None, "stop when this much is cleared; 0: clear all", "tokens", 0, 10_000_000, of_window=True
-    )
+    until: int | None = token_param(None, "stop when this much is cleared; 0: clear all")
     stop_at: tuple[Literal["summary", "cleared"], ...] = ()
     paired: bool = False
 

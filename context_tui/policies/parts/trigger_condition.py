@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from context_tui.compaction.plan import Trigger
-from context_tui.policies.base import Belief, param
+from context_tui.policies.base import Belief, param, token_param
 from context_tui.policies.parts.part import Part
 from context_tui.policies.runtime_state import RuntimeState, check_idle, format_comparison
 from context_tui.session.blocks import BYTES_PER_TOKEN
@@ -61,9 +61,8 @@ class Size(Part):
         if self.count == "estimate":
             return Belief(self._estimate_context(state), "estimated, as its runtime does")
         cause = "what was recorded is forgotten when something is cleared"
-        return Belief(
-            self._estimate_context(state), f"estimated: {cause if recorded else 'nothing is recorded in this context'}"
-        )
+        reason = cause if recorded else "nothing is recorded in this context"
+        return Belief(self._estimate_context(state), f"estimated: {reason}")
 
     def _estimate_context(self, state: RuntimeState) -> int:
         return self._scale_tokens(state.estimated_tokens) + state.message_count * self.per_message
@@ -93,12 +92,10 @@ class TriggerCondition(Part):
     prefix: ClassVar[str] = "trigger"
 
     share: float | None = param(None, "share of the window at which it acts", "of window", 0.01, 1.0)
-    reserve: int | None = param(
-        None, "tokens of the window that are left free", "tokens", 0, 10_000_000, of_window=True
-    )
-    at_least: int | None = param(None, "the limit is never lower than this", "tokens", 0, 10_000_000, of_window=True)
-    at_most: int | None = param(None, "the limit is never higher than this", "tokens", 1, 10_000_000, of_window=True)
-    tokens: int | None = param(None, "tokens at which it acts; 0: never", "tokens", 0, 10_000_000, of_window=True)
+    reserve: int | None = token_param(None, "tokens of the window that are left free")
+    at_least: int | None = token_param(None, "the limit is never lower than this")
+    at_most: int | None = token_param(None, "the limit is never higher than this", 1)
+    tokens: int | None = token_param(None, "tokens at which it acts; 0: never")
     messages: int | None = param(None, "messages in the context at which it acts", "messages", 1, 100_000)
     tool_uses: int | None = param(None, "tool results in the context at which it acts", "results", 1, 100_000)
     idle_seconds: int | None = param(None, "time since the last reply at which it acts", "seconds", 0, 604_800)
@@ -175,9 +172,8 @@ class TriggerCondition(Part):
 
     def _compare(self, value: int, limit: int, noun: str, unit: str, source: str, explanation: str = "") -> Trigger:
         fires = value > limit if self.above else value >= limit
-        reason = format_comparison(
-            f"{value:,} {noun}", f"{limit:,}", fires=fires, exclusive=self.above, explanation=explanation
-        )
+        compared = f"{value:,} {noun}", f"{limit:,}"
+        reason = format_comparison(*compared, fires=fires, exclusive=self.above, explanation=explanation)
         return Trigger(fires, reason, value, limit, source, unit=unit)
 
     def _explain_limit(self, state: RuntimeState) -> str:

@@ -48,8 +48,7 @@ def config_path(environ: Mapping[str, str] | None = None) -> Path:
 def read_tables(path: Path) -> dict[str, Any]:
     """Read the tables in the configuration file without checking them, or return none if the file does not exist.
 
-    Raises:
-        ConfigError: the file cannot be read, or is not valid TOML.
+    Raises ConfigError if the file cannot be read, or is not valid TOML.
     """
     try:
         text = read_settings_file(path)

@@ -197,11 +197,9 @@ class Guard:
         return answer if isinstance(answer, quiet.kind) else quiet.default
 
     def call(self, error: type[Error], where: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call *function*, a method of the wrapped object, and convert exceptions that it raises.
+        """Call *function*, a method of the wrapped object, and convert its exceptions to an *error* with its place.
 
-        Raises:
-            Error: the call failed; an exception of type *error* names the place *where* and the reason. Errors of this
-                package and OSError are not converted.
+        Errors of this package and OSError are not converted.
         """
         try:
             return function(*args, **kwargs)

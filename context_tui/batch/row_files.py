@@ -38,8 +38,7 @@ class SweepJournal:
     ) -> None:
         """Create a journal, or open an existing one to resume the sweep.
 
-        Raises:
-            SweepFileError: the file exists (without *resume* or *force*), is not a journal, or cannot be written.
+        Raises SweepFileError if the file exists (without *resume* or *force*), or is not a journal that can be written.
         """
         self.path, self.rows = path, dict[tuple[str, str], SweepRow]()
         self._header: dict[str, Any] = {"schema": SCHEMA, "version": __version__, "how": asdict(options)}

@@ -243,13 +243,7 @@ def suggest_path(session: Session, format_name: str) -> Path:
 
 
 def check_output_path(session: Session, out: Path, force: bool = False) -> None:
-    """Check that a file can be written to *out*, before any work is done.
-
-    Raises:
-        OutputIsInput: *out* is the file that the session was read from.
-        OutputExists: *out* exists, and *force* was not given.
-        ExportError: *out* cannot be written as a file.
-    """
+    """Check that a file can be written to *out*, before any work is done; the errors are those of :func:`export`."""
     source = find_recording(session).info.path
     if source and _is_same_file(Path(source), out):
         raise OutputIsInput(f"{out}: is the input file, which is never overwritten; name another file")
@@ -412,9 +406,8 @@ def check_in_place(session: Session) -> None:
 def apply_in_place(session: Session, plan: Plan) -> ExportResult:
     """Apply *plan* to the file that *session* was read from, after making a backup of it.
 
-    Raises:
-        InPlaceError: the file or the plan is not supported; a plan may only clear results, at the end of the session.
-        Error: the file is in use or has changed since it was read; it was left unchanged.
+    Raises InPlaceError if the plan does more than clear results at the end, or the file is not supported, and another
+    Error if the file is in use or has changed since it was read; it was left unchanged.
     """
     check_in_place(session)
     if plan.dropped_ranges or plan.inserts or any(change.action != "clear" for change in plan.changes.values()):

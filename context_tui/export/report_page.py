@@ -31,11 +31,7 @@ HUES = 8
 
 
 def write_report(report: Report, path: Path) -> None:
-    """Write a report to a file in one step, as Markdown if its name ends in ``.md``, else as HTML.
-
-    Raises:
-        ExportError: the file cannot be written.
-    """
+    """Write a report in one step, as Markdown if the name ends in ``.md``, else as HTML, or raise ExportError."""
     text = format_markdown(report) if path.suffix == ".md" else format_html(report)
     try:
         write_atomically(path, text)
@@ -44,11 +40,7 @@ def write_report(report: Report, path: Path) -> None:
 
 
 def write_session_report(lab: Lab, studies: Sequence[Study], folder: Path, mask: Callable[[str], str]) -> Path:
-    """Write the report of one session as HTML to a free name in *folder*, and return its path.
-
-    Raises:
-        ExportError: the file cannot be written.
-    """
+    """Write the report of one session as HTML to a free name in *folder*, and return its path, or raise ExportError."""
     name = PurePath(lab.session.info.path).stem or "session"
     report = Report(f"The context of {name}", [*build_session_sections(lab, studies), build_limits_section()])
     try:

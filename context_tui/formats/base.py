@@ -190,13 +190,9 @@ class Format(Protocol):
         return ""
 
     def write(self, session: Session, path: Path) -> Losses:
-        """Write the context at the end of *session* to the new file *path*. The caller then checks and moves the file.
+        """Write the context at the end of *session* to the new file *path*, which the caller then checks and moves.
 
-        Returns:
-            The losses: everything that the format cannot store.
-
-        Raises:
-            Error: this format cannot be written.
+        Returns the losses: everything that the format cannot store. Raises an Error if the format cannot be written.
         """
         raise Error(f"format {self.name!r} cannot be written")
 
@@ -205,13 +201,9 @@ class Format(Protocol):
         return self.copies
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Copy the records of *session* unchanged to the new file *path*.
+        """Copy the records of *session*, an unedited session of this format, unchanged to the new file *path*.
 
-        Args:
-            session: an unedited session of this format.
-
-        Returns:
-            Notes on the copy, or None if the session can only be written with :meth:`write`.
+        Returns notes on the copy, or None if the session can only be written with :meth:`write`.
         """
         return None
 

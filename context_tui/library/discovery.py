@@ -197,12 +197,9 @@ def find_entries(spec: str) -> list[SessionEntry]:
 
 
 def find_session_infos(spec: str) -> list[SessionInfo]:
-    """Return the sessions at a path.
+    """Return the sessions at a path, or raise UnreadableSession if there are none.
 
     In a large folder, files are listed by name only, from the newest, without detecting their format.
-
-    Raises:
-        UnreadableSession: there are no sessions at the path.
     """
     infos = search_folders(Path(spec), _find_named_sessions) if os.path.isdir(spec) else []
     if len(infos) > MAX_FILES_READ and _are_sessions(infos):
@@ -246,10 +243,7 @@ def find_choices(
     """Yield the sessions for a picker: *chosen_infos* or, if there are none, the samples and those on this machine.
 
     If the session *current* has been open, all sessions are listed and, if it was the only one chosen, also those in
-    its folder.
-
-    Yields:
-        Entries that need no search, then partial results at intervals, and finally all entries.
+    its folder. The first list needs no search, then follow partial lists at intervals, and the complete one.
     """
     nearby = build_entries(chosen_infos) if current is None or len(chosen_infos) > 1 else []
     yield _merge_entries(nearby, current, ())

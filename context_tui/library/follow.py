@@ -149,10 +149,7 @@ def follow_session(
     """Yield the session as it is now, and again after every change, until interrupted or *watch* is stopped.
 
     If a file becomes unreadable (it is being replaced, or was emptied), the next change is awaited, and *notify* is
-    called once with the reason.
-
-    Raises:
-        UnreadableSession: the file is unreadable at the start.
+    called once with the reason. Raises UnreadableSession if it is unreadable at the start.
     """
     growing, last_problem = GrowingSession(info), ""
     watch = watch or SessionWatch(info)

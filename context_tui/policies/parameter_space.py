@@ -124,15 +124,12 @@ _ENTRY_LISTERS = {"tools": _list_tool_entries, "policies": _list_policy_entries}
 
 
 def build_params(policy: Policy, values: Mapping[str, Any], option_names: Mapping[str, str] | None = None) -> Params:
-    """Build and validate the parameters of a policy from Python values or text.
+    """Build and validate the parameters of a policy from Python values or text; ``POLICY.KEY`` sets a nested one.
 
-    ``POLICY.KEY`` sets a parameter of a nested policy.
+    Raises PlanError if a name is unknown, or a value is out of its range.
 
     Args:
         option_names: command-line options to suggest in errors, for names that are not parameters.
-
-    Raises:
-        PlanError: a name is unknown, or a value is out of its range.
     """
     nested_field = find_nested_field(policy)
     if not nested_field:

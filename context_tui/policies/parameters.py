@@ -205,10 +205,8 @@ def format_value(value: Any) -> str:
 def parse_values(parameter: Parameter, text: str) -> list[Any]:
     """Parse one value, a list (``a,b,c``), or a range that includes both ends (``1..8``, or ``1..8:2`` with a step).
 
-    Without a step, counts go up by 1 and shares by 0.05; tokens, bytes and seconds go to the next round number.
-
-    Raises:
-        PlanError: a value is not allowed, the range is empty, or it has more than ``MAX_RANGE_VALUES`` values.
+    Without a step, counts go up by 1 and shares by 0.05; tokens, bytes and seconds go to the next round number. Raises
+    PlanError if a value is not allowed, the range is empty, or it has more than ``MAX_RANGE_VALUES`` values.
     """
     try:
         if parameter.kind == "switch":

@@ -34,8 +34,7 @@ def is_any_step_in_background(steps: PolicySteps, state: RuntimeState) -> bool:
 def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, state: RuntimeState) -> Plan:
     """Plan all steps, each on the result of the step before or, with ``firing_only``, only those that fire, if any do.
 
-    Raises:
-        PlanError: there are no steps, or a step that drops or adds messages is not the last one.
+    Raises PlanError if there are no steps, or a step that drops or adds messages is not the last one.
     """
     changes: Mapping[int, Change] = {}
     current, last_plan, plans = context, None, list[Plan]()

@@ -100,13 +100,10 @@ def count_image_bytes(block: dict[str, Any]) -> int:
 
 
 def measure_raw_body(raw: bytes) -> BodySize:
-    """Return the sizes of a ``tool_result`` body given as JSON text, without decoding it if possible.
+    """Return the sizes of a ``tool_result`` body given as JSON text, or raise ValueError.
 
     A string that has only two-byte escapes is compact JSON already, and each escape stands for one byte. Any other
     value is decoded.
-
-    Raises:
-        ValueError: *raw* is not JSON, or not UTF-8.
     """
     if raw[0] != _QUOTE or raw[1] == _BRACKET or _find_odd_escape(raw):
         return measure_body(loads(raw))

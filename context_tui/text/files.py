@@ -34,11 +34,9 @@ class NotRegularFile(OSError):
 
 
 def open_regular_file(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading, without the wait for a writer that opening a pipe would cause.
+    """Open a regular file for reading, or raise OSError; opening a pipe would wait for a writer.
 
-    Raises:
-        NotRegularFile: the path is a folder, a pipe or a device.
-        OSError: the file is missing or may not be read.
+    Raises NotRegularFile if the path is a folder, a pipe or a device.
     """
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "the name contains NUL", str(path))
@@ -116,10 +114,8 @@ def write_atomically(path: Path, text: str) -> None:
 def lock_folder(folder: Path) -> Iterator[None]:
     """Lock a folder, creating it if needed, so that several programs change its files one after the other.
 
-    A file system that has no locks lets several programs proceed at once.
-
-    Raises:
-        OSError: the folder cannot be created or opened, or another program locks it for ``LOCK_SECONDS``.
+    Raises OSError if that fails, or another program locks it for ``LOCK_SECONDS``. A file system that has no locks
+    lets several programs proceed at once.
     """
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)

@@ -80,11 +80,7 @@ def is_item(value: Any) -> bool:
 
 
 def parse_item(item: Any) -> MessageRecord | MetadataRecord:
-    """Parse a single item. Both system and developer messages get the role system.
-
-    Raises:
-        ValueError: the value is not an item of a known type.
-    """
+    """Parse a single item, or raise ValueError if its type is unknown. A developer message gets the role system."""
     kind = item.get("type", "message" if "role" in item else None) if isinstance(item, dict) else None
     if not isinstance(kind, str):
         raise ValueError("not an item: no type and no role")

@@ -73,11 +73,9 @@ class DatabaseBlobs(Blobs):
 
 
 def parse_record(data: Element, blobs: Blobs) -> Body:
-    """Parse a recorded request and its response.
+    """Parse a recorded request and its response, or raise ValueError.
 
-    Raises:
-        OtherRequest: the request does not ask a model for a reply.
-        ValueError: the data is not a record, or a part of it is missing.
+    Raises OtherRequest if the request does not ask a model for a reply.
     """
     members = _decode(data)
     if RECORD_MARK in members:

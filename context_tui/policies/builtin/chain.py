@@ -43,8 +43,7 @@ class Chain(BasePolicy):
     def steps(self, params: ChainParams) -> list[tuple[Policy, BaseParams]]:
         """Return each policy that the chain runs, in order, with its validated parameters.
 
-        Raises:
-            PlanError: a policy is unknown or named twice, or parameters are given for a policy that does not run.
+        Raises PlanError if a policy is unknown, named twice, or does not run although it has parameters.
         """
         for name in (*params.policies, *params.options):
             if name == self.name or name not in POLICIES:

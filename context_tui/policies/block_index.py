@@ -67,8 +67,6 @@ def select_block_numbers(index: ContextIndex, key: Hashable, blocks: BlockColumn
     """Return the numbers of the blocks that *choose* selects, cached under *key*.
 
     *choose* may depend only on a block and its replacement, because only new and changed blocks are passed to it again.
-
-    *choose* may depend only on each block and its replacement.
     """
     selection: _CachedSelection | None = index.memo.get(key)
     if selection is None:
@@ -101,8 +99,6 @@ def find_cut_before_pairs(context: Context, cut: int) -> int:
 @memoize_by_messages
 def find_open_calls(context: Context) -> list[int]:
     """Return, for each cut, the position of the first call whose result is at or after the cut, or the cut itself.
-
-    Ids may repeat: a result belongs to the last call before it, and a call is answered by its first result.
 
     Ids may repeat: a result belongs to the last call before it, and a call is answered by its first result.
     """

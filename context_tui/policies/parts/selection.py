@@ -103,12 +103,9 @@ def select_blocks(
     marker_tokens: int = 0,
     longer_than: int | None = None,
 ) -> Selection:
-    """Select the blocks that a rule changes.
+    """Select the blocks that a rule changes; those that an earlier call rejected are not examined again.
 
-    Blocks that an earlier call rejected are not examined again.
-
-    Args:
-        longer_than: select only blocks whose text is known and longer than this, in bytes.
+    With *longer_than*, only blocks whose text is known and longer than this, in bytes, are selected.
     """
     blocks, end = find_blocks_of_kind(context, _BLOCK_KINDS[body_kind]), keep.find_protected_start(context, limits)
     candidates = _find_candidates(context, rule, body_kind, marker, blocks)
@@ -147,28 +144,31 @@ def _find_candidates(
     blocks: BlockColumns,
     longer_than: int | None = None,
 ) -> list[int]:
-    block = blocks.block
-    unmarked = select_block_numbers(
-        index_context(context),
-        ("unmarked", body_kind, marker),
-        blocks,
-        lambda numbers: [
-            number for number in numbers if not is_already_cleared(context, block[number], body_kind, marker)
-        ],
-    )
+    unmarked = _find_by_marker(context, body_kind, marker, blocks, is_cleared=False)
     limits = rule.tools, rule.except_tools, rule.larger_than, rule.at_least, rule.longer_than, longer_than
     if limits == _NO_LIMITS:
         return unmarked
 
     def choose(numbers: range) -> list[int]:
-        return _filter_by_tool_and_size(
-            context, rule, body_kind, blocks, slice_between(unmarked, numbers.start, numbers.stop), longer_than
-        )
+        candidates = slice_between(unmarked, numbers.start, numbers.stop)
+        return _filter_by_tool_and_size(context, rule, body_kind, blocks, candidates, longer_than)
 
     return select_block_numbers(index_context(context), ("fitting", body_kind, marker, *limits), blocks, choose)
 
 
 _NO_LIMITS = ((), (), None, None, None, None)
+
+
+def _find_by_marker(
+    context: Context, body_kind: BodyKind, marker: str, blocks: BlockColumns, *, is_cleared: bool
+) -> list[int]:
+    """Return the numbers of the blocks that are already cleared, or of all others."""
+    block = blocks.block
+
+    def choose(numbers: range) -> list[int]:
+        return [n for n in numbers if is_already_cleared(context, block[n], body_kind, marker) == is_cleared]
+
+    return select_block_numbers(index_context(context), (is_cleared, body_kind, marker), blocks, choose)
 
 
 def _filter_by_tool_and_size(
@@ -260,10 +260,8 @@ class KeepReasons:
     def _not_shorter_rows(self) -> frozenset[int]:
         if not self.truncates:
             return frozenset()
-        selection = select_blocks(
-            self.context, self.rule, self.keep, self.of, self.marker, self.limits, self.marker_tokens
-        )
-        return frozenset(selection.rows)
+        rules = (self.rule, self.keep, self.of, self.marker, self.limits, self.marker_tokens)
+        return frozenset(select_blocks(self.context, *rules).rows)
 
     def __call__(self, position: int, block: int | None) -> KeepReason:
         context, rule, keep, body_kind = self.context, self.rule, self.keep, self.of
@@ -328,15 +326,7 @@ def _find_walk_stop(
     if "summary" in rule.stop_at and (summaries := index_context(context).summaries):
         low = min(bisect_left(blocks.position, summaries[-1] + 1), high)
     if "cleared" in rule.stop_at:
-        block = blocks.block
-        cleared = select_block_numbers(
-            index_context(context),
-            ("marked", body_kind, marker),
-            blocks,
-            lambda numbers: [
-                number for number in numbers if is_already_cleared(context, block[number], body_kind, marker)
-            ],
-        )
+        cleared = _find_by_marker(context, body_kind, marker, blocks, is_cleared=True)
         cleared_count = bisect_left(cleared, high)
         low = max(low, cleared[cleared_count - 1] + 1) if cleared_count else low
     return low

@@ -144,14 +144,9 @@ def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
             blocks.append(build_tool_use(parse_id(call.get("toolCallId")), parse_id(call.get("name")), arguments))
         else:
             notes.append("a tool request that is not an object")
+    message_id, model = parse_id(data.get("messageId")), parse_id(data.get("model"))
     return MessageRecord(
-        Role.ASSISTANT,
-        blocks,
-        time=time,
-        notes=tuple(notes),
-        message_id=parse_id(data.get("messageId")),
-        model=parse_id(data.get("model")),
-        key=key,
+        Role.ASSISTANT, blocks, time=time, notes=tuple(notes), message_id=message_id, model=model, key=key
     )
 
 

@@ -27,8 +27,8 @@ from context_tui.formats.kit.response_items import (
     parse_response_items,
 )
 from context_tui.formats.kit.usage import parse_openai_usage
-from context_tui.formats.kit.values import extract_text, parse_blocks, parse_id, parse_time_ms, parse_usage_or_note
-from context_tui.formats.kit.writing import parse_tool_schemas, write_json
+from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_usage_or_note
+from context_tui.formats.kit.writing import convert_function_schema, parse_tool_schemas, write_json
 from context_tui.session.losses import Losses
 from context_tui.session.memory import Origin
 from context_tui.session.session import Session
@@ -74,16 +74,8 @@ class ResponsesShape:
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         """Return the tool schemas in Anthropic's form. Those of hosted tools stay unchanged."""
-        return [
-            {
-                "name": parse_id(tool.get("name")),
-                **({"description": tool["description"]} if "description" in tool else {}),
-                "input_schema": tool.get("parameters") or {"type": "object"},
-            }
-            if tool.get("type") == "function"
-            else tool
-            for tool in parse_tool_schemas(run.get("tools"))
-        ]
+        tools = parse_tool_schemas(run.get("tools"))
+        return [convert_function_schema(tool) if tool.get("type") == "function" else tool for tool in tools]
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
         """Return the response as one more element (without its items if the run consists of these), or None if none."""

@@ -187,14 +187,9 @@ class ClineSdkFormat(DocumentFormat):
         descriptions = map(read_json, _list_description_files(path))
         description: dict[str, Any] = next((each for each in descriptions if isinstance(each, dict)), {})
         origin = as_object(as_object(description.get("metadata")).get("fork")).get("forkedFromSessionId")
-        return [
-            replace(
-                info,
-                cwd=as_text(description.get("cwd")),
-                note=f"forked from session {truncate_name(origin)}" if isinstance(origin, str) else info.note,
-            )
-            for info in super().list_sessions(path)
-        ]
+        cwd = as_text(description.get("cwd"))
+        note = f"forked from session {truncate_name(origin)}" if isinstance(origin, str) else ""
+        return [replace(info, cwd=cwd, note=note or info.note) for info in super().list_sessions(path)]
 
     def read_title(self, path: Path) -> str:
         return read_document_title(path, ClineSdkShape())

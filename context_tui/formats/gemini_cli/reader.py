@@ -171,14 +171,8 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | Om
         calls = list_objects(message.get("toolCalls"))
         calls_by_id = [(call, parse_id(call.get("id")) or f"{name}-{number}") for number, call in enumerate(calls)]
         usage, notes = parse_usage_or_note(parse_gemini_usage, message.get("tokens"))
-        reply = MessageRecord(
-            Role.ASSISTANT,
-            [*_parse_thoughts(message), *_parse_reply(message, calls_by_id)],
-            time=time,
-            usage=usage,
-            notes=notes,
-            model=parse_id(message.get("model")),
-        )
+        blocks, model = [*_parse_thoughts(message), *_parse_reply(message, calls_by_id)], parse_id(message.get("model"))
+        reply = MessageRecord(Role.ASSISTANT, blocks, time=time, usage=usage, notes=notes, model=model)
         results = [_parse_result(call, call_id) for call, call_id in calls_by_id if call.get("result")]
         if not results:
             return [reply]
@@ -208,14 +202,11 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
     text = next((parse_id(block.get("text")) for block in blocks if block.get("type") == "text"), "").lstrip()
     results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
     command = is_command(text)
-    return MessageRecord(
-        Role.USER,
-        blocks,
-        has_results=results,
-        time=time,
-        flags=MessageFlag.SUMMARY if text.startswith(SUMMARY_START) else MessageFlag.NOT_SENT if command else 0,
-        is_injected=command or text.startswith(SETUP_START),
-    )
+    flags = MessageFlag.NOT_SENT if command else 0
+    if text.startswith(SUMMARY_START):
+        flags = MessageFlag.SUMMARY
+    injected = command or text.startswith(SETUP_START)
+    return MessageRecord(Role.USER, blocks, has_results=results, time=time, flags=flags, is_injected=injected)
 
 
 def _parse_history(messages: list[Any]) -> HistoryRecord:

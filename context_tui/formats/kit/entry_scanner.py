@@ -354,17 +354,11 @@ def list_table_sessions(
     sessions = []
     for session_id, parent, title, second_title, folder, updated, created in rows:
         created_ms = _parse_column_time(created)
-        info = SessionInfo(
-            path,
-            format_name,
-            decode_text(session_id),
-            format_title(decode_text(title)) or format_title(decode_text(second_title)),
-            f"{path}#{decode_text(parent)}" if parent is not None and parent in ids else "",
-            (_parse_column_time(updated) or created_ms) / 1000,
-            sizes.get(session_id, 0),
-            decode_text(folder) or cwd,
-        )
-        sessions.append((created_ms, info.id, info))
+        time, size = (_parse_column_time(updated) or created_ms) / 1000, sizes.get(session_id, 0)
+        name = format_title(decode_text(title)) or format_title(decode_text(second_title))
+        parent_name = f"{path}#{decode_text(parent)}" if parent is not None and parent in ids else ""
+        info = SessionInfo(path, format_name, decode_text(session_id), name, parent_name, time, size)
+        sessions.append((created_ms, info.id, replace(info, cwd=decode_text(folder) or cwd)))
     return [info for *_, info in sorted(sessions, key=lambda each: each[:2])]
 
 

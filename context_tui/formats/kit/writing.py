@@ -50,6 +50,13 @@ def parse_tool_schemas(value: Any) -> list[dict[str, Any]]:
     ]
 
 
+def convert_function_schema(function: dict[str, Any]) -> dict[str, Any]:
+    """Convert the schema of one of OpenAI's functions to a tool schema in Anthropic's form."""
+    description = {"description": function["description"]} if "description" in function else {}
+    parameters = function.get("parameters") or {"type": "object"}
+    return {"name": parse_id(function.get("name")), **description, "input_schema": parameters}
+
+
 def format_iso_time(time: int) -> str:
     """Format epoch milliseconds as JavaScript does. An impossible time such as -1 becomes the current time."""
     moment = datetime.fromtimestamp(time / 1000, UTC) if 0 <= time <= MAX_TIME_MS else datetime.now(UTC)

@@ -22,7 +22,7 @@ from context_tui.formats.kit.values import (
     parse_time_ms,
     parse_usage_or_note,
 )
-from context_tui.formats.kit.writing import parse_tool_schemas
+from context_tui.formats.kit.writing import convert_function_schema, parse_tool_schemas
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
 
@@ -137,14 +137,7 @@ def parse_schemas(tools: Any) -> list[dict[str, Any]]:
     """Convert recorded function schemas to tool schemas in Anthropic's form."""
     schemas = parse_tool_schemas(tools)
     functions = [each["function"] if isinstance(each.get("function"), dict) else each for each in schemas]
-    return [
-        {
-            "name": parse_id(function.get("name")),
-            **({"description": function["description"]} if "description" in function else {}),
-            "input_schema": function.get("parameters") or {"type": "object"},
-        }
-        for function in functions
-    ]
+    return [*map(convert_function_schema, functions)]
 
 
 def parse_thinking(value: dict[str, Any]) -> list[dict[str, Any]]:

@@ -213,16 +213,9 @@ def _build_session_info(path: Path, value: dict[str, Any], size: int) -> Session
     updated = parse_time(value, "updated")
     parent = parse_id(value.get("parentID"))
     parent_file = _find_session_file(path, parent) if parent else None
-    return SessionInfo(
-        str(path),
-        "opencode",
-        "",
-        format_title(parse_id(value.get("title"))) or path.stem,
-        str(parent_file or ""),
-        updated / 1000 if updated >= 0 else read_status(path).st_mtime,
-        size,
-        parse_id(value.get("directory")),
-    )
+    time = updated / 1000 if updated >= 0 else read_status(path).st_mtime
+    title, cwd = format_title(parse_id(value.get("title"))) or path.stem, parse_id(value.get("directory"))
+    return SessionInfo(str(path), "opencode", "", title, str(parent_file or ""), time, size, cwd)
 
 
 def _find_session_file(path: Path, session_id: str) -> Path | None:

@@ -92,17 +92,13 @@ class GeminiShape(DocumentShape):
         return MessageRecord(Role.USER, blocks, has_results=bool(blocks) and all(map(_is_result, blocks)))
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": parse_id(function.get("name")),
-                "description": function.get("description"),
-                "input_schema": function.get("parametersJsonSchema")
-                or function.get("parameters")
-                or {"type": "object"},
-            }
-            for tool in parse_tool_schemas(run.get("tools"))
-            for function in parse_tool_schemas(tool.get("functionDeclarations"))
-        ]
+        declarations = (tool.get("functionDeclarations") for tool in parse_tool_schemas(run.get("tools")))
+        schemas = []
+        for function in (each for declared in declarations for each in parse_tool_schemas(declared)):
+            parameters = function.get("parametersJsonSchema") or function.get("parameters") or {"type": "object"}
+            name, description = parse_id(function.get("name")), function.get("description")
+            schemas.append({"name": name, "description": description, "input_schema": parameters})
+        return schemas
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
         response = run.get("response")

@@ -154,13 +154,9 @@ class RequestFolder:
             if response:
                 requests_by_response[response] = request
             source = parse_id(members.get("query_source"))
-            rows[request] = _IndexRow(
-                parse_time_ms(members.get("timestamp")),
-                parse_id(members.get("session_id")),
-                source if source.startswith("agent") else "",
-                message_id,
-                response,
-            )
+            time, session_id = parse_time_ms(members.get("timestamp")), parse_id(members.get("session_id"))
+            agent = source if source.startswith("agent") else ""
+            rows[request] = _IndexRow(time, session_id, agent, message_id, response)
         return rows, problems
 
     def _read_group(self, file: _File) -> str:

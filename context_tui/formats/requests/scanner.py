@@ -112,18 +112,10 @@ class OpenLog:
             title = (facts.title if is_main else "") or format_title(conversation.prompt)
             other_count = log.count_others(conversation.group) if is_main else 0
             note = f"{other_count:,} other requests of its run are no part of a conversation" if other_count else ""
-            sessions.append(
-                SessionInfo(
-                    path,
-                    self.source.format_name,
-                    name,
-                    f"{facts.client}: {title}" if facts.client else title,
-                    "" if is_main else f"{path}#{conversation.group}",
-                    conversation.time / 1000,
-                    cwd=facts.cwd,
-                    note=note,
-                )
-            )
+            title = f"{facts.client}: {title}" if facts.client else title
+            parent, time_s = "" if is_main else f"{path}#{conversation.group}", conversation.time / 1000
+            info = SessionInfo(path, self.source.format_name, name, title, parent, time_s, cwd=facts.cwd, note=note)
+            sessions.append(info)
         if not sessions:
             reasons = [f"{each.where}: {each.what}" for each in [*self.problems, *log.problems.values()]]
             raise UnreadableSession(f"{path}: holds no conversation; {'; '.join(reasons[:3]) or 'no request'}")

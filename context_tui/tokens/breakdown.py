@@ -280,11 +280,9 @@ def measure_prompt(session: Session, context: Context, table: TokenTable | None 
         ToolSchema(part.name, count(part, True), calls[part.name], last_use.get(part.name), part.cache_breakpoint)
         for part in prompt.tools
     ]
-    return PromptShares(
-        [SystemPart(part.name, count(part, False), part.cache_breakpoint) for part in prompt.system],
-        sorted(tools, key=lambda tool: (-tool.tokens, tool.name)),
-        _measure_injected_texts(session, context, table) if facts.holds_requests else [],
-    )
+    tools.sort(key=lambda tool: (-tool.tokens, tool.name))
+    system = [SystemPart(part.name, count(part, False), part.cache_breakpoint) for part in prompt.system]
+    return PromptShares(system, tools, _measure_injected_texts(session, context, table) if facts.holds_requests else [])
 
 
 def _measure_injected_texts(session: Session, context: Context, table: TokenTable | None) -> list[InjectedPart]:

@@ -35,24 +35,13 @@ Block = dict[str, Any]
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
 CALL_ARGUMENT_KEYS = {
-    "function_call": "arguments",
-    "custom_tool_call": "input",
-    "tool_search_call": "arguments",
-    "local_shell_call": "action",
-    "shell_call": "action",
-    "computer_call": "action",
-    "apply_patch_call": "operation",
+    **dict.fromkeys(("function_call", "tool_search_call"), "arguments"),
+    **dict.fromkeys(("local_shell_call", "shell_call", "computer_call"), "action"),
+    **{"custom_tool_call": "input", "apply_patch_call": "operation"},
 }
 """Member with the arguments, by type of call that the client answers."""
-CALL_OUTPUT_KEYS = {
-    "function_call_output": "output",
-    "custom_tool_call_output": "output",
-    "tool_search_output": "tools",
-    "local_shell_call_output": "output",
-    "shell_call_output": "output",
-    "computer_call_output": "output",
-    "apply_patch_call_output": "output",
-}
+CALL_OUTPUT_KEYS = {f"{kind}_output": "output" for kind in CALL_ARGUMENT_KEYS if kind != "tool_search_call"}
+CALL_OUTPUT_KEYS["tool_search_output"] = "tools"
 """Member with the content, by type of result."""
 HOSTED_TYPES = frozenset(
     {

@@ -61,11 +61,8 @@ class DatabaseBlobs(Blobs):
 
     def find(self, digest: str) -> msgspec.Raw | None:
         if digest not in self.values:
-            rows = self._database.query(
-                "SELECT payload_json FROM record_blobs WHERE session_id = ? AND hash = ?",
-                (self._session, digest),
-                max_value_bytes=MAX_RECORD_BYTES,
-            )
+            sql = "SELECT payload_json FROM record_blobs WHERE session_id = ? AND hash = ?"
+            rows = self._database.query(sql, (self._session, digest), max_value_bytes=MAX_RECORD_BYTES)
             if not rows:
                 return None
             self.values[digest] = msgspec.Raw(bytes(rows[0][0]))
@@ -129,11 +126,9 @@ class TapDatabase:
 
     def list_exchanges(self) -> tuple[list[Exchange], list[Problem]]:
         condition, values = ("WHERE session_id = ?", (self._session,)) if self._session else ("", ())
-        rows = self._database.query(
-            f"SELECT session_id, record_index, timestamp, length(payload_json) FROM records {condition}"
-            " ORDER BY session_id, record_index",
-            values,
-        )
+        columns = "session_id, record_index, timestamp, length(payload_json)"
+        order = "ORDER BY session_id, record_index"
+        rows = self._database.query(f"SELECT {columns} FROM records {condition} {order}", values)
         self._clients = {session: client for session, client, _ in self.list_rows()}
         exchanges = []
         for session, index, stamp, size in rows:
@@ -154,11 +149,8 @@ class TapDatabase:
     def _read(self, session: str, index: int) -> Body:
         if self._blobs[0] != session:
             self._blobs = session, DatabaseBlobs(self._database, session)
-        rows = self._database.query(
-            "SELECT payload_json FROM records WHERE session_id = ? AND record_index = ?",
-            (session, index),
-            max_value_bytes=MAX_RECORD_BYTES,
-        )
+        sql = "SELECT payload_json FROM records WHERE session_id = ? AND record_index = ?"
+        rows = self._database.query(sql, (session, index), max_value_bytes=MAX_RECORD_BYTES)
         if not rows:
             raise ValueError("the record is gone")
         return parse_record(msgspec.Raw(bytes(rows[0][0])), self._blobs[1])

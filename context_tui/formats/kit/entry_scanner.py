@@ -277,14 +277,16 @@ MAX_SIZED_DATABASE_BYTES = 64 << 20
 
 
 class RowSource(ABC):
-    """Base class for sources in databases that have a table ``messages`` and a table ``sessions`` with metadata."""
+    """Base class for sources in databases that have a table of messages and a table of sessions with metadata."""
 
+    message_table: ClassVar[str] = "messages"
+    session_table: ClassVar[str] = "sessions"
     metadata_columns: ClassVar[tuple[str, ...]] = ()
     """Columns of the session's row that are read as metadata."""
 
     def __init__(self, database: Database, session_id: str) -> None:
         self.database, self.path, self.session_id = database, database.path, session_id
-        self.columns = database.list_columns("messages")
+        self.columns = database.list_columns(self.message_table)
 
     def read_stamp(self) -> Hashable:
         return self.database.read_stamp()
@@ -301,11 +303,12 @@ class RowSource(ABC):
         """Return the entries with the given ids, by id, or raise ValueTooLarge if a value exceeds *max_value_bytes*."""
 
     def read_metadata(self) -> Mapping[str, Any]:
-        columns = self.database.list_columns("sessions")
+        columns = self.database.list_columns(self.session_table)
         names = [name for name in self.metadata_columns if name in columns]
         if not names or "id" not in columns:
             return {}
-        rows = self.database.query(f"SELECT {', '.join(names)} FROM sessions WHERE id = ?", (self.session_id,))
+        sql = f"SELECT {', '.join(names)} FROM {self.session_table} WHERE id = ?"
+        rows = self.database.query(sql, (self.session_id,))
         return dict(zip(names, map(decode_value, rows[0]), strict=True)) if rows else {}
 
 

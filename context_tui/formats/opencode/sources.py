@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.kit.databases import Database, decode_text, encode_value
+from context_tui.formats.kit.databases import decode_text, encode_value
 from context_tui.formats.kit.documents import (
     BrokenElement,
     Element,
@@ -26,41 +26,32 @@ from context_tui.formats.kit.documents import (
     format_element,
     parse_document,
 )
-from context_tui.formats.kit.entry_scanner import Entry, format_placeholders, query_in_batches
+from context_tui.formats.kit.entry_scanner import Entry, RowSource, format_placeholders
 from context_tui.formats.kit.files import MAX_RECORD_BYTES, list_entries, open_regular, read_file_stamp, read_whole_file
 from context_tui.formats.kit.values import as_text
 from context_tui.formats.opencode.reader import remove_reverted
 from context_tui.session.jsontext import loads
 
 
-class TableSource:
+class TableSource(RowSource):
     """The rows of one session in the database, with messages ordered by creation time, and parts by id."""
 
-    def __init__(self, database: Database, session_id: str) -> None:
-        self.database, self._session = database, session_id
-        self.path = database.path
-        self._revert: Any = None
-
-    def read_stamp(self) -> Hashable:
-        return self.database.read_stamp()
+    message_table, session_table = "message", "session"
+    metadata_columns = ("revert",)
+    _revert: Any = None
 
     def list_ids(self) -> list[str]:
         self._revert = self.read_metadata().get("revert")
         sql = "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id"
-        return [decode_text(row[0]) for row in self.database.query(sql, (self._session,))]
-
-    def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        return query_in_batches(ids, self._read_entries)
+        return [decode_text(row[0]) for row in self.database.query(sql, (self.session_id,))]
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """Return the point to which the session was reverted, or {} if it was not."""
-        if "revert" not in self.database.list_columns("session"):
-            return {}
-        rows = self.database.query("SELECT revert FROM session WHERE id = ?", (self._session,))
-        return {"revert": _parse_json(rows[0][0]) if rows else None}
+        """Return the point to which the session was reverted, if the database records it."""
+        return {name: _parse_json(value) for name, value in super().read_metadata().items()}
 
-    def _read_entries(self, ids: Sequence[str], longest: int) -> dict[str, Entry]:
-        query, marks = partial(self.database.query, values=ids, max_value_bytes=longest), format_placeholders(ids)
+    def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
+        query = partial(self.database.query, values=ids, max_value_bytes=max_value_bytes)
+        marks = format_placeholders(ids)
         selected = query(f"SELECT id, data FROM message WHERE id IN ({marks})")
         parts_sql = f"SELECT message_id, id, data FROM part WHERE message_id IN ({marks}) ORDER BY message_id, id"
         parts: dict[str, list[tuple[str, bytes]]] = {}

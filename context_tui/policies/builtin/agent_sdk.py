@@ -33,6 +33,19 @@ class AgentSdkPruneParams(Params):
     preserve_tail: int = param(4, "messages at the end that stay as they are", "messages", 0, 100_000)
 
 
+class _AgentSdkPolicy(BasePolicy):
+    phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
+    runtime: ClassVar[str] = "agent-sdk"
+
+    def believed_size(self, state: RuntimeState) -> Belief | None:
+        """Return the size that agent-sdk assumes: the input tokens that the provider reported for the last request."""
+        input_tokens = state.reported_input_tokens
+        if input_tokens is None or state.recorded_usage is None:
+            return Belief(input_tokens, "no recorded usage")
+        cached = "" if input_tokens == state.recorded_usage.context else "uncached "
+        return Belief(input_tokens, f"{cached}input tokens of the last reply")
+
+
 def check_input_tokens(state: RuntimeState, threshold: int, limit_text: str) -> Trigger:
     """Decide whether the input tokens that the provider reported for the last request exceed *threshold*.
 
@@ -50,27 +63,13 @@ def check_input_tokens(state: RuntimeState, threshold: int, limit_text: str) -> 
     return Trigger(fires, reason, input_tokens, threshold, "recorded input tokens of the last reply")
 
 
-def build_belief(state: RuntimeState) -> Belief:
-    """Return the size that agent-sdk assumes: the input tokens that the provider reported for the last request."""
-    input_tokens = state.reported_input_tokens
-    if input_tokens is None or state.recorded_usage is None:
-        return Belief(input_tokens, "no recorded usage")
-    cached = "" if input_tokens == state.recorded_usage.context else "uncached "
-    return Belief(input_tokens, f"{cached}input tokens of the last reply")
-
-
-class AgentSdkPrune(BasePolicy):
+class AgentSdkPrune(_AgentSdkPolicy):
     """Policy that truncates long tool results to their first 500 and last 200 bytes."""
 
     name: ClassVar[str] = "agent-sdk-prune"
     about: ClassVar[str] = "agent-sdk: truncate long tool results, keeping both ends"
-    phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
     Params: ClassVar[type[Params]] = AgentSdkPruneParams
-    runtime: ClassVar[str] = "agent-sdk"
     flat_curves: ClassVar[frozenset[str]] = frozenset({"context_budget", "threshold_pct"})
-
-    def believed_size(self, state: RuntimeState) -> Belief | None:
-        return build_belief(state)
 
     def trigger(self, state: RuntimeState, params: AgentSdkPruneParams) -> Trigger:
         threshold = params.context_budget * params.threshold_pct // 100
@@ -209,18 +208,13 @@ class AgentSdkCompactParams(Params):
     summary_max_tokens: int = token_param(4_096, "most tokens that the summary may have", 1, 100_000)
 
 
-class AgentSdkCompact(BasePolicy):
+class AgentSdkCompact(_AgentSdkPolicy):
     """Policy that summarises all but the last messages without separating a tool call from its result."""
 
     name: ClassVar[str] = "agent-sdk-compact"
     about: ClassVar[str] = "agent-sdk: summarise all but the last messages"
-    phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
     Params: ClassVar[type[Params]] = AgentSdkCompactParams
-    runtime: ClassVar[str] = "agent-sdk"
     flat_curves: ClassVar[frozenset[str]] = frozenset({"context_budget", "summary_max_tokens"})
-
-    def believed_size(self, state: RuntimeState) -> Belief | None:
-        return build_belief(state)
 
     def trigger(self, state: RuntimeState, params: AgentSdkCompactParams) -> Trigger:
         return check_input_tokens(state, params.context_budget, "the budget")

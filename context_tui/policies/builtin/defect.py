@@ -44,13 +44,6 @@ def format_window_share(state: RuntimeState, ratio: float) -> str:
     return f"{ratio:.0%} of {get_window_tokens(state):,}{fallback}"
 
 
-def build_belief(state: RuntimeState) -> Belief:
-    """Return the size that the agent defect assumes: the last recorded size plus an estimate of later messages."""
-    recorded = state.recorded_usage is not None
-    unrecorded = "an estimate, as nothing was recorded before it"
-    return Belief(state.believed_tokens, "last recorded + estimate" if recorded else unrecorded)
-
-
 def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Trigger:
     """Decide whether the size that defect believes its context to have reaches *threshold* tokens."""
     fires = state.believed_tokens >= threshold
@@ -64,14 +57,24 @@ def check_threshold(state: RuntimeState, threshold: int, explanation: str) -> Tr
     return Trigger(fires, reason, state.believed_tokens, threshold, source)
 
 
-def suggest_for_few_turns(context: Context) -> str:
-    """Return advice if the context has fewer turns than defect keeps by default, or an empty string."""
-    turns = len(index_context(context).turn_starts)
-    if turns >= DEFAULT_KEPT_TURNS:
-        return ""
-    turns_text = "A single turn" if turns == 1 else f"{turns} turns"
-    rule_text = f"defect-microcompact keeps the last {DEFAULT_KEPT_TURNS} by default (keep_recent_turns)"
-    return f"{turns_text} here: {rule_text}; assistant_boundary lets defect-compact cut within one"
+class _DefectPolicy(BasePolicy):
+    phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
+    runtime: ClassVar[str] = "defect"
+
+    def believed_size(self, state: RuntimeState) -> Belief | None:
+        """Return the size that defect assumes: the last recorded size plus an estimate of later messages."""
+        recorded = state.recorded_usage is not None
+        unrecorded = "an estimate, as nothing was recorded before it"
+        return Belief(state.believed_tokens, "last recorded + estimate" if recorded else unrecorded)
+
+    def hint(self, context: Context) -> str:
+        """Return advice if the context has fewer turns than defect keeps by default, or an empty string."""
+        turns = len(index_context(context).turn_starts)
+        if turns >= DEFAULT_KEPT_TURNS:
+            return ""
+        turns_text = "A single turn" if turns == 1 else f"{turns} turns"
+        rule_text = f"defect-microcompact keeps the last {DEFAULT_KEPT_TURNS} by default (keep_recent_turns)"
+        return f"{turns_text} here: {rule_text}; assistant_boundary lets defect-compact cut within one"
 
 
 CLEARED_BODY = Body.from_text(DEFECT_PLACEHOLDER)
@@ -86,22 +89,14 @@ class DefectMicrocompactParams(Params):
     microcompact_ratio: float = param(0.60, "share of the window at which it acts", "of window", 0.01, 1.0)
 
 
-class DefectMicrocompact(BasePolicy):
+class DefectMicrocompact(_DefectPolicy):
     """Policy that clears tool results above a minimum size in all but the last turns."""
 
     name: ClassVar[str] = "defect-microcompact"
     about: ClassVar[str] = "defect: clear big tool results of all but the last turns"
-    phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
     Params: ClassVar[type[Params]] = DefectMicrocompactParams
-    runtime: ClassVar[str] = "defect"
     flat_curves: ClassVar[frozenset[str]] = frozenset({"microcompact_ratio"})
     replan_on: ClassVar[int] = MessageFlag.TURN_START
-
-    def believed_size(self, state: RuntimeState) -> Belief | None:
-        return build_belief(state)
-
-    def hint(self, context: Context) -> str:
-        return suggest_for_few_turns(context)
 
     def trigger(self, state: RuntimeState, params: DefectMicrocompactParams) -> Trigger:
         threshold = int(params.microcompact_ratio * get_window_tokens(state))
@@ -247,25 +242,17 @@ def compute_tail_budget(threshold: int) -> int:
     return min(max(threshold // 4, 2_000), 8_000)
 
 
-class DefectCompact(BasePolicy):
+class DefectCompact(_DefectPolicy):
     """Policy that summarises everything before the last turns that fit in a token budget."""
 
     name: ClassVar[str] = "defect-compact"
     about: ClassVar[str] = "defect: summarise all but the last turns"
-    phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
     Params: ClassVar[type[Params]] = DefectCompactParams
-    runtime: ClassVar[str] = "defect"
     flat_curves: ClassVar[frozenset[str]] = frozenset({"compact_soft_ratio"})
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
         unset = params.model_copy(update={"threshold": None})
         return self.compute_hard_limit(state, unset) if name == "threshold" else None
-
-    def believed_size(self, state: RuntimeState) -> Belief | None:
-        return build_belief(state)
-
-    def hint(self, context: Context) -> str:
-        return suggest_for_few_turns(context)
 
     def compute_hard_limit(self, state: RuntimeState, params: DefectCompactParams) -> int:
         """Return the size in tokens from which defect compacts at once, no longer in the background."""

@@ -77,8 +77,8 @@ def _update_drops(facts: Facts) -> list[Drop]:
         fall = requests[row - 1].context - requests[row].context
         if is_other_conversation(facts, row - 1) and facts.drops and facts.drops[-1].message == messages[row - 1]:
             facts.drops.pop()  # the request before was the last one when it was searched
-        in_epoch = messages[row - 1] >= epoch_at(facts, messages[row]).start
-        if fall >= MIN_DROP and in_epoch and not is_other_conversation(facts, row):
+        epoch = epoch_at(facts, messages[row]) if fall >= MIN_DROP else None
+        if epoch and messages[row - 1] >= epoch.start and not is_other_conversation(facts, row):
             facts.drops.append(_explain_drop(facts, row, fall))
     search.update(facts)
     return facts.drops

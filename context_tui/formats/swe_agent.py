@@ -55,11 +55,8 @@ class _Observation(NamedTuple):
 def format_totals(info: Any) -> str:
     """Return a note on a trajectory's recorded totals, or "" if it has none."""
     stats = as_object(as_object(info).get("model_stats"))
-    sizes = [
-        (stats.get("api_calls"), "calls"),
-        (stats.get("tokens_sent"), "tokens sent"),
-        (stats.get("tokens_received"), "tokens received"),
-    ]
+    labels = {"api_calls": "calls", "tokens_sent": "tokens sent", "tokens_received": "tokens received"}
+    sizes = [(stats.get(name), label) for name, label in labels.items()]
     totals = [f"{size:,} {label}" for size, label in sizes if isinstance(size, int) and size > 0]
     return f"the file tells of {', '.join(totals)} in all" if totals else ""
 
@@ -79,8 +76,7 @@ class SweAgentShape(DocumentShape):
         self._elided: set[int] = set()
         self._elided_by_request: dict[int, tuple[str, ...]] = {}  # by element: elided from its request on
 
-    def title(self, text: str) -> str:
-        return find_task_title(text)
+    title = staticmethod(find_task_title)
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         """Read the model, and the rule by which observations are elided, from the configuration."""

@@ -85,9 +85,7 @@ def _is_settled(stamp: FileStamps) -> bool:
 class SessionCache:
     """Cache of values about sessions, keyed by file, session id and topic, which several threads can use at once.
 
-    Without a path, nothing is cached.
-
-    Values passed to :meth:`put` are written by :meth:`flush`.
+    Values passed to :meth:`put` are written by :meth:`flush`. Without a path, nothing is cached.
     """
 
     def __init__(self, path: Path | None) -> None:

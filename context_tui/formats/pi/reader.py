@@ -77,10 +77,11 @@ class _PiEntry:
     def build_ignored(self, *, model: str = "", notes: tuple[str, ...] = ()) -> ParsedRecord:
         return MetadataRecord(key=self.key, parent_key=self.below, model=model, notes=notes)
 
+    def build_message(self, role: Role, blocks: list[Block], **members: Any) -> MessageRecord:
+        return MessageRecord(role, blocks, time=self.time, key=self.key, parent_key=self.below, **members)
+
     def build_user(self, blocks: list[Block], *, injected: bool = False) -> ParsedRecord:
-        return MessageRecord(
-            Role.USER, blocks, time=self.time, is_injected=injected, key=self.key, parent_key=self.below
-        )
+        return self.build_message(Role.USER, blocks, is_injected=injected)
 
     def parse_message(self) -> ParsedRecord:
         message = self.record.get("message")
@@ -94,10 +95,7 @@ class _PiEntry:
             case "assistant":
                 return self.parse_reply(message)
             case "toolResult":
-                result = _parse_result(message)
-                return MessageRecord(
-                    Role.USER, [result], has_results=True, time=self.time, key=self.key, parent_key=self.below
-                )
+                return self.build_message(Role.USER, [_parse_result(message)], has_results=True)
             case "bashExecution":
                 if message.get("excludeFromContext"):
                     return self.build_ignored()
@@ -114,19 +112,10 @@ class _PiEntry:
                 return self.build_ignored(notes=(f"unknown role {str(other)[:40]!r}",))
 
     def parse_reply(self, message: dict[str, Any]) -> ParsedRecord:
-        unsent = message.get("stopReason") in UNSENT_STOP_REASONS
+        flags = MessageFlag.NOT_SENT if message.get("stopReason") in UNSENT_STOP_REASONS else 0
         usage, notes = parse_usage_or_note(parse_pi_usage, message.get("usage"))
-        return MessageRecord(
-            Role.ASSISTANT,
-            parse_content_blocks(message.get("content")),
-            flags=MessageFlag.NOT_SENT if unsent else 0,
-            time=self.time,
-            usage=usage,
-            notes=notes,
-            model=parse_id(message.get("model")),
-            key=self.key,
-            parent_key=self.below,
-        )
+        blocks, model = parse_content_blocks(message.get("content")), parse_id(message.get("model"))
+        return self.build_message(Role.ASSISTANT, blocks, flags=flags, usage=usage, notes=notes, model=model)
 
     def parse_branch_summary(self, summary: Any) -> ParsedRecord:
         if not isinstance(summary, str) or not summary:
@@ -144,15 +133,9 @@ class _PiEntry:
         tokens_before, notes = parse_tokens_or_note(record, "tokensBefore")
         compaction = FullCompactionRecord("extension" if record.get("fromHook") else None, tokens_before or None)
         numbers = tuple(range(len(copies) + 1))
-        summary = MessageRecord(
-            Role.USER,
-            [build_text(parse_id(record.get("summary")))],
-            time=self.time,
-            compaction=replace(compaction, context=numbers) if copies else replace(compaction, kept_since=first_kept),
-            notes=(*notes, *copy_notes),
-            key=self.key,
-            parent_key=self.below,
-        )
+        compaction = replace(compaction, context=numbers) if copies else replace(compaction, kept_since=first_kept)
+        blocks = [build_text(parse_id(record.get("summary")))]
+        summary = self.build_message(Role.USER, blocks, compaction=compaction, notes=(*notes, *copy_notes))
         return group_records(summary, *copies)
 
 

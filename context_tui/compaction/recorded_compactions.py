@@ -116,7 +116,8 @@ def predict_size_after(
         return None
     summary = compaction.summary_message
     is_hidden = summary is not None and not table.messages[summary]
-    hidden_tokens = table.convert_estimate(summary_tokens) if is_hidden else 0
+    estimate = compaction.event.summary_tokens if isinstance(compaction.event, Compaction) else None
+    hidden_tokens = (estimate or table.convert_estimate(summary_tokens)) if is_hidden else 0
     facts = compaction.session.facts
     inserted_rows = (row for message in compaction.added_messages for row in facts.blocks_of(message))
     restored = 0

@@ -101,6 +101,7 @@ class Compaction:
         cleared_blocks: rows of the results (or texts) that a microcompaction cleared.
         missing_messages: number of kept messages that are not in the file.
         version: the agent's version, or () if unknown.
+        summary_tokens: the agent's own estimate of a summary whose text is not in the file, in tokens, or None.
     """
 
     message: int
@@ -112,6 +113,7 @@ class Compaction:
     saved_tokens: int | None = None
     missing_messages: int = 0
     version: tuple[int, ...] = ()
+    summary_tokens: int | None = None
 
     @property
     def is_rewrite(self) -> bool:

@@ -22,6 +22,7 @@ from context_tui.lab.replay.recording import Recording as LabRecording
 from context_tui.policies.agent_settings import build_agent_settings as configured
 from context_tui.policies.registry import POLICIES
 from context_tui.session.facts import Usage
+from context_tui.session.jsontext import compact_json
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, Role
 from tests.formats.growth import check_growth
@@ -294,6 +295,34 @@ def test_an_encrypted_summary_is_a_block_of_unknown_size(tmp_path: Path) -> None
     session = read(tmp_path, compacted(said("user", "Look."), {"type": "compaction", "encrypted_content": "gAAAA"}))
     assert texts(session) == ["Look.", "compaction", "Going on."]
     assert build_report(session)["by_category"]["summary"] == 0 and session.facts.flags[8] & MessageFlag.SUMMARY
+
+
+HIDDEN = {"type": "compaction", "encrypted_content": "gAAAA"}
+
+
+@pytest.mark.parametrize(
+    ("history", "total", "known"),
+    [
+        ((said("user", "Look."), HIDDEN), 9_162, True),
+        ((said("user", "Look."),), 9_162, True),  # the summary was left out of the file
+        ((said("user", "Look."), HIDDEN), 20, False),  # less than the rest of the history
+        ((said("user", "Look."), HIDDEN), "9162", False),
+        ((said("user", "Look."), said("user", SUMMARY)), 9_162, False),  # it can be read
+    ],
+)
+def test_codex_estimates_a_summary_that_cannot_be_read(
+    tmp_path: Path, history: tuple[dict[str, Any], ...], total: Any, known: bool
+) -> None:
+    """In place of usage it records the size of the new context, which its instructions and the history are part of."""
+    rollout = compacted(*history)
+    counts = [each["payload"] for each in rollout.records if each["payload"].get("type") == "token_count"]
+    counts[2]["info"]["last_token_usage"]["total_tokens"] = total
+    session = read(tmp_path, rollout)
+    rest = len("You are Codex.") // 4 + len(compact_json(said("user", "Look."))) // 4
+    (compaction,) = session.facts.compactions
+    assert compaction.summary_tokens == (9_162 - rest if known else None)
+    if known:
+        assert LabRecording(session).summary_tokens == 9_162 - rest
 
 
 def test_a_summary_that_was_left_out_of_the_file_is_one_too(tmp_path: Path) -> None:

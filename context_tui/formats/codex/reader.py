@@ -18,12 +18,12 @@ from context_tui.formats.codex.rollout import (
     parse_session_meta,
 )
 from context_tui.formats.kit.message_builder import (
+    CompactionDetailsRecord,
     MessageRecord,
     MetadataRecord,
     OmittedMessage,
     ParsedRecord,
     RewindRecord,
-    TriggerRecord,
     UsageRecord,
     find_message,
     group_records,
@@ -42,8 +42,10 @@ from context_tui.formats.kit.values import (
     parse_usage_or_note,
     parse_version,
 )
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.validation import MAX_TOKENS
 from context_tui.session.values import MessageFlag, Role
 
 Record = dict[str, Any]
@@ -88,6 +90,8 @@ class CodexShape:
         self._reviews = False  # between these events, token counts are those of the review's own conversation
         self._is_empty_task = False  # nothing was typed, answered or called since the task began
         self._compacted_last = False  # the newest record of the context is a compaction
+        self._instruction_tokens = 0
+        self._readable_tokens: int | None = None  # of a new history without its summary, until the next count
 
     # -- a record by itself
 
@@ -102,8 +106,8 @@ class CodexShape:
                 message = replace(summary, time=line.time) if isinstance(summary, MessageRecord) else summary
                 return group_records(message, *other_records)
             case "session_meta":
-                text = as_object(payload.get("base_instructions")).get("text")
-                blocks = [build_text(text)] if isinstance(text, str) else []
+                text = _find_instructions(payload)
+                blocks = [build_text(text)] if text else []
                 tools = MetadataRecord(tools=_parse_tools(payload.get("dynamic_tools")))
                 return group_records(tools, MessageRecord(Role.SYSTEM, blocks)) if blocks else tools
             case "turn_context":
@@ -126,6 +130,8 @@ class CodexShape:
                 is_first, meta = not self._session_ids, parse_session_meta(payload)
                 if is_first or not meta.continued_from:
                     self._session_ids.add(meta.id)
+                if is_first:
+                    self._instruction_tokens = bytes_to_tokens(utf8_len(_find_instructions(payload)))
                 if is_first and (version := parse_version(parse_id(payload.get("cli_version")))):
                     self._counts_reasoning = version >= REASONING_COUNTED_SINCE
                 return parsed if is_first else MetadataRecord()
@@ -158,9 +164,9 @@ class CodexShape:
             case "task_started":
                 self._is_empty_task, self._compacted_last = True, False
             case "task_complete" if self._is_empty_task and self._compacted_last:  # of the command /compact
-                return TriggerRecord("manual")
+                return CompactionDetailsRecord("manual")
             case "agent_message" if self._compacted_last and payload.get("message") == COMPACT_TASK_NOTICE:
-                return TriggerRecord("manual")
+                return CompactionDetailsRecord("manual")
         return parsed
 
     def _parse_line(self, record: Record) -> RolloutLine:
@@ -196,8 +202,12 @@ class CodexShape:
         summary = find_message(parsed)
         if summary is None or summary.compaction is None:
             return parsed
-        if find_replacement_history(payload) is None:
+        items = find_replacement_history(payload)
+        if items is None:
             return replace(summary, compaction=replace(summary.compaction, context=(*self._find_kept_users(), 0)))
+        if summary.blocks[0].get("type") != "text" and all(isinstance(item, dict) for item in items):
+            readable = [item for item in items if not item.get("encrypted_content")]
+            self._readable_tokens = sum(bytes_to_tokens(len(compact_json(item))) for item in readable)
         recorded_context, keys = summary.compaction.context or (), list_item_keys(payload)
         messages, notes, context = list_messages(parsed), list(summary.notes), list[str | int]()
         numbers = [each for each in recorded_context if isinstance(each, int) and each]
@@ -262,14 +272,33 @@ class CodexShape:
     def _place_token_count(self, payload: Record, parsed: ParsedRecord, time: int) -> ParsedRecord:
         """Assign usage to its reply; counts that are repeated, estimated, or copied into a fork are ignored."""
         info = as_object(payload.get("info"))
-        if not self._usage_order.is_new(info):
-            return _replace_usage(parsed, None)
+        is_new, summary_tokens = self._usage_order.is_new(info), self._take_summary_tokens(info)
+        if not is_new:
+            details = [CompactionDetailsRecord(summary_tokens=summary_tokens)] if summary_tokens else []
+            return group_records(*list_cases(_replace_usage(parsed, None)), *details)
         self._replies.end_response()
         is_copied = len(self._session_ids) > 1 and time <= self._start_time + FORK_COPY_MS
         recorded = next((each.usage for each in list_cases(parsed) if isinstance(each, UsageRecord)), None)
         usage = self._usage_order.update(None if is_copied else recorded)
         counts, self._reasoning_tokens = self._counts_reasoning and not self._reasoning_tokens, 0
         return _replace_usage(parsed, usage, _estimate_missing_reasoning(info, usage) if usage and counts else 0)
+
+    def _take_summary_tokens(self, info: Record) -> int | None:
+        """Return Codex's estimate of an unreadable summary: its estimate of the new context less all that is readable.
+
+        Codex records this estimate after a compaction, in place of usage. Of the tools, it includes nothing.
+        """
+        readable, self._readable_tokens = self._readable_tokens, None
+        newest = as_object(info.get("last_token_usage"))
+        total = newest.get("total_tokens")
+        if readable is None or type(total) is not int or newest.get("input_tokens") or total > MAX_TOKENS:
+            return None
+        return max(total - self._instruction_tokens - readable, 0) or None
+
+
+def _find_instructions(meta: Record) -> str:
+    text = as_object(meta.get("base_instructions")).get("text")
+    return text if isinstance(text, str) else ""
 
 
 def _replace_usage(parsed: ParsedRecord, usage: Usage | None, reasoning: int = 0) -> ParsedRecord:

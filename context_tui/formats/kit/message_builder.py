@@ -87,10 +87,11 @@ class FullCompactionRecord(_Record):
 
 
 @dataclass(frozen=True)
-class TriggerRecord(_Record):
-    """The trigger of the newest compaction, if it is recorded after the compaction itself."""
+class CompactionDetailsRecord(_Record):
+    """Details of the newest compaction that are recorded after it: its trigger, or the tokens of its summary."""
 
-    trigger: str
+    trigger: str | None = None
+    summary_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ RecordCase = (
     | MetadataRecord
     | HistoryRecord
     | FullCompactionRecord
-    | TriggerRecord
+    | CompactionDetailsRecord
     | MicroCompactionRecord
     | RewindRecord
     | ReplacementRecord
@@ -419,9 +420,11 @@ class MessageBuilder:
             if record.usage and self._last_assistant >= 0:
                 self._add_usage(record, record.usage, self._last_assistant)
                 self._changed.append(self._last_assistant)
-        elif isinstance(record, TriggerRecord) and facts.compactions:
-            facts.compactions[-1].trigger = record.trigger
-            self._changed.append(facts.compactions[-1].message)
+        elif isinstance(record, CompactionDetailsRecord) and facts.compactions:
+            compaction = facts.compactions[-1]
+            compaction.trigger = record.trigger or compaction.trigger
+            compaction.summary_tokens = record.summary_tokens or compaction.summary_tokens
+            self._changed.append(compaction.message)
         elif isinstance(record, MicroCompactionRecord):
             self._add_microcompaction(record)
         elif isinstance(record, ResetRecord):

@@ -132,6 +132,7 @@ class Recording:
         self.checkpoints = [(message, phases) for message, phases in phases_at if phases or message in replies]
         sizes = [count_message_tokens(facts, message) for message in summaries if self.is_sent[message]]
         sizes = [size for size in sizes if size]  # an encrypted summary has no size
+        sizes += [each.summary_tokens for each in facts.compactions if each.summary_tokens]
         self.summary_tokens = summary_tokens or (round(median(sizes)) if sizes else DEFAULT_SUMMARY_TOKENS)
         self.content = _SummaryContent(session.content)
         self._replies = frozenset(facts.request_message)
